@@ -1,0 +1,23 @@
+"""How long work tells a caller where it is; the library itself never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """One report of progress: `done` out of `total` (None when the end is not known)."""
+
+    task: str
+    done: float
+    total: float | None = None
+    residual: float | None = None
+
+
+Progress = Callable[[Step], None]
+
+
+def silent(step: Step) -> None:
+    """The default listener: it hears and says nothing."""
