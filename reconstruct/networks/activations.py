@@ -39,7 +39,7 @@ class Relu:
         return 1.0
 
     def __call__(self, z: Array) -> Array:
-        return np.maximum(z, z.dtype.type(0))
+        return np.asarray(np.maximum(z, z.dtype.type(0)))
 
     def derivative(self, z: Array) -> Array:
         return (z > 0).astype(z.dtype)
@@ -63,7 +63,7 @@ class LeakyRelu:
         return np.where(z >= 0, z, z.dtype.type(self.slope) * z)
 
     def derivative(self, z: Array) -> Array:
-        return np.where(z >= 0, z.dtype.type(1), z.dtype.type(self.slope))
+        return np.asarray(np.where(z >= 0, z.dtype.type(1), z.dtype.type(self.slope)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Elu:
 
     def derivative(self, z: Array) -> Array:
         below = z.dtype.type(self.alpha) * np.exp(np.minimum(z, 0))
-        return np.where(z >= 0, z.dtype.type(1), below)
+        return np.asarray(np.where(z >= 0, z.dtype.type(1), below))
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class Selu:
     def __call__(self, z: Array) -> Array:
         kind = z.dtype.type
         below = kind(self.alpha) * np.expm1(np.minimum(z, 0))
-        return kind(self.gamma) * np.where(z >= 0, z, below)
+        return np.asarray(kind(self.gamma) * np.where(z >= 0, z, below))
 
     def derivative(self, z: Array) -> Array:
         kind = z.dtype.type
         below = kind(self.alpha) * np.exp(np.minimum(z, 0))
-        return kind(self.gamma) * np.where(z >= 0, kind(1), below)
+        return np.asarray(kind(self.gamma) * np.where(z >= 0, kind(1), below))
 
 
 @dataclass(frozen=True)

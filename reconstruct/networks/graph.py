@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import ACTIVATIONS, Activation, Array, Relu
-from reconstruct.networks.ops import Affine, Norm, Op, dense, nonzeros, size_of
+from reconstruct.networks.ops import Affine, Matrix, Norm, Op, nonzeros, size_of
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds at most about this many values per layer at once
 
@@ -130,7 +130,10 @@ class Network:
     @property
     def maps(self) -> tuple[tuple[int, int], ...]:
         """The shapes (m, k) of the affine maps, in order."""
-        return tuple(tuple(n.op.weight.shape) for n in self.affine_nodes())  # type: ignore[union-attr]
+        return tuple((int(w.shape[0]), int(w.shape[1])) for w in self._weights())
+
+    def _weights(self) -> Iterator[Matrix]:
+        return (n.op.weight for n in self.nodes if isinstance(n.op, Affine))
 
     @property
     def parameters(self) -> int:
@@ -145,7 +148,7 @@ class Network:
     @property
     def nonzeros(self) -> int:
         """Entries of all weight matrices that are not zero."""
-        return sum(nonzeros(n.op.weight) for n in self.affine_nodes())  # type: ignore[union-attr]
+        return sum(nonzeros(weight) for weight in self._weights())
 
     @property
     def tunable(self) -> int:
@@ -216,6 +219,3 @@ def _check_finite(nodes: Iterable[Node]) -> None:
                     f"node {node.name!r}: its {what} must be finite numbers, but {bad} of "
                     f"{np.size(values)} entries are NaN or infinite"
                 )
-
-
-__all__ = ["Network", "Node", "dense"]
