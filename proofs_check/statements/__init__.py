@@ -1,0 +1,1 @@
+"""The statements, one file per group, in the order in which the proof uses them."""
