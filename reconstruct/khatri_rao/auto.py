@@ -1,0 +1,130 @@
+"""Which solver for which size: costs in memory and time, and the choice that follows."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient, expected_iterations
+from reconstruct.khatri_rao.direct import Direct
+from reconstruct.khatri_rao.exact import Exact
+from reconstruct.khatri_rao.operator import TILE_ROWS
+from reconstruct.khatri_rao.threads import cpu_count
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Let size and ratio decide; fall back to direct when the iteration fails and it fits.
+
+    `dense_bytes`: largest dense `K` that may be formed.
+    """
+
+    dense_bytes: int = 1 << 30
+
+
+AUTO = Auto()
+Solver: TypeAlias = Auto | Direct | ConjugateGradient | Exact
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a solve would do: the method, and estimates of its peak memory and its time.
+
+    `memory_bytes` counts the solver's own arrays, copies of the weights included. `seconds` comes
+    from the flop count and a GEMM speed measured once; expect a factor of two either way.
+    """
+
+    solver: Direct | ConjugateGradient | Exact
+    memory_bytes: int
+    seconds: float
+    reason: str
+
+
+DIRECT_EFFICIENCY = 0.5  # of GEMM speed: measured for LU and QR at 1,000 to 4,000 equations
+CG_EFFICIENCY = 0.33  # of float32 GEMM speed: measured, 256 × 256 maps on 2 cores
+NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
+QUICK = 0.3  # seconds: below this the direct method's certainty is worth more than speed
+
+
+@functools.cache
+def gemm_speed() -> float:
+    """Flops per second of a float64 matrix product of order 384, measured once (milliseconds)."""
+    A = np.random.default_rng(0).standard_normal((384, 384))
+    best = np.inf
+    for _ in range(4):
+        start = time.perf_counter()
+        A @ A
+        best = min(best, time.perf_counter() - start)
+    return float(2 * 384**3 / best)
+
+
+def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) -> Plan:
+    """Method, memory and time for a map of `m × k` with hidden width `n`, without solving.
+
+    `density` is the fraction of non-zero frozen weights (1.0 for dense storage).
+    """
+    for name, value in (("m", m), ("k", k), ("n", n)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, but is {value}; give the sizes of a map")
+    if not 0 < density <= 1:
+        raise InputError(f"density must be in (0, 1], but is {density}; 1.0 means dense")
+    if isinstance(solver, Direct):
+        return Plan(solver, *_direct_cost(m, k, n), "asked for")
+    if isinstance(solver, ConjugateGradient):
+        return Plan(solver, *_cg_cost(m, k, n, density), "asked for")
+    if isinstance(solver, Exact):
+        return Plan(solver, *_exact_cost(m, k, n), "asked for")
+    return _choose(m, k, n, density, solver)
+
+
+def _choose(m: int, k: int, n: int, density: float, auto: Auto) -> Plan:
+    rows, ratio = m * k, n / (m * k)
+    direct = Plan(Direct(), *_direct_cost(m, k, n), "")
+    cg = Plan(ConjugateGradient(), *_cg_cost(m, k, n, density), "")
+    dense = 8 * rows * n
+    if dense > auto.dense_bytes:
+        return _because(
+            cg,
+            f"the dense matrix of {dense / 2**30:.1f} GiB is over the limit of "
+            f"{auto.dense_bytes / 2**30:.1f} GiB",
+        )
+    if n < NEAR_SQUARE * rows:
+        return _because(direct, f"ratio {ratio:.3g} is near 1, where the iteration is slow")
+    if direct.seconds <= max(QUICK, cg.seconds):
+        return _because(direct, f"the dense matrix is small ({dense / 2**20:.1f} MiB)")
+    return _because(
+        cg,
+        f"at ratio {ratio:.3g} about {expected_iterations(rows, n):.0f} iterations "
+        "cost less than a factorisation",
+    )
+
+
+def _because(plan: Plan, reason: str) -> Plan:
+    return Plan(plan.solver, plan.memory_bytes, plan.seconds, reason)
+
+
+def _direct_cost(m: int, k: int, n: int) -> tuple[int, float]:
+    rows = m * k
+    flops = 2 / 3 * rows**3 if n == rows else 2 * max(n, rows) * min(n, rows) ** 2
+    memory = 8 * rows * n + 8 * 64 * rows + 8 * n * (m + k)
+    return memory, flops / (DIRECT_EFFICIENCY * gemm_speed())
+
+
+def _cg_cost(m: int, k: int, n: int, density: float) -> tuple[int, float]:
+    iterations = expected_iterations(m * k, n)
+    if density < 0.5:  # K itself, sparse: 12 bytes an entry, in both orders
+        entries = density**2 * m * k * n
+        return int(24 * entries + 8 * 6 * n), iterations * entries * 4 / 1e9
+    work = cpu_count() * 4 * (TILE_ROWS * (m + k) + 2 * m * k)
+    memory = 4 * n * (m + k) + work + 8 * (6 * n + 4 * m * k)
+    return memory, iterations * 4.0 * n * m * k / (CG_EFFICIENCY * 2 * gemm_speed())
+
+
+def _exact_cost(m: int, k: int, n: int) -> tuple[int, float]:
+    rows = m * k  # Dixon lifting: about rows steps of rows² word operations on growing integers
+    return 200 * rows * max(n, rows), 1e-7 * rows**3 + 1e-8 * rows**2 * n

@@ -1,0 +1,256 @@
+"""Direct solvers: factor the dense `K` once, then refine against the matrix-free operator.
+
+Square systems use LU, wider ones the QR factorisation of `Kᵀ` (minimum-norm solution
+`s = Q R⁻ᵀ w`). When either finds `K` numerically rank deficient, or when there are fewer unknowns
+than equations, a complete orthogonal factorisation decides the rank and gives the minimum-norm
+least-squares solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg as la
+from numpy.typing import NDArray
+
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.outcome import Outcome
+from reconstruct.khatri_rao.solution import (
+    ACCEPTED_DEFICIENT,
+    EPS,
+    attainable_residual,
+    is_solved,
+    relative_residual,
+)
+from reconstruct.khatri_rao.status import Status
+from reconstruct.progress import Progress, Step
+
+Array = NDArray[np.float64]
+
+SVD_LIMIT = 512  # equations up to which all singular values are cheaper than a second thought
+POWER_STEPS = 12  # each is two triangular solves; the estimate is then good to some per cent
+BLOCK = 64  # LAPACK's usual block size: workspace per row
+HOPELESS = 1e12  # condition beyond which a failed refinement is blamed on conditioning
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Settings of the direct solver.
+
+    `tolerance`: relative residual that counts as solved even above rounding level;
+    `refinements`: most steps of iterative refinement.
+    """
+
+    tolerance: float = 1e-14
+    refinements: int = 5
+
+
+class Factor(Protocol):
+    """A factored `K`: applies a (pseudo-)inverse."""
+
+    rank: int
+    condition: float
+
+    def solve(self, w: Array) -> Array:
+        """`K⁺ w` for a vector of length m·k."""
+        ...
+
+
+class SquareLU:
+    """LU with partial pivoting of a square `K`."""
+
+    def __init__(self, K: Array) -> None:
+        singular = la.svdvals(K) if len(K) <= SVD_LIMIT else None
+        norm = None if singular is not None else _spectral_norm(K)
+        # K is row-major, so its transpose is what LAPACK can factor in place
+        getrf, self._getrs = _lapack("getrf", "getrs")
+        self._lu, self._pivots, info = getrf(K.T, overwrite_a=True)
+        if info > 0:
+            self.condition = np.inf
+        elif singular is not None:
+            self.condition = _ratio(singular[0], singular[-1])
+        else:
+            self.condition = float(norm or 0.0) * self._inverse_norm()
+        self.rank = len(K)
+
+    def solve(self, w: Array) -> Array:
+        """`K⁻¹ w`."""
+        return np.asarray(self._getrs(self._lu, self._pivots, w, trans=1)[0])
+
+    def _inverse_norm(self) -> float:
+        def step(v: Array) -> Array:
+            return self.solve(np.asarray(self._getrs(self._lu, self._pivots, v, trans=0)[0]))
+
+        return float(np.sqrt(_power(step, len(self._lu))))
+
+
+class WideQR:
+    """QR of `Kᵀ` for `n > m·k`: `K⁺ w = Q R⁻ᵀ w`, the minimum-norm solution."""
+
+    def __init__(self, K: Array) -> None:
+        rows, self._width = K.shape
+        geqrf, self._ormqr, self._trtrs = _lapack("geqrf", "ormqr", "trtrs")
+        self._qr, self._tau, _, _ = geqrf(K.T, lwork=BLOCK * rows, overwrite_a=True)
+        self._rows = rows
+        if rows <= SVD_LIMIT:
+            singular = la.svdvals(np.triu(self._qr[:rows]))
+            self.condition = _ratio(singular[0], singular[-1])
+        elif np.any(np.diagonal(self._qr) == 0):
+            self.condition = np.inf
+        else:
+            largest = np.sqrt(_power(lambda v: self._r(self._r(v), 1), rows))
+            self.condition = largest * np.sqrt(_power(self._solve_normal, rows))
+        self.rank = rows
+
+    def solve(self, w: Array) -> Array:
+        """`Q R⁻ᵀ w`."""
+        padded = np.zeros((self._width, 1), order="F")
+        padded[: self._rows, 0] = self._triangular(w, trans=1)
+        out, _, _ = self._ormqr("L", "N", self._qr, self._tau, padded, lwork=BLOCK)
+        return np.asarray(out[:, 0])
+
+    def _triangular(self, w: Array, trans: int) -> Array:
+        return np.asarray(self._trtrs(self._qr[: self._rows], w, lower=0, trans=trans)[0])
+
+    def _solve_normal(self, v: Array) -> Array:
+        return self._triangular(self._triangular(v, trans=1), trans=0)
+
+    def _r(self, v: Array, trans: int = 0) -> Array:
+        return np.asarray(la.blas.dtrmv(self._qr[: self._rows], v, trans=trans))
+
+
+class CompleteOrthogonal:
+    """Rank-revealing `Kᵀ P = Q [R11 R12; 0 0]`, then `[R11 R12]ᵀ = U T`: `K⁺ = Q T⁻¹ Uᵀ Pᵀ`.
+
+    The rank is the number of `|r_ii| > max(m·k, n) ε |r_11|` of the pivoted QR factorisation.
+    """
+
+    def __init__(self, K: Array) -> None:
+        rows, width = K.shape
+        q, r, self._pivots = la.qr(K.T, overwrite_a=True, mode="economic", pivoting=True)
+        size = np.abs(np.diagonal(r))
+        cut = max(rows, width) * EPS * (size[0] if size.size else 0.0)
+        self.rank = int(np.count_nonzero(size > cut))
+        full = self.rank == min(rows, width)
+        self.condition = _ratio(size[0], size[-1]) if full else np.inf
+        self._q = q[:, : self.rank]
+        self._u, self._t = la.qr(r[: self.rank].T, mode="economic")
+
+    def solve(self, w: Array) -> Array:
+        """Minimum-norm least-squares solution."""
+        if self.rank == 0:
+            return np.zeros(self._q.shape[0])
+        z = la.solve_triangular(self._t, self._u.T @ w[self._pivots], check_finite=False)
+        return np.asarray(self._q @ z)
+
+
+def solve_direct(
+    operator: KhatriRao, W: Array, settings: Direct, progress: Progress | None = None
+) -> Outcome:
+    """Factor, solve, refine; fall back to the rank-revealing factorisation when it matters."""
+    if progress is not None:
+        progress(Step("factoring", 0.0, 1.0))
+    factor = _factor(operator)
+    outcome = _refine(operator, W, factor, settings)
+    full_rank = factor.rank == operator.rows and factor.condition < _rank_limit(operator)
+    if not full_rank and not isinstance(factor, CompleteOrthogonal):
+        revealing = CompleteOrthogonal(operator.dense())
+        other = _refine(operator, W, revealing, settings)
+        outcome = _better(outcome, other, factor.condition)
+    if progress is not None:
+        progress(Step("factoring", 1.0, 1.0, outcome.residual))
+    return outcome
+
+
+def _factor(operator: KhatriRao) -> Factor:
+    K = operator.dense()
+    if operator.width < operator.rows:
+        return CompleteOrthogonal(K)
+    return SquareLU(K) if operator.width == operator.rows else WideQR(K)
+
+
+def _rank_limit(operator: KhatriRao) -> float:
+    return 1 / (EPS * max(operator.rows, operator.width))
+
+
+def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> Outcome:
+    """Iterative refinement `s ← s + K⁺ (W − K s)` as long as the residual at least halves."""
+    best, R, residual = np.zeros(operator.width), W, np.inf
+    history: list[float] = []
+    if np.isfinite(factor.condition) or isinstance(factor, CompleteOrthogonal):
+        for _ in range(settings.refinements + 1):
+            s = best + factor.solve(R.ravel())
+            R_new, new = (R, np.inf) if not np.isfinite(s).all() else _residual(operator, s, W)
+            if not new < residual:
+                break
+            halved = new <= residual / 2
+            best, R, residual = s, R_new, new
+            history.append(new)
+            if not halved or new == 0:
+                break
+    if not history:
+        residual = _residual(operator, best, W)[1]
+    status = _status(operator, best, W, residual, factor, settings)
+    return Outcome(best, status, "direct", residual, factor.rank, factor.condition, tuple(history))
+
+
+def _residual(operator: KhatriRao, s: Array, W: Array) -> tuple[Array, float]:
+    R, size = relative_residual(operator, s, W)
+    return np.asarray(R, dtype=np.float64), size
+
+
+def _status(
+    operator: KhatriRao, s: Array, W: Array, residual: float, factor: Factor, settings: Direct
+) -> Status:
+    full = factor.rank == operator.rows
+    attainable = attainable_residual(operator, s, W)
+    if is_solved(residual, settings.tolerance, attainable, full):
+        return Status.SOLVED
+    if operator.width < operator.rows:
+        return Status.TOO_NARROW
+    if not full:
+        return Status.RANK_DEFICIENT
+    return Status.ILL_CONDITIONED if factor.condition > HOPELESS else Status.NOT_CONVERGED
+
+
+def _better(plain: Outcome, revealing: Outcome, condition: float) -> Outcome:
+    """Of two attempts at a numerically singular system, the one to report.
+
+    The rank-revealing one has the smaller `s` and wins if it is solved; else the plain one, if its
+    residual is what a system without full rank must show. The rank is the pivoted one's.
+    """
+    found = {"rank": revealing.rank, "condition": max(condition, revealing.condition or 0.0)}
+    if revealing.status is Status.SOLVED:
+        return revealing.replace(**found)
+    if plain.residual <= ACCEPTED_DEFICIENT:
+        return plain.replace(status=Status.SOLVED, **found)
+    if plain.residual < revealing.residual:
+        return plain.replace(status=revealing.status, **found)
+    return revealing.replace(**found)
+
+
+def _lapack(*names: str) -> Any:
+    return la.get_lapack_funcs(names, dtype=np.float64)
+
+
+def _ratio(largest: Any, smallest: Any) -> float:
+    return float(largest / smallest) if smallest > 0 else float(np.inf)
+
+
+def _spectral_norm(K: Array) -> float:
+    return float(np.sqrt(_power(lambda v: K @ (K.T @ v), len(K))))
+
+
+def _power(step: Any, size: int) -> float:
+    """Largest eigenvalue of a positive semi-definite map by power iteration: a lower estimate."""
+    v = np.random.default_rng(0).standard_normal(size)
+    value = 0.0
+    for _ in range(POWER_STEPS):
+        norm = float(np.linalg.norm(v))
+        if not 0 < norm < np.inf:
+            return norm
+        v = step(v / norm)
+        value = float(np.linalg.norm(v))
+    return value

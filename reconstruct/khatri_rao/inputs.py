@@ -1,0 +1,61 @@
+"""Checks at the boundary: shapes, dtypes and finiteness of M1, M2 and W."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao.storage import Frozen, as_csr, entries, is_sparse
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def checked_system(M1: Any, M2: Any, W: Any) -> tuple[Frozen, Frozen, NDArray[np.float64]]:
+    """The three arrays as floats, or InputError that names the argument and both shapes."""
+    first, second = checked_pair(M1, M2)
+    right = np.asarray(_floating("W", W), dtype=np.float64)
+    needed = (second.shape[0], first.shape[1])
+    if right.shape != needed:
+        raise InputError(
+            f"W must have shape (m, k) = {needed} to match M2 of shape {second.shape} and "
+            f"M1 of shape {first.shape}, but has shape {right.shape}; "
+            "transpose it or check the order of the arguments"
+        )
+    return first, second, right
+
+
+def checked_pair(M1: Any, M2: Any) -> tuple[Frozen, Frozen]:
+    """M1 (`n × k`) and M2 (`m × n`) as float arrays that fit together."""
+    first, second = _floating("M1", M1), _floating("M2", M2)
+    if first.shape[0] != second.shape[1]:
+        raise InputError(
+            f"M1 must have as many rows as M2 has columns (the hidden width n), but M1 has shape "
+            f"{first.shape} and M2 has shape {second.shape}; M1 is n × k and M2 is m × n"
+        )
+    return first, second
+
+
+def _floating(name: str, value: Any) -> Any:
+    array = as_csr(value) if is_sparse(value) else np.asarray(value)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(
+            f"{name} must be a matrix with at least one row and one column, but has shape "
+            f"{array.shape}; reshape it to two dimensions"
+        )
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} must hold real numbers, but has dtype {array.dtype}; convert it to float64"
+        )
+    if array.dtype not in FLOATS:
+        array = array.astype(np.float64)
+    values = entries(array)
+    bad = int(values.size - np.count_nonzero(np.isfinite(values)))
+    if bad:
+        raise InputError(
+            f"{name} of shape {array.shape} must be finite, but {bad} of its entries are NaN or "
+            "infinite; repair the weights it came from"
+        )
+    return array

@@ -1,0 +1,125 @@
+"""The one verb: solve `M2 diag(s) M1 = W` for `s`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao.auto import Auto, Solver, plan
+from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient, solve_cg
+from reconstruct.khatri_rao.direct import Direct, solve_direct
+from reconstruct.khatri_rao.inputs import checked_system
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.outcome import Outcome
+from reconstruct.khatri_rao.solution import Solution
+from reconstruct.khatri_rao.status import Status
+from reconstruct.khatri_rao.storage import Frozen, entries, is_sparse
+from reconstruct.progress import Progress
+
+AUTO = Auto()
+SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
+
+
+def solve(
+    M1: Any,
+    M2: Any,
+    W: Any,
+    solver: Solver = AUTO,
+    *,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Solution:
+    """Solve `M2 diag(s) M1 = W`, the minimum-norm `s` when there are many.
+
+    Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense or scipy.sparse, float32 or
+    float64; `W` of shape `m × k`; `solver` one of `Auto()` (the default), `Direct()`,
+    `ConjugateGradient()`, `Exact()`; `progress` hears each step; `workers` threads.
+
+    Bad input raises InputError before any work. Everything numerical is in the `Solution`: its
+    status is SOLVED only if the float64 residual is at rounding level or within the tolerance.
+    """
+    start = time.perf_counter()
+    if not isinstance(solver, Solver):
+        raise InputError(
+            "solver must be one of Auto(), Direct(), ConjugateGradient(), Exact(), "
+            f"but is {solver!r}; pass an instance"
+        )
+    first, second, right = checked_system(M1, M2, W)
+    outcome = _solve_scaled(first, second, right, solver, progress, workers)
+    m, k = right.shape
+    return Solution(
+        s=outcome.s,
+        status=outcome.status,
+        solver=outcome.solver,
+        residual=outcome.residual,
+        rank=outcome.rank,
+        needed=m * k,
+        width=first.shape[0],
+        condition=outcome.condition,
+        iterations=len(outcome.history),
+        history=outcome.history,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _solve_scaled(
+    M1: Frozen,
+    M2: Frozen,
+    W: NDArray[np.float64],
+    solver: Solver,
+    progress: Progress | None,
+    workers: int | None,
+) -> Outcome:
+    """Solve with entries brought near 1 by powers of two, which changes no digit."""
+    a, b, c = _exponent(M1), _exponent(M2), _exponent(W)
+    a, b = (e if abs(e) > SAFE_EXPONENT else 0 for e in (a, b))
+    operator = KhatriRao(_scaled(M1, -a), _scaled(M2, -b), workers=workers)
+    outcome = _dispatch(operator, _scaled(W, -c), solver, progress)
+    with np.errstate(over="ignore", under="ignore"):
+        s = np.ldexp(outcome.s, c - a - b)
+    if not np.isfinite(s).all():
+        return outcome.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
+    return outcome.replace(s=s)
+
+
+def _dispatch(
+    operator: KhatriRao, W: NDArray[np.float64], solver: Solver, progress: Progress | None
+) -> Outcome:
+    if isinstance(solver, Direct):
+        return solve_direct(operator, W, solver, progress)
+    if isinstance(solver, ConjugateGradient):
+        return solve_cg(operator, W, solver, progress)
+    if isinstance(solver, Auto):
+        return _solve_auto(operator, W, solver, progress)
+    raise NotImplementedError
+
+
+def _solve_auto(
+    operator: KhatriRao, W: NDArray[np.float64], auto: Auto, progress: Progress | None
+) -> Outcome:
+    m, k = operator.shape
+    chosen = plan(m, k, operator.width, auto).solver
+    outcome = _dispatch(operator, W, chosen, progress)
+    fits = 8 * operator.rows * operator.width <= auto.dense_bytes
+    if outcome.status is Status.SOLVED or isinstance(chosen, Direct) or not fits:
+        return outcome
+    return solve_direct(operator, W, Direct(), progress)
+
+
+def _exponent(matrix: Frozen) -> int:
+    largest = float(np.max(np.abs(entries(matrix)), initial=0.0))
+    return int(np.frexp(largest)[1])
+
+
+def _scaled(matrix: Any, exponent: int) -> Any:
+    if exponent == 0:
+        return matrix
+    if is_sparse(matrix):
+        out = matrix.copy()
+        out.data = np.ldexp(out.data, exponent)
+        return out
+    return np.ldexp(matrix, exponent)
