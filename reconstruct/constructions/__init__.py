@@ -1,0 +1,30 @@
+"""Constructions: each affine map of the target becomes a small frozen sub-graph."""
+
+from reconstruct.constructions.construction import (
+    Construction,
+    ExactMap,
+    ExactNorm,
+    SiteSolution,
+    System,
+    Task,
+)
+from reconstruct.constructions.factored import Factored, factor
+from reconstruct.constructions.frozen import Frozen, draw
+from reconstruct.constructions.one_layer import linear_as_relu, one_layer
+from reconstruct.constructions.wide import Wide
+
+__all__ = [
+    "Construction",
+    "ExactMap",
+    "ExactNorm",
+    "Factored",
+    "Frozen",
+    "SiteSolution",
+    "System",
+    "Task",
+    "Wide",
+    "draw",
+    "factor",
+    "linear_as_relu",
+    "one_layer",
+]

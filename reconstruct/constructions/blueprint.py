@@ -1,0 +1,81 @@
+"""What a frozen sub-graph looks like: the shape that a construction asks for.
+
+Each affine map of the target becomes a *site* of the frozen network: a few layers
+
+    h_i = act(N_i(M_i h_{i-1} + A_i x[block_i])),      out = N_out(M_out h_last)
+
+where `x` is the site's input. `M_i` carries the previous layer on; `A_i` lets a block of the
+input in (through a skip connection when it is not the first). The wide construction is the case
+of one entering layer and one carrying layer. Drawing and recognising frozen networks both follow
+the blueprint, so a network from a file is treated exactly as a drawn one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from reconstruct.errors import InputError
+from reconstruct.networks import Affine
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One frozen layer: its width, the input block that enters, and whether it carries on."""
+
+    width: int
+    block: tuple[int, int] | None
+    carry: bool
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """The layers that one affine map (m × k) becomes."""
+
+    rows: int
+    cols: int
+    layers: tuple[LayerPlan, ...]
+
+    @property
+    def weights(self) -> int:
+        """Frozen weights of the site."""
+        total, before = 0, 0
+        for layer in self.layers:
+            entering = layer.block[1] - layer.block[0] if layer.block else 0
+            total += layer.width * (entering + (before if layer.carry else 0))
+            before = layer.width
+        return total
+
+    @property
+    def tunable(self) -> int:
+        """Gammas and betas of the site."""
+        return sum(2 * layer.width for layer in self.layers)
+
+
+class Shaped(Protocol):
+    """A construction, as far as drawing needs it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def blueprint(self, op: Affine) -> Blueprint: ...
+
+
+def hidden_width(ratio: float, equations: int) -> int:
+    """`⌈ratio · equations⌉`, the hidden width that `--ratio` asks for."""
+    check_ratio(ratio)
+    return max(1, _ceil(ratio * equations))
+
+
+def check_ratio(ratio: float) -> None:
+    """A ratio below 1 leaves fewer unknowns than equations: refuse it before any work."""
+    if not 1.0 <= ratio < 1e6:
+        raise InputError(
+            f"the ratio must be at least 1, so that every map has as many hidden neurons as "
+            f"equations, but is {ratio:g}; 1.5 is a good choice"
+        )
+
+
+def _ceil(value: float) -> int:
+    nearest = round(value)  # 1.1 · 50 is 55.000000000000007: that asks for 55 neurons, not 56
+    return nearest if abs(value - nearest) < 1e-9 * max(1.0, value) else int(-(-value // 1))

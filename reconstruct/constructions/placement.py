@@ -1,0 +1,75 @@
+"""Shifting hidden values into the piece of the activation that is a straight line.
+
+The shift is the price of the theorem: it is added before the activation and taken away after it,
+so its size decides the rounding error. It is kept as small as the bounds allow, plus a slack
+that covers the rounding of gamma and of the layers before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import fsum, isfinite
+
+import numpy as np
+
+from reconstruct.constructions.construction import Vector
+from reconstruct.networks import Matrix, Piece, dense
+
+SLACK = 2.0**-20  # of |A|·max|h|: far above the rounding of float32 gammas, 1e-6 of the shift
+SHIFT_BITS = 16  # shifts keep 16 significant bits: their products with float32 weights are exact
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """`scale·z + shift` lies in the piece for all reachable z; `scale` is a power of two ≤ 1."""
+
+    scale: float
+    shift: Vector
+
+
+def place(piece: Piece, lo: Vector, hi: Vector, magnitude: Vector) -> Placement:
+    """Where to move functionals that lie in [lo, hi], so that the activation is linear on them.
+
+    `magnitude` bounds the sum of the absolute terms of each functional; SLACK of it is kept free
+    on either side. On a half-line only a shift is needed; on an interval the values are scaled
+    down as well, by one power of two for all units.
+    """
+    lower, upper = lo - SLACK * magnitude, hi + SLACK * magnitude
+    if not isfinite(piece.hi):
+        return Placement(1.0, round_up(np.maximum(piece.lo - lower, 0.0)))
+    room = (piece.hi - piece.lo) * (1 - 2.0**-8)
+    widest = float(np.max(upper - lower, initial=0.0))
+    scale = 1.0 if widest <= room else float(2.0 ** np.floor(np.log2(room / widest)))
+    middle = (piece.lo + piece.hi) / 2 - scale * (lower + upper) / 2
+    return Placement(scale, middle.astype(np.float32).astype(np.float64))
+
+
+def round_up(values: Vector, bits: int = SHIFT_BITS) -> Vector:
+    """Each value ≥ 0 rounded up to `bits` significant bits."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.ceil(np.ldexp(mantissa, bits)), exponent - bits))
+
+
+def exact_dot(matrix: Matrix, shift: Vector) -> Vector:
+    """`matrix @ shift`, each entry correctly rounded.
+
+    Weights are split into halves of at most 27 bits, so that every product with a shift of at
+    most 24 bits is exact in float64; `fsum` adds exactly and rounds once.
+    """
+    rows = dense(matrix)
+    factor = rows * 134217729.0  # 2^27 + 1: Veltkamp's splitting
+    high = factor - (factor - rows)
+    low = rows - high
+    terms = np.concatenate([high * shift, low * shift], axis=1)
+    return np.array([fsum(row) for row in terms])
+
+
+def rational_root(value: Fraction) -> Fraction | None:
+    """The square root of a rational when it is rational itself."""
+    from math import isqrt
+
+    top, bottom = isqrt(value.numerator), isqrt(value.denominator)
+    if top * top == value.numerator and bottom * bottom == value.denominator:
+        return Fraction(top, bottom)
+    return None

@@ -1,0 +1,114 @@
+"""Random frozen weights, reproducible from (seed, layer, matrix, tile).
+
+Every matrix is drawn in tiles of 1024 along its hidden dimension, each from its own counter range
+of Philox, so that a tile can be drawn alone, in any order, by whoever needs it. Raw bits are
+turned into numbers here: the bit streams of NumPy's generators are fixed for good, its
+distributions are not. All weights are float32 numbers, so that the frozen network is the same
+network in float32 and in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import ndtri
+
+from reconstruct.errors import InputError
+from reconstruct.networks.ops import Matrix, Norm, frozen_array
+
+TILE = 1024
+SPARSE_BELOW = 0.25  # density under which compressed rows take less memory and time than dense
+UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
+
+
+class Weights(Enum):
+    """The distribution of the frozen weights; variance 1/fan-in unless it says otherwise."""
+
+    GAUSSIAN = "gaussian"
+    UNIFORM = "uniform"
+    KAIMING = "kaiming"  # gaussian with variance 2/fan-in
+    RADEMACHER = "rademacher"  # ±1, unscaled: the discrete case, which may be singular
+
+
+@dataclass(frozen=True)
+class Pencil:
+    """Draws the matrices and norms of a frozen network.
+
+    `sparsity` p keeps each entry with probability p (None keeps all). `statistics` gives the norm
+    layers means and variances as training would have left them, instead of the neutral ones.
+    """
+
+    seed: int = 0
+    weights: Weights = Weights.GAUSSIAN
+    sparsity: float | None = None
+    statistics: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"the seed must be between 0 and 2^63 − 1, but is {self.seed}")
+        if self.sparsity is not None and not 0 < self.sparsity <= 1:
+            raise InputError(
+                f"the sparsity is the probability that a weight is kept and must lie in (0, 1], "
+                f"but is {self.sparsity}"
+            )
+
+    def matrix(self, layer: int, label: int, rows: int, cols: int, *, hidden: int = 0) -> Matrix:
+        """A rows × cols matrix; `hidden` is the axis along which it is tiled."""
+        length, across = (rows, cols) if hidden == 0 else (cols, rows)
+        tiles = [
+            self.tile(layer, label, i, min(TILE, length - i * TILE), across, fan_in=cols)
+            for i in range(-(-length // TILE))
+        ]
+        if self.sparsity is not None and self.sparsity < SPARSE_BELOW:
+            stacked = sparse.vstack([sparse.csr_array(t) for t in tiles])
+            return sparse.csr_array(stacked if hidden == 0 else stacked.T)
+        whole = np.concatenate(tiles)
+        return frozen_array(whole if hidden == 0 else whole.T, np.float32)
+
+    def tile(
+        self, layer: int, label: int, index: int, length: int, across: int, *, fan_in: int
+    ) -> NDArray[np.float32]:
+        """Tile `index` of a matrix: `length` slices along the hidden axis, `across` wide."""
+        bits = self._bits(layer, 2 * label, index, length * across)
+        values = _shape(bits, self.weights, fan_in).astype(np.float32)
+        if self.sparsity is not None:
+            kept = _uniform(self._bits(layer, 2 * label + 1, index, length * across))
+            values = np.where(kept < self.sparsity, values, np.float32(0))
+        return values.reshape(length, across)
+
+    def norm(self, layer: int, label: int, size: int) -> Norm:
+        """A norm layer with gamma 1 and beta 0.
+
+        The neutral statistics are mean 0 and var = 1 − eps, so that √(var + eps) is exactly 1 and
+        gamma is the effective scale, in real arithmetic and in every precision.
+        """
+        ones, zeros = np.ones(size), np.zeros(size)
+        if not self.statistics:
+            return Norm(ones, zeros, zeros, np.full(size, 1 - UNIT_EPS), UNIT_EPS)
+        bits = self._bits(layer, 2 * label, 2**32, 2 * size)
+        mean = ndtri(_uniform(bits[:size])).astype(np.float32)
+        var = np.exp(2 * ndtri(_uniform(bits[size:]))).astype(np.float32)
+        return Norm(ones, zeros, mean, var, 1e-3)
+
+    def _bits(self, layer: int, stream: int, tile: int, count: int) -> NDArray[np.uint64]:
+        key = np.array([self.seed, (layer << 16) + stream], dtype=np.uint64)
+        counter = np.array([0, 0, 0, tile], dtype=np.uint64)
+        return np.random.Philox(key=key, counter=counter).random_raw(count)
+
+
+def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Numbers strictly between 0 and 1, from the upper 52 bits."""
+    return np.asarray(((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
+
+
+def _shape(bits: NDArray[np.uint64], weights: Weights, fan_in: int) -> NDArray[np.float64]:
+    if weights is Weights.RADEMACHER:
+        return np.where(bits >> np.uint64(63), 1.0, -1.0)
+    if weights is Weights.UNIFORM:
+        return (2 * _uniform(bits) - 1) * np.sqrt(3 / fan_in)
+    variance = 2 / fan_in if weights is Weights.KAIMING else 1 / fan_in
+    return np.asarray(ndtri(_uniform(bits)) * np.sqrt(variance))
