@@ -14,6 +14,7 @@ from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient, expecte
 from reconstruct.khatri_rao.direct import Direct
 from reconstruct.khatri_rao.exact import Exact
 from reconstruct.khatri_rao.operator import TILE_ROWS
+from reconstruct.khatri_rao.sparse import PAYS_BELOW
 from reconstruct.khatri_rao.threads import cpu_count
 
 
@@ -47,6 +48,7 @@ class Plan:
 
 DIRECT_EFFICIENCY = 0.5  # of GEMM speed: measured for LU and QR at 1,000 to 4,000 equations
 CG_EFFICIENCY = 0.33  # of float32 GEMM speed: measured, 256 × 256 maps on 2 cores
+SPARSE_SPEED = 1e9  # flops per second of a sparse product, one core
 NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
 QUICK = 0.3  # seconds: below this the direct method's certainty is worth more than speed
 
@@ -117,9 +119,9 @@ def _direct_cost(m: int, k: int, n: int) -> tuple[int, float]:
 
 def _cg_cost(m: int, k: int, n: int, density: float) -> tuple[int, float]:
     iterations = expected_iterations(m * k, n)
-    if density < 0.5:  # K itself, sparse: 12 bytes an entry, in both orders
+    if density**2 < PAYS_BELOW:  # K itself, sparse: 12 bytes an entry, in both orders
         entries = density**2 * m * k * n
-        return int(24 * entries + 8 * 6 * n), iterations * entries * 4 / 1e9
+        return int(24 * entries + 8 * 6 * n), 2 * iterations * 4 * entries / SPARSE_SPEED
     work = cpu_count() * 4 * (TILE_ROWS * (m + k) + 2 * m * k)
     memory = 4 * n * (m + k) + work + 8 * (6 * n + 4 * m * k)
     return memory, iterations * 4.0 * n * m * k / (CG_EFFICIENCY * 2 * gemm_speed())

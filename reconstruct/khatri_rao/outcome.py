@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.khatri_rao.status import Status
+from reconstruct.khatri_rao.structure import StructuralObstruction
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class Outcome:
     rank: int | None
     condition: float | None
     history: tuple[float, ...]
+    obstruction: StructuralObstruction | None = None
 
     def replace(self, **changes: Any) -> Outcome:
         """A copy with some fields changed."""

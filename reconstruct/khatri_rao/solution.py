@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,7 @@ from numpy.typing import NDArray
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.storage import Matrix, Vector
-
-if TYPE_CHECKING:
-    from reconstruct.khatri_rao.structure import StructuralObstruction
+from reconstruct.khatri_rao.structure import StructuralObstruction
 
 EPS = float(np.finfo(np.float64).eps)
 ACCEPTED = 1e-9  # a relative residual above this is never called solved unless it was asked for

@@ -16,11 +16,19 @@ from reconstruct.khatri_rao.inputs import checked_system
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.outcome import Outcome
 from reconstruct.khatri_rao.solution import Solution
+from reconstruct.khatri_rao.sparse import (
+    MOST_ENTRIES,
+    entries_of_product,
+    refusal,
+    solve_sparse_cg,
+)
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.storage import Frozen, entries, is_sparse
+from reconstruct.khatri_rao.structure import structural_obstruction
 from reconstruct.progress import Progress
 
 AUTO = Auto()
+TINY = 1e-9  # a density, for a matrix of zeros
 SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
 
 
@@ -63,6 +71,7 @@ def solve(
         iterations=len(outcome.history),
         history=outcome.history,
         seconds=time.perf_counter() - start,
+        obstruction=outcome.obstruction,
     )
 
 
@@ -78,12 +87,26 @@ def _solve_scaled(
     a, b, c = _exponent(M1), _exponent(M2), _exponent(W)
     a, b = (e if abs(e) > SAFE_EXPONENT else 0 for e in (a, b))
     operator = KhatriRao(_scaled(M1, -a), _scaled(M2, -b), workers=workers)
-    outcome = _dispatch(operator, _scaled(W, -c), solver, progress)
+    outcome = _dispatch_unless_refused(operator, _scaled(W, -c), solver, progress)
     with np.errstate(over="ignore", under="ignore"):
         s = np.ldexp(outcome.s, c - a - b)
     if not np.isfinite(s).all():
         return outcome.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
     return outcome.replace(s=s)
+
+
+def _dispatch_unless_refused(
+    operator: KhatriRao, W: NDArray[np.float64], solver: Solver, progress: Progress | None
+) -> Outcome:
+    """Ask the zero pattern first where that is cheap, and after a failure in any case."""
+    known = operator.sparse and entries_of_product(operator) <= MOST_ENTRIES
+    obstruction = structural_obstruction(operator.M1, operator.M2T.T) if known else None
+    if obstruction is not None and (refused := refusal(operator, W, obstruction)) is not None:
+        return refused.replace(obstruction=obstruction)
+    outcome = _dispatch(operator, W, solver, progress)
+    if obstruction is None and outcome.status is Status.RANK_DEFICIENT and not operator.sparse:
+        obstruction = structural_obstruction(operator.M1, operator.M2T.T)
+    return outcome.replace(obstruction=obstruction)
 
 
 def _dispatch(
@@ -92,7 +115,8 @@ def _dispatch(
     if isinstance(solver, Direct):
         return solve_direct(operator, W, solver, progress)
     if isinstance(solver, ConjugateGradient):
-        return solve_cg(operator, W, solver, progress)
+        method = solve_sparse_cg if operator.sparse else solve_cg
+        return method(operator, W, solver, progress)
     if isinstance(solver, Auto):
         return _solve_auto(operator, W, solver, progress)
     raise NotImplementedError
@@ -102,7 +126,10 @@ def _solve_auto(
     operator: KhatriRao, W: NDArray[np.float64], auto: Auto, progress: Progress | None
 ) -> Outcome:
     m, k = operator.shape
-    chosen = plan(m, k, operator.width, auto).solver
+    density = 1.0
+    if operator.sparse:
+        density = float(np.sqrt(entries_of_product(operator) / (operator.rows * operator.width)))
+    chosen = plan(m, k, operator.width, auto, max(density, TINY)).solver
     outcome = _dispatch(operator, W, chosen, progress)
     fits = 8 * operator.rows * operator.width <= auto.dense_bytes
     if outcome.status is Status.SOLVED or isinstance(chosen, Direct) or not fits:

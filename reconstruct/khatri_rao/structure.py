@@ -20,6 +20,7 @@ from reconstruct.khatri_rao.inputs import checked_pair
 from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse
 
 _csgraph: Any = scipy.sparse.csgraph
+_sparse: Any = scipy.sparse
 Indices = NDArray[np.integer[Any]]
 
 MISSES = 0.05  # expected zero rows or columns that a suggested density or width may leave
@@ -60,8 +61,8 @@ class StructuralObstruction:
         return (
             f"the zero pattern allows rank {self.rank} at most and {self.needed} is needed: "
             f"the {len(self.equations)} equation(s) (row, column) {listed}{more} "
-            f"are served by only {len(self.units)} of {self.width} hidden units, and {self.dead_units} hidden units serve none; "
-            f"{self._remedy()}"
+            f"are served by only {len(self.units)} of {self.width} hidden units, "
+            f"and {self.dead_units} hidden units serve none; {self._remedy()}"
         )
 
     def _remedy(self) -> str:
@@ -93,7 +94,7 @@ def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | No
     ):
         return None
     pattern1, pattern2 = _pattern(first), _pattern(second)
-    pattern = khatri_rao_pattern(pattern1, pattern2)
+    pattern = khatri_rao_matrix(pattern1, pattern2)
     matched = _csgraph.maximum_bipartite_matching(pattern, perm_type="column")
     rank = int(np.count_nonzero(matched >= 0))
     if rank == m * k:
@@ -113,7 +114,7 @@ def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | No
     )
 
 
-def khatri_rao_pattern(M1: Any, M2: Any) -> Any:
+def khatri_rao_matrix(M1: Any, M2: Any) -> Any:
     """Sparse `K` (`m·k × n`, csr, row-major equations) of sparse `M1` and `M2`.
 
     Column `l` of K is the outer product of column `l` of M2 and row `l` of M1, so entries come
@@ -136,9 +137,8 @@ def khatri_rao_pattern(M1: Any, M2: Any) -> Any:
 
 def as_csr_parts(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
     """A csr_array from its three arrays, with 32-bit indices when they fit."""
-    small = max(len(data), *shape) < 2**31
-    kind = np.int32 if small else np.int64
-    return scipy.sparse.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=shape)
+    kind = np.int32 if max(len(data), *shape) < 2**31 else np.int64
+    return _sparse.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=shape)
 
 
 def _pattern(matrix: Any) -> Any:
