@@ -71,7 +71,8 @@ def adapted_basis(rule: ProductRank, effort: Effort) -> Finding:
     Take a basis C of col(B); the kernel of A on it is {C y : A C y = 0}. A complement of that
     kernel has independent images, and those images span col(AB).
     """
-    for A, B in _pairs(21, effort.choose(30, 200)):
+    count = effort.choose(30, 200)
+    for A, B in _pairs(21, count):
         C = exact.column_space(B)
         kernel = exact.null_space(A @ C)
         pivots = list(exact.reduce(A @ C)[1])
@@ -85,19 +86,20 @@ def adapted_basis(rule: ProductRank, effort: Effort) -> Finding:
                 f"A={exact.show(A)}, B={exact.show(B)}: null(A) ∩ col(B) has dimension "
                 f"{kernel.shape[1]}, the rule says {rule.overlap(A, B)}"
             )
-    return Finding("every size; 30 pairs up to 4x4", "kernel and images built for each pair")
+    return Finding(f"every size; {count} pairs to 4x4", "kernel and images built for each pair")
 
 
 @by(Method.RATIONAL)
 def rank_formula(rule: ProductRank, effort: Effort) -> Finding:
     """rank(AB) = rank(B) − overlap ≤ min(rank A, rank B); equality with rank(B) iff overlap 0."""
-    for A, B in _pairs(22, effort.choose(40, 300)):
+    count = effort.choose(40, 300)
+    for A, B in _pairs(22, count):
         left, right = exact.rank(A @ B), exact.rank(B) - rule.overlap(A, B)
         if left != right or left > min(exact.rank(A), exact.rank(B)):
             raise Counterexample(
                 f"A={exact.show(A)}, B={exact.show(B)}: rank(AB) = {left}, the rule gives {right}"
             )
-    return Finding("40 pairs of planted ranks ≤ 4", "rank(AB) = rank B − dim(null A ∩ col B)")
+    return Finding(f"{count} pairs of planted ranks", "rank(AB) = rank B − dim(null A ∩ col B)")
 
 
 def _pairs(seed: int, count: int) -> Iterator[tuple[Matrix, Matrix]]:
@@ -145,7 +147,7 @@ class Solvability:
 @by(Method.EXHAUSTIVE)
 def every_small_system(rule: Solvability, effort: Effort) -> Finding:
     """All systems over small fields: does some x solve it, tried one by one?"""
-    shapes = [(2, 2, 2), (2, 2, 3), (2, 3, 2), (3, 2, 2)] + effort.choose([], [(2, 3, 3)])
+    shapes = [(2, 2, 2), (2, 2, 3), (2, 3, 2), (3, 2, 2), *effort.choose((), ((2, 3, 3),))]
     count = 0
     for prime, rows, columns in shapes:
         vectors = [np.array(v) for v in product(range(prime), repeat=columns)]
@@ -160,7 +162,7 @@ def every_small_system(rule: Solvability, effort: Effort) -> Finding:
                         f"over the field of {prime}: A={exact.show(A)}, b={exact.show(list(b))}: "
                         f"rank A = {rank}, rank [A|b] = {augmented}, solvable: {b in images}"
                     )
-    return Finding("fields of 2 and 3, to 3x2 and 2x3", f"all {count} systems")
+    return Finding("fields of 2 and 3, 2x2 to 2x3", f"all {count} systems")
 
 
 @by(Method.GENERAL)
@@ -171,7 +173,8 @@ def column_space_argument(rule: Solvability, effort: Effort) -> Finding:
     a left null vector (orthogonal to col(A)), raises it and has no solution.
     """
     rng = np.random.default_rng(23)
-    for _ in range(effort.choose(25, 150)):
+    count = effort.choose(25, 150)
+    for _ in range(count):
         A = exact.integers(rng, 5, 2) @ exact.integers(rng, 2, 3)
         planted = A @ exact.integers(rng, 3)
         outside = planted + exact.null_space(A.T)[:, 0]
@@ -187,7 +190,7 @@ def column_space_argument(rule: Solvability, effort: Effort) -> Finding:
                 exact.same("A x against b", A @ x, b)
         if exact.solve(A, planted) is None or exact.solve(A, outside) is not None:
             raise Counterexample(f"planted or outside b misjudged: A={exact.show(A)}")
-    return Finding("every size; 25 systems 5x3 of rank 2", "planted and orthogonal right-hand sides")
+    return Finding(f"every size; {count} systems 5x3", "planted and orthogonal right-hand sides")
 
 
 SOLVABLE = Statement(
@@ -267,7 +270,8 @@ def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
     in pairs by a transposition. Run at sizes to 6: the expansion, and the cancellation.
     """
     rng = np.random.default_rng(24)
-    for size in range(1, effort.choose(5, 6) + 1):
+    top = effort.choose(5, 6)
+    for size in range(1, top + 1):
         B = exact.integers(rng, size, size)
         adj = rule.adjugate(B)
         for i, j in np.ndindex(size, size):
@@ -277,7 +281,7 @@ def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
             exact.same(f"adj(B)[{i},:] B[:,{j}], B={exact.show(B)}", adj[i] @ B[:, j], value)
             if i != j and value != 0:
                 raise Counterexample(f"two equal columns, determinant {value}: {exact.show(replaced)}")
-    return Finding("every size; run to 5", "cofactor expansion, equal columns cancel")
+    return Finding(f"every size; run to {top}", "cofactor expansion, equal columns cancel")
 
 
 CRAMER = Statement(
