@@ -1,0 +1,121 @@
+"""Files as bytes: read with clear refusals, written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from reconstruct.errors import InputError, UnsupportedError
+
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK = 2**20
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of the file as they are stored; refusals are meant to be raised in `naming`."""
+    try:
+        stored = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("there is no such file; check the path") from None
+    except IsADirectoryError:
+        raise InputError("a file is needed, but this is a directory; name a file in it") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"the file cannot be read ({reason})") from None
+    if not stored:
+        raise InputError("the file is empty; was it written completely?")
+    return stored
+
+
+def unpacked(stored: bytes) -> bytes:
+    """The content of a gzip'd file (known by its first two bytes), anything else as it is."""
+    if not stored.startswith(GZIP_MAGIC):
+        return stored
+    try:
+        content = gzip.decompress(stored)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"the gzip'd data is damaged ({error}); was the file cut short? fetch it again"
+        ) from None
+    if not content:
+        raise InputError("the gzip'd file holds nothing")
+    return content
+
+
+def format_suffix(path: Path) -> str:
+    """The suffix that names the format, in lower case: `.onnx` for both a.onnx and a.onnx.gz."""
+    name = path.name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def sha256_bytes(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def sha256_file(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of the file's bytes as stored, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Puts the name of the file ahead of every refusal raised inside."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to that takes the place of `path` at the end, and only if nothing failed.
+
+    The bytes go to a temporary file beside it, are flushed to the disk and renamed.
+    """
+    goal = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{goal.name[:80]}.", dir=goal.parent)
+    except OSError as error:
+        raise InputError(
+            f"{goal}: cannot write into {goal.parent} ({error.strerror}); "
+            "make the directory writable, or write elsewhere"
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, goal)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError):
+            raise InputError(f"{goal}: the file cannot be written ({error.strerror})") from None
+        raise
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes `content` to `path`: afterwards the file is the old one or all of the new one."""
+    with written_whole(path) as file:
+        file.write(content)
+
+
+def _umask() -> int:
+    """The permissions that new files must not have (mkstemp makes private files)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

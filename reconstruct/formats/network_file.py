@@ -1,0 +1,97 @@
+"""Networks in files: which format it is, what the file says of itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.formats.files import (
+    format_suffix,
+    naming,
+    read_bytes,
+    sha256_bytes,
+    unpacked,
+    written_whole,
+)
+from reconstruct.formats.nnet import read_nnet
+from reconstruct.formats.npz import ZIP_MAGIC, read_npz
+from reconstruct.formats.npz_graph import graph_arrays
+from reconstruct.networks import Network
+
+FORMATS = (".onnx", ".npz", ".nnet")
+
+
+def load(path: str | os.PathLike[str], *, nnet_header: bool = False) -> Network:
+    """The network in an ONNX, .npz or .nnet file, gzip'd or not.
+
+    `metadata` says where it came from: `file`, `format`, `sha256` of the bytes as stored, and
+    what the format adds. `nnet_header` folds the normalisation of a .nnet file in.
+    """
+    place = Path(path)
+    with naming(place):
+        stored = read_bytes(place)
+        content = unpacked(stored)
+        kind = _format(place, content)
+        if nnet_header and kind != ".nnet":
+            raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
+        network = _read(kind, content, place.parent, nnet_header)
+        origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
+    return Network(
+        network.size_in,
+        network.nodes,
+        network.output,
+        network.source,
+        {**origin, **network.metadata},
+    )
+
+
+def _format(path: Path, content: bytes) -> str:
+    suffix = format_suffix(path)
+    if suffix in FORMATS:
+        return suffix
+    if content.startswith(ZIP_MAGIC):
+        return ".npz"
+    if content.lstrip().startswith(b"//"):
+        return ".nnet"
+    if b"\0" in content[:4096] or content[:1] == b"\x08":  # field 1 of an ONNX model
+        return ".onnx"
+    raise InputError(
+        "the format is not recognised; a network is needed in a file that ends in .onnx, .npz or "
+        ".nnet (.gz may follow)"
+    )
+
+
+def _read(kind: str, content: bytes, folder: Path, nnet_header: bool) -> Network:
+    if kind == ".npz":
+        return read_npz(content)
+    if kind == ".nnet":
+        return read_nnet(content, fold_header=nnet_header)
+    from reconstruct.formats.onnx_read import read_onnx
+
+    return read_onnx(content, folder)
+
+
+def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.float64) -> None:
+    """Writes the network as .onnx or .npz, its numbers in `dtype`, whole or not at all.
+
+    For .npz the `dtype` None keeps every weight in the precision in which it is stored.
+    """
+    place = Path(path)
+    suffix = place.suffix.lower()
+    if suffix == ".npz":
+        arrays = graph_arrays(network, dtype)
+        with written_whole(place) as file:
+            np.savez(file, allow_pickle=False, **arrays)
+    elif suffix == ".onnx":
+        from reconstruct.formats.onnx_write import write_onnx
+
+        write_onnx(network, place, dtype)
+    else:
+        raise InputError(
+            f"{place}: networks are written as .onnx or .npz, but the name ends in "
+            f"{suffix or 'no suffix'!r}"
+        )

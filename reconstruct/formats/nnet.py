@@ -1,0 +1,132 @@
+"""The .nnet text format of ACAS Xu and HCAS: comma-separated numbers, one row per line.
+
+After comment lines (`//`) come: counts (layers, inputs, outputs, widest), the layer sizes, a flag
+that is not used, the inputs' minimums and maximums, means and ranges (inputs, then one for all
+outputs); then for every layer its weight rows and its biases, one per line. The network acts on
+normalised inputs, `(x − mean)/range`; its normalised outputs y mean `range·y + mean`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.errors import InputError
+from reconstruct.networks import Affine, Network, Node
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Header:
+    """What stands above the weights: sizes, and the normalisation of inputs and outputs."""
+
+    sizes: tuple[int, ...]
+    minimums: Vector
+    maximums: Vector
+    means: Vector
+    ranges: Vector
+
+    def metadata(self) -> dict[str, list[float]]:
+        names = ("minimums", "maximums", "means", "ranges")
+        return {name: getattr(self, name).tolist() for name in names}
+
+
+class _Lines:
+    """The lines of the file that are no comments, with their numbers."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: Iterator[tuple[int, str]] = (
+            (number, line.strip())
+            for number, line in enumerate(text.splitlines(), start=1)
+            if line.strip() and not line.lstrip().startswith("//")
+        )
+
+    def row(self, what: str, count: int | None = None) -> Vector:
+        """The numbers of the next line, which must be `count` of them."""
+        number, line = next(self._lines, (0, ""))
+        if not number:
+            raise InputError(f"the .nnet file ends where {what} should be; was it cut short?")
+        fields = line.rstrip(",").split(",")
+        try:
+            values = np.array([float(field) for field in fields])
+        except ValueError:
+            raise InputError(
+                f"line {number} of the .nnet file should hold {what}, but is {line[:60]!r}"
+            ) from None
+        if count is not None and len(values) != count:
+            raise InputError(
+                f"line {number} of the .nnet file should hold {what}, {count} numbers, but has "
+                f"{len(values)}"
+            )
+        return values
+
+    def rest(self) -> int | None:
+        """The number of a line after the end, if there is one."""
+        return next(self._lines, (None, ""))[0]
+
+
+def read_nnet(content: bytes, *, fold_header: bool = False) -> Network:
+    """The network as its weights stand, or with the header's normalisation folded in."""
+    try:
+        lines = _Lines(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InputError("a .nnet file is text, but this one holds binary data") from None
+    header = _header(lines)
+    weights, biases = [], []
+    for i, (k, m) in enumerate(pairwise(header.sizes), start=1):
+        rows = [lines.row(f"row {r} of {m} of layer {i}'s weights", k) for r in range(1, m + 1)]
+        weights.append(np.array(rows))
+        bias = [lines.row(f"bias {r} of {m} of layer {i}", 1) for r in range(1, m + 1)]
+        biases.append(np.concatenate(bias))
+    if (number := lines.rest()) is not None:
+        raise InputError(f"line {number} of the .nnet file comes after the last bias; remove it")
+    network = Network.mlp(weights, biases)
+    metadata = {"nnet_header": header.metadata(), "nnet_header_folded": fold_header}
+    nodes, output = network.nodes, network.output
+    if fold_header:
+        nodes, output = _folded(network, header)
+    return Network(network.size_in, nodes, output, network.source, metadata)
+
+
+def _header(lines: _Lines) -> Header:
+    counts = _whole(lines.row("the numbers of layers, inputs, outputs and the widest layer", 4))
+    sizes = _whole(lines.row("the layer sizes", counts[0] + 1))
+    if (sizes[0], sizes[-1]) != (counts[1], counts[2]):
+        raise InputError(
+            f"the .nnet file announces {counts[1]} inputs and {counts[2]} outputs, but its layer "
+            f"sizes are {', '.join(map(str, sizes))}"
+        )
+    lines.row("a flag")
+    k = sizes[0]
+    lo, hi = lines.row("the inputs' minimums", k), lines.row("the inputs' maximums", k)
+    means = lines.row("the means of the inputs and of the outputs", k + 1)
+    ranges = lines.row("the ranges of the inputs and of the outputs", k + 1)
+    return Header(tuple(sizes), lo, hi, means, ranges)
+
+
+def _whole(values: Vector) -> list[int]:
+    if not all(np.isfinite(values)) or any(values != np.floor(values)) or any(values < 1):
+        raise InputError(f"sizes in a .nnet file are positive whole numbers, but got {values}")
+    return [int(v) for v in values]
+
+
+def _folded(network: Network, header: Header) -> tuple[tuple[Node, ...], str]:
+    """`x ↦ (x − mean)/range` ahead of the network and `y ↦ range·y + mean` behind it."""
+    k, m = network.size_in, network.size_out
+    if not np.all(header.ranges != 0):
+        raise InputError("the .nnet header has a range of 0, so that it cannot be folded in")
+    into = Affine(np.diag(1 / header.ranges[:k]), -header.means[:k] / header.ranges[:k])
+    out = Affine(header.ranges[k] * np.eye(m), np.full(m, header.means[k]))
+    first = network.nodes[0]
+    nodes = (
+        Node("normalise", into, (network.source,)),
+        Node(first.name, first.op, ("normalise",)),
+        *network.nodes[1:],
+        Node("denormalise", out, (network.output,)),
+    )
+    return nodes, "denormalise"

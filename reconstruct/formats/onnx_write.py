@@ -1,0 +1,206 @@
+"""Networks written as ONNX models (IR 8, opset 15) that onnxruntime runs in float32 and float64.
+
+The model takes `[N, size_in]` with a symbolic batch; each node of the network is an ONNX node of
+the same name. Where onnxruntime has no float64 kernel (LeakyRelu, Elu, Selu) the activation is
+spelled out in basic steps, which the reader recognises.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from reconstruct.errors import InputError
+from reconstruct.formats.files import write_atomically
+from reconstruct.formats.onnx_model import import_onnx
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Clip,
+    Elu,
+    LeakyRelu,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    Select,
+    Selu,
+)
+from reconstruct.version import __version__
+
+IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
+PROTOBUF_LIMIT = 2**31 - 2**20  # bytes in one protobuf message, less what is not weights
+Array = NDArray[Any]
+
+
+@dataclass(eq=False)
+class _Draft:
+    """The ONNX nodes and constants written so far."""
+
+    onnx: Any
+    dtype: Any
+    taken: set[str]
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def constant(self, name: str, values: Any, dtype: Any = None) -> str:
+        unique = self.fresh(name)
+        array = np.ascontiguousarray(np.asarray(values, dtype=dtype or self.dtype))
+        self.constants.append(self.onnx.numpy_helper.from_array(array, unique))
+        return unique
+
+    def node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
+        made = self.onnx.helper.make_node(kind, inputs, [name], name=name, **attributes)
+        self.nodes.append(made)
+        return name
+
+    def step(self, kind: str, inputs: list[str], name: str) -> str:
+        """A node of our own making, between the network's."""
+        return self.node(kind, inputs, self.fresh(f"{name}/{kind.lower()}"))
+
+    def fresh(self, name: str) -> str:
+        unique, count = name, 1
+        while unique in self.taken:
+            count += 1
+            unique = f"{name}_{count}"
+        self.taken.add(unique)
+        return unique
+
+
+def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
+    """Writes the network with its numbers rounded to `dtype`, whole or not at all."""
+    kind = np.dtype(dtype)
+    _check_size(network, kind)
+    model = onnx_model(network, kind)
+    write_atomically(path, model.SerializeToString())
+
+
+def _check_size(network: Network, dtype: Any) -> None:
+    needed = network.parameters * dtype.itemsize
+    if needed > PROTOBUF_LIMIT:
+        raise InputError(
+            f"the network needs {needed / 2**30:.1f} GiB as an ONNX file in {dtype}, but such "
+            "files end at 2 GiB; save it as .npz"
+        )
+
+
+def onnx_model(network: Network, dtype: Any = np.float64) -> Any:
+    """The network as an onnx.ModelProto."""
+    onnx = import_onnx("writing ONNX files")
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
+    draft = _Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)})
+    for node in network.nodes:
+        _write_node(node, draft)
+    output = network.output
+    if output == network.source:
+        output = draft.node("Identity", [output], draft.fresh("output"))
+    number = onnx.helper.np_dtype_to_tensor_dtype(kind)
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        draft.nodes,
+        "network",
+        [info(network.source, number, ["N", network.size_in])],
+        [info(output, number, ["N", network.size_out])],
+        draft.constants,
+    )
+    return onnx.helper.make_model(
+        graph,
+        ir_version=IR_VERSION,
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        producer_name="reconstruct",
+        producer_version=__version__,
+    )
+
+
+def _write_node(node: Node, draft: _Draft) -> None:
+    op, name, inputs = node.op, node.name, list(node.inputs)
+    if isinstance(op, Affine):
+        weight = op.weight.toarray() if sparse.issparse(op.weight) else op.weight
+        parts = _parameters(node, draft, weight=weight, bias=op.bias)
+        draft.node("Gemm", inputs + parts, name, transB=1)
+    elif isinstance(op, Norm):
+        parts = _parameters(
+            node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=op.var
+        )
+        draft.node("BatchNormalization", inputs + parts, name, epsilon=op.eps)
+    elif isinstance(op, Add):
+        draft.node("Add" if len(inputs) == 2 else "Sum", inputs, name)
+    elif isinstance(op, Select):
+        parts = [
+            draft.constant(f"{name}.{key}", [value], np.int64)
+            for key, value in (("start", op.start), ("stop", op.stop), ("axis", 1))
+        ]
+        draft.node("Slice", inputs + parts, name)
+    else:
+        _write_activation(op, inputs[0], name, draft)
+
+
+def _parameters(node: Node, draft: _Draft, **values: Array) -> list[str]:
+    """The constants `<node>.<key>`, which must stay finite in the precision of the file."""
+    names = []
+    for key, value in values.items():
+        with np.errstate(over="ignore"):
+            cast = value.astype(draft.dtype)
+        if not np.all(np.isfinite(cast)):
+            raise InputError(
+                f"node {node.name!r}: its {key} has entries up to {np.abs(value).max():g}, which "
+                f"do not fit into {draft.dtype}; save it in float64"
+            )
+        names.append(draft.constant(f"{node.name}.{key}", cast))
+    return names
+
+
+def _write_activation(op: Any, source: str, name: str, draft: _Draft) -> None:
+    if isinstance(op, Relu):
+        draft.node("Relu", [source], name)
+    elif isinstance(op, Clip):
+        bounds = ((op.lo, "min"), (op.hi, "max"))
+        parts = [
+            draft.constant(f"{name}.{key}", value) if np.isfinite(value) else ""
+            for value, key in bounds
+        ]
+        draft.node("Clip", [source, *_without_trailing(parts)], name)
+    elif draft.dtype == np.float32:
+        kinds = {LeakyRelu: "LeakyRelu", Elu: "Elu", Selu: "Selu"}
+        draft.node(kinds[type(op)], [source], name, **_attributes(op))
+    else:
+        _spell_out(op, source, name, draft)
+
+
+def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, float]:
+    if isinstance(op, LeakyRelu):
+        return {"alpha": op.slope}
+    return {"alpha": op.alpha} | ({"gamma": op.gamma} if isinstance(op, Selu) else {})
+
+
+def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: _Draft) -> None:
+    """The activation in basic steps that have float64 kernels (see `onnx_elu`)."""
+    if isinstance(op, LeakyRelu):
+        slope = draft.constant(f"{name}.slope", op.slope)
+        product = draft.step("Mul", [source, slope], name)
+        draft.node("Max" if op.slope <= 1 else "Min", [source, product], name)
+        return
+    one, zero = draft.constant(f"{name}.one", 1.0), draft.constant(f"{name}.zero", 0.0)
+    alpha = draft.constant(f"{name}.alpha", op.alpha)
+    below = draft.step("Min", [source, zero], name)
+    tail = draft.step("Sub", [draft.step("Exp", [below], name), one], name)
+    halves = [draft.step("Relu", [source], name), draft.step("Mul", [tail, alpha], name)]
+    if isinstance(op, Elu):
+        draft.node("Add", halves, name)
+    else:
+        gamma = draft.constant(f"{name}.gamma", op.gamma)
+        draft.node("Mul", [draft.step("Add", halves, name), gamma], name)
+
+
+def _without_trailing(parts: list[str]) -> Iterator[str]:
+    """The names up to the last one that is not empty."""
+    count = max((i + 1 for i, part in enumerate(parts) if part), default=0)
+    yield from parts[:count]
