@@ -8,7 +8,8 @@ do and cost. `KhatriRao` is the operator itself. Nothing here knows what a netwo
 from reconstruct.khatri_rao.auto import Auto, Plan, Solver, plan
 from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient
 from reconstruct.khatri_rao.direct import Direct
-from reconstruct.khatri_rao.exact import Exact
+from reconstruct.khatri_rao.exact import Exact, ExactSolution, solve_exact
+from reconstruct.khatri_rao.modular import RankProof, prove_full_rank
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solve import solve
@@ -20,13 +21,17 @@ __all__ = [
     "ConjugateGradient",
     "Direct",
     "Exact",
+    "ExactSolution",
     "KhatriRao",
     "Plan",
+    "RankProof",
     "Solution",
     "Solver",
     "Status",
     "StructuralObstruction",
     "plan",
+    "prove_full_rank",
     "solve",
+    "solve_exact",
     "structural_obstruction",
 ]

@@ -12,6 +12,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao.auto import Auto, Solver, plan
 from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient, solve_cg
 from reconstruct.khatri_rao.direct import Direct, solve_direct
+from reconstruct.khatri_rao.exact import Exact, solve_exact
 from reconstruct.khatri_rao.inputs import checked_system
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.outcome import Outcome
@@ -57,6 +58,8 @@ def solve(
             f"but is {solver!r}; pass an instance"
         )
     first, second, right = checked_system(M1, M2, W)
+    if isinstance(solver, Exact):
+        return solve_exact(first, second, right).rounded()
     outcome = _solve_scaled(first, second, right, solver, progress, workers)
     m, k = right.shape
     return Solution(
@@ -119,7 +122,7 @@ def _dispatch(
         return method(operator, W, solver, progress)
     if isinstance(solver, Auto):
         return _solve_auto(operator, W, solver, progress)
-    raise NotImplementedError
+    raise AssertionError(solver)
 
 
 def _solve_auto(
