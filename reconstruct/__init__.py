@@ -1,0 +1,114 @@
+"""Rebuild a small ReLU network inside a random frozen one by its norm parameters alone.
+
+    import reconstruct as rc
+
+    target = rc.load("target.onnx")
+    frozen = rc.draw(target, construction=rc.Wide(ratio=1.5), seed=0)
+    result = rc.reconstruct(target, frozen, domain=rc.Box(-0.5, 0.5))
+    certificate = rc.certify(target, result.network, domain=result.domain)
+
+The public names are the ones listed here; they are loaded when first used, so that the command
+line answers `--help` at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from reconstruct.version import __version__
+
+if TYPE_CHECKING:
+    from reconstruct import khatri_rao
+    from reconstruct.bounds import Crown, Interval, Split
+    from reconstruct.certificates import certify, check
+    from reconstruct.constructions import (
+        Deep,
+        Factored,
+        Frozen,
+        Wide,
+        draw,
+        linear_as_relu,
+        one_layer,
+    )
+    from reconstruct.errors import InputError, ReconstructError
+    from reconstruct.formats import load, load_domain, save
+    from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
+    from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Relu, Selu
+    from reconstruct.networks.random import Weights
+    from reconstruct.pipeline import Result, reconstruct
+
+_HOMES = {
+    "reconstruct.bounds": ("Crown", "Interval", "Split"),
+    "reconstruct.certificates": ("certify", "check"),
+    "reconstruct.constructions": (
+        "Deep",
+        "Factored",
+        "Frozen",
+        "Wide",
+        "draw",
+        "linear_as_relu",
+        "one_layer",
+    ),
+    "reconstruct.errors": ("InputError", "ReconstructError"),
+    "reconstruct.formats": ("load", "load_domain", "save"),
+    "reconstruct.khatri_rao": ("Auto", "ConjugateGradient", "Direct", "Exact"),
+    "reconstruct.networks": ("Box", "Clip", "Elu", "LeakyRelu", "Network", "Relu", "Selu"),
+    "reconstruct.networks.random": ("Weights",),
+    "reconstruct.pipeline": ("Result", "reconstruct"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Auto",
+    "Box",
+    "Clip",
+    "ConjugateGradient",
+    "Crown",
+    "Deep",
+    "Direct",
+    "Elu",
+    "Exact",
+    "Factored",
+    "Frozen",
+    "InputError",
+    "Interval",
+    "LeakyRelu",
+    "Network",
+    "ReconstructError",
+    "Relu",
+    "Result",
+    "Selu",
+    "Split",
+    "Weights",
+    "Wide",
+    "__version__",
+    "certify",
+    "check",
+    "draw",
+    "khatri_rao",
+    "linear_as_relu",
+    "load",
+    "load_domain",
+    "one_layer",
+    "reconstruct",
+    "save",
+]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "khatri_rao":
+        return importlib.import_module("reconstruct.khatri_rao")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reconstruct' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

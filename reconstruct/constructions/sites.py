@@ -148,18 +148,24 @@ class _Finder:
         followers = self.free(source)
         if len(followers) == 1 and isinstance(followers[0].op, Norm):
             return self.take(followers[0]).name
-        after = [m for n in followers for m in self.frozen.consumers(n.name)]
-        if followers and isinstance(followers[0].op, ACTIVATIONS):
-            if any(isinstance(m.op, Norm) for m in after):
-                raise UnsupportedError(
-                    f"{where} has its norm after the activation ({followers[0].name!r}), but the "
-                    f"construction needs it before: only a shift ahead of the ReLU can keep it "
-                    f"active, and a norm behind it comes too late; place each norm between its "
-                    f"linear layer and the activation"
-                )
+        if self._norm_comes_late(followers):
+            raise UnsupportedError(
+                f"{where} has its norm after the activation ({followers[0].name!r}), but the "
+                f"construction needs it before: only a shift ahead of the ReLU can keep it active, "
+                f"and a norm behind it comes too late; place each norm between its linear layer "
+                f"and the activation"
+            )
         raise InputError(
             f"{where} needs a norm layer right after the linear layer {source!r}, but has "
             f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there"
+        )
+
+    def _norm_comes_late(self, followers: list[Node]) -> bool:
+        return any(
+            isinstance(after.op, Norm)
+            for node in followers
+            if isinstance(node.op, ACTIVATIONS)
+            for after in self.frozen.consumers(node.name)
         )
 
     def activation(self, source: str, where: str) -> str:

@@ -107,8 +107,8 @@ def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 def _shape(bits: NDArray[np.uint64], weights: Weights, fan_in: int) -> NDArray[np.float64]:
     if weights is Weights.RADEMACHER:
-        return np.where(bits >> np.uint64(63), 1.0, -1.0)
+        return np.asarray(np.where(bits >> np.uint64(63), 1.0, -1.0))
     if weights is Weights.UNIFORM:
-        return (2 * _uniform(bits) - 1) * np.sqrt(3 / fan_in)
+        return np.asarray((2 * _uniform(bits) - 1) * np.sqrt(3 / fan_in))
     variance = 2 / fan_in if weights is Weights.KAIMING else 1 / fan_in
     return np.asarray(ndtri(_uniform(bits)) * np.sqrt(variance))

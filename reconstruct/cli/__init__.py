@@ -1,0 +1,59 @@
+"""The command line: parse, run one command, turn every outcome into an exit code.
+
+0 certified or all proved; 1 refuted, or the match failed; 2 bad usage or bad input; 3 undecided;
+4 internal error. Verdicts and `--json` go to stdout, progress and messages to stderr. Commands
+import what they need when they run, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from reconstruct.cli.parser import build_parser
+from reconstruct.errors import ReconstructError, ReconstructionError
+
+BAD_INPUT = 2
+FAILED = 1
+INTERNAL = 4
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    options = build_parser().parse_args(argv)
+    command = importlib.import_module(f"reconstruct.cli.{options.module}")
+    try:
+        return int(command.main(options))
+    except KeyboardInterrupt:
+        _say("interrupted; what was solved so far is kept, use --resume to go on")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILED
+    except ReconstructionError as error:
+        _say(str(error))
+        return FAILED
+    except ReconstructError as error:
+        _say(str(error))
+        return BAD_INPUT
+    except MemoryError:
+        _say(
+            "out of memory: the systems are too large for this machine; lower --ratio, or use "
+            "--construction factored or deep"
+        )
+        return BAD_INPUT
+    except Exception as error:
+        if os.environ.get("RECONSTRUCT_DEBUG"):
+            raise
+        _say(
+            f"internal error: {type(error).__name__}: {error}; this is a bug, please report it "
+            f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
+        )
+        return INTERNAL
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"reconstruct: {' '.join(message.split())}\n")

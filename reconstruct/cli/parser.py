@@ -1,0 +1,157 @@
+"""The grammar of the command line."""
+
+from __future__ import annotations
+
+import argparse
+
+from reconstruct.version import __version__
+
+DOMAIN_HELP = (
+    "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, "
+    "a .vnnlib file, or an .npz with lo and hi"
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of `reconstruct`; each command names the module that runs it."""
+    parser = argparse.ArgumentParser(
+        prog="reconstruct",
+        description="Rebuild a ReLU network inside a random frozen one by its norm parameters "
+        "alone, and prove that the two agree.",
+    )
+    parser.add_argument("--version", action="version", version=f"reconstruct {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_verify(commands)
+    _add_check(commands)
+    _add_inspect(commands)
+    _add_demo(commands)
+    _add_prove(commands)
+    _add_report(commands)
+    _add_export(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    command.set_defaults(module=f"{name}_command")
+    return command
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
+    run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
+    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
+    frozen = run.add_argument_group("the frozen network")
+    frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
+    frozen.add_argument("--ratio", type=float, help="hidden neurons per equation (default 1.5)")
+    frozen.add_argument("--seed", type=int, help="seed of the draw (default 0)")
+    frozen.add_argument(
+        "--weights",
+        choices=["gaussian", "uniform", "kaiming", "rademacher"],
+        help="distribution of the weights (default gaussian)",
+    )
+    frozen.add_argument("--sparsity", type=float, metavar="P", help="keep a weight with chance P")
+    frozen.add_argument(
+        "--activation",
+        choices=["relu", "leakyrelu", "elu", "selu", "relu6", "hardtanh"],
+        help="activation inside the frozen sites (default relu)",
+    )
+    frozen.add_argument(
+        "--statistics", action="store_true", help="draw non-trivial running means and variances"
+    )
+    how = run.add_argument_group("how to reconstruct")
+    how.add_argument(
+        "--construction", choices=["wide", "factored", "deep"], default="wide", help="(wide)"
+    )
+    how.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
+    how.add_argument("--block", type=int, metavar="K", help="block size for deep")
+    how.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
+    how.add_argument("--solver", choices=["auto", "direct", "cg", "exact"], default="auto")
+    how.add_argument("--dtype", choices=["float64", "float32"], default="float64")
+    how.add_argument(
+        "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
+    )
+    how.add_argument("--nnet-header", action="store_true", help="fold a .nnet header's ranges in")
+    how.add_argument(
+        "--prove-rank", action="store_true", help="prove each system non-singular modulo a prime"
+    )
+    check = run.add_argument_group("checking and output")
+    check.add_argument("--samples", type=int, default=10_000, metavar="N", help="(10000)")
+    check.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
+    check.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    check.add_argument("--force", action="store_true", help="overwrite the results in OUT")
+    _add_speech(check)
+
+
+def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verify = _command(commands, "verify", "certify or refute that two networks agree on a box")
+    verify.add_argument("target", metavar="TARGET")
+    verify.add_argument("candidate", metavar="CANDIDATE")
+    verify.add_argument("--domain", required=True, help=DOMAIN_HELP)
+    verify.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
+    verify.add_argument("--samples", type=int, default=10_000, metavar="N")
+    verify.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
+    verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(60)")
+    verify.add_argument("--nnet-header", action="store_true", help="fold .nnet headers in")
+    verify.add_argument("-o", "--output", metavar="OUT", help="write certificate and report here")
+    verify.add_argument("--force", action="store_true", help="overwrite the results in OUT")
+    _add_speech(verify)
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    check = _command(commands, "check", "re-check a certificate, trusting nothing of the solver")
+    check.add_argument("path", metavar="OUT|certificate.json")
+    _add_speech(check)
+
+
+def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    inspect = _command(commands, "inspect", "show a network and what each construction would cost")
+    inspect.add_argument("network", metavar="NETWORK")
+    inspect.add_argument("--ratio", type=float, default=1.5)
+    inspect.add_argument("--rank", type=int, metavar="R")
+    inspect.add_argument("--block", type=int, metavar="K")
+    inspect.add_argument("--sparsity", type=float, metavar="P")
+    inspect.add_argument("--no-merge", dest="merge", action="store_false")
+    inspect.add_argument("--nnet-header", action="store_true")
+    _add_speech(inspect)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = _command(commands, "demo", "turn a random network into the shipped digits classifier")
+    demo.add_argument("-o", "--output", metavar="OUT", default="demo-out")
+    demo.add_argument("--seed", type=int, default=0)
+    demo.add_argument("--force", action="store_true", help="overwrite the results in OUT")
+    _add_speech(demo)
+
+
+def _add_prove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    prove = _command(commands, "prove", "machine-check every statement that the tool rests on")
+    prove.add_argument("--json", action="store_true")
+    prove.add_argument("--only", metavar="NAME")
+    prove.add_argument("--thorough", action="store_true")
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report = _command(commands, "report", "rebuild report.html from the files of a run")
+    report.add_argument("path", metavar="OUT")
+    _add_speech(report)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = _command(commands, "export", "write the difference network and VNN-LIB properties")
+    export.add_argument("target", metavar="TARGET")
+    export.add_argument("candidate", metavar="CANDIDATE")
+    export.add_argument("--domain", required=True, help=DOMAIN_HELP)
+    export.add_argument("--tolerance", type=float, required=True, help="difference that counts")
+    export.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    export.add_argument("--force", action="store_true", help="overwrite the files in OUT")
+    _add_speech(export)
+
+
+def _add_speech(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
+    group.add_argument("--quiet", action="store_true", help="no progress, no messages")

@@ -1,0 +1,173 @@
+"""From a target and a frozen network to gammas and betas: one site after the other.
+
+The sites are independent of each other given bounds on the *target's* values: the frozen network
+is made to agree with the target, so the target's bounds are its own. That is why a run can be
+interrupted after any site and resumed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from reconstruct.bounds import Crown, Method, Reach, reach
+from reconstruct.constructions.construction import (
+    ExactNorm,
+    Functionals,
+    SiteSolution,
+    System,
+    Task,
+)
+from reconstruct.constructions.exact_maps import exact_composition
+from reconstruct.constructions.frozen import Frozen, check_target, normal_target
+from reconstruct.constructions.sites import Site, find_sites
+from reconstruct.constructions.wide import Wide
+from reconstruct.khatri_rao import Auto, Exact, Solver, Status
+from reconstruct.networks import Affine, Box, Network, Node, Norm, dense
+from reconstruct.networks.transform import NormalForm
+from reconstruct.progress import Progress, Step, silent
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A reconstruction: `network` is the frozen one with gammas and betas that make it `target`.
+
+    `layers` has one row for each linear system that was solved. `status` is SOLVED, or the first
+    status that is not: then `network` holds the best that was found, and does not match.
+    """
+
+    target: Network
+    frozen: Frozen
+    form: NormalForm
+    domain: Box
+    network: Network
+    layers: tuple[System, ...]
+    exact: Mapping[str, ExactNorm] | None
+    seconds: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def norms(self) -> dict[str, Norm]:
+        """The norm layers by name, gammas and betas as solved for."""
+        return {n.name: n.op for n in self.network.norm_nodes() if isinstance(n.op, Norm)}
+
+    @property
+    def status(self) -> Status:
+        failed = [layer.status for layer in self.layers if not layer.solved]
+        return failed[0] if failed else Status.SOLVED
+
+    def __repr__(self) -> str:
+        worst = max((layer.residual for layer in self.layers), default=0.0)
+        return (
+            f"Result({self.frozen.construction.name}, {self.status.value}, "
+            f"{len(self.layers)} systems, largest relative residual {worst:.1e}, "
+            f"{self.seconds:.1f} s)"
+        )
+
+
+class Checkpoint(Protocol):
+    """Where solved sites are kept while a run goes on."""
+
+    def load(self, site: str) -> SiteSolution | None: ...
+
+    def store(self, site: str, solution: SiteSolution) -> None: ...
+
+
+def reconstruct(
+    target: Network,
+    frozen: Frozen | Network,
+    *,
+    domain: Box,
+    solver: Solver | None = None,
+    bounds: Method | None = None,
+    dtype: Any = np.float64,
+    progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
+) -> Result:
+    """Choose the norm parameters of `frozen` so that it equals `target` on the domain.
+
+    A plain `Network` is taken as the frozen layers of a wide construction. `dtype` float32 rounds
+    the gammas and betas to float32 numbers; the network is then the same in both precisions.
+    """
+    start = time.perf_counter()
+    kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
+    box = domain.of_size(target.size_in)
+    form = normal_target(target, kept)
+    check_target(form.network)
+    sites = find_sites(form.network, kept.network, kept.construction)
+    affine = {n.name: n for n in form.network.affine_nodes()}
+    for number, site in enumerate(sites, start=1):
+        kept.construction.check(site, kept.network, _affine(affine[site.target]), number)
+    known = reach(form.network, box, bounds or Crown(), progress=progress)
+    chosen = solver or Auto()
+    solutions = []
+    for number, site in enumerate(sites, start=1):
+        node = affine[site.target]
+        done = checkpoint.load(site.target) if checkpoint else None
+        if done is None:
+            task = _task(number, node, known, target, form, exact=isinstance(chosen, Exact))
+            label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
+            hear = _prefixed(progress, label)
+            done = kept.construction.solve(task, site, kept.network, chosen, hear)
+            if checkpoint:
+                checkpoint.store(site.target, done)
+        solutions.append(done)
+        progress(Step("maps solved", number, len(sites)))
+    return _assemble(target, kept, form, box, sites, solutions, np.dtype(dtype), start)
+
+
+def _task(
+    number: int, node: Node, known: Reach, target: Network, form: NormalForm, *, exact: bool
+) -> Task:
+    op = _affine(node)
+    (source,) = node.inputs
+    lo, hi = known.bounds(source)
+    magnitude = np.maximum(np.abs(lo), np.abs(hi))
+    rational = exact_composition(target, form.chains[node.name]) if exact else None
+    functionals = _functionals(known, source)
+    return Task(number, node.name, dense(op.weight), op.bias, functionals, magnitude, rational)
+
+
+def _functionals(known: Reach, source: str) -> Functionals:
+    return lambda A: known.functionals(source, A)
+
+
+def _affine(node: Node) -> Affine:
+    assert isinstance(node.op, Affine)
+    return node.op
+
+
+def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:
+    return lambda step: progress(
+        Step(f"{label}: {step.task}", step.done, step.total, step.residual)
+    )
+
+
+def _assemble(
+    target: Network,
+    frozen: Frozen,
+    form: NormalForm,
+    box: Box,
+    sites: tuple[Site, ...],
+    solutions: list[SiteSolution],
+    dtype: np.dtype[Any],
+    start: float,
+) -> Result:
+    norms = {name: norm for s in solutions for name, norm in s.norms.items()}
+    exact = {name: norm for s in solutions if s.exact for name, norm in s.exact.items()}
+    network = frozen.network.with_ops({name: _rounded(n, dtype) for name, n in norms.items()})
+    layers = tuple(row for s in solutions for row in s.systems)
+    seconds = time.perf_counter() - start
+    return Result(target, frozen, form, box, network, layers, exact or None, seconds)
+
+
+def _rounded(norm: Norm, dtype: np.dtype[Any]) -> Norm:
+    """The norm with gamma and beta rounded to `dtype` (its statistics are frozen as they are)."""
+    if dtype == np.float64:
+        return norm
+    gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
+    return Norm(gamma, beta, norm.mean, norm.var, norm.eps)

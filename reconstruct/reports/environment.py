@@ -1,0 +1,59 @@
+"""What a figure was measured with: versions, BLAS, threads, processor, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from reconstruct.version import __version__
+
+
+def environment() -> dict[str, Any]:
+    """The `environment` part of report.json."""
+    return {
+        "reconstruct": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "blas": _blas(),
+        "threads": os.cpu_count(),
+        "cpu": _cpu(),
+    }
+
+
+def peak_bytes() -> int | None:
+    """The largest resident memory of this process so far; None where it cannot be known."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+@cache
+def _blas() -> str | None:
+    from threadpoolctl import threadpool_info
+
+    for library in threadpool_info():
+        if library.get("user_api") == "blas":
+            return f"{library.get('internal_api')} {library.get('version')}"
+    return None
+
+
+@cache
+def _cpu() -> str | None:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or None
