@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    options = build_parser().parse_args(argv)
+    options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     command = importlib.import_module(f"reconstruct.cli.{options.module}")
     try:
         return int(command.main(options))
@@ -53,6 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
         )
         return INTERNAL
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--domain -0.5,0.5` as one word: argparse would take a list that starts with − for a flag."""
+    words = list(argv)
+    for i in range(len(words) - 2, -1, -1):
+        if words[i] == "--domain":
+            words[i : i + 2] = [f"--domain={words[i + 1]}"]
+    return words
 
 
 def _say(message: str) -> None:

@@ -1,0 +1,95 @@
+"""`reconstruct run`."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+from reconstruct.cli import choices
+from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.cli.verdict import exit_code, say
+from reconstruct.constructions.frozen import Frozen, draw
+from reconstruct.errors import InputError
+from reconstruct.formats import load, load_domain
+from reconstruct.networks import Box, Network
+from reconstruct.networks.random import Weights
+from reconstruct.reports.terminal import summary
+from reconstruct.run import Job, run
+
+DRAW_ONLY = ("ratio", "seed", "weights", "sparsity", "activation")
+
+
+def main(options: Namespace) -> int:
+    target = load(options.target, nnet_header=options.nnet_header)
+    domain = _domain(options, target)
+    frozen = _frozen(options, target)
+    job = Job(
+        target=target,
+        target_path=Path(options.target),
+        frozen=frozen,
+        domain=domain,
+        output=Path(options.output),
+        solver=choices.solver(options.solver),
+        bounds=choices.bounds(options.bounds),
+        dtype=options.dtype,
+        samples=_samples(options),
+        tolerance=_tolerance(options),
+        force=options.force,
+        resume=options.resume,
+        options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
+    )
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        outcome = run(job, progress)
+    if options.json:
+        print(json.dumps(outcome.report, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        print(summary(outcome.report))
+        print(f"{'written to':<22} {outcome.output}")
+    failed = [row for row in outcome.result.layers if not row.solved]
+    for row in failed:
+        say(f"map {row.index} ({row.name}): {row.message}", options)
+    return 1 if failed else exit_code(outcome.certificate.verdict)
+
+
+def _domain(options: Namespace, target: Network) -> Box:
+    if options.domain is None:
+        say("no --domain given: every claim is made on [-1, 1] for each input", options)
+        return Box(-1.0, 1.0).of_size(target.size_in)
+    return load_domain(options.domain, target.size_in).of_size(target.size_in)
+
+
+def _frozen(options: Namespace, target: Network) -> Frozen:
+    construction = choices.construction(options)
+    if options.frozen is None:
+        return draw(
+            target,
+            construction,
+            seed=options.seed or 0,
+            weights=Weights(options.weights or "gaussian"),
+            sparsity=options.sparsity,
+            statistics=options.statistics,
+            activation=choices.activation(options.activation),
+            merge=options.merge,
+        )
+    given = [name for name in DRAW_ONLY if getattr(options, name) is not None]
+    if given or options.statistics:
+        name = given[0] if given else "statistics"
+        raise InputError(
+            f"--{name} says how to draw a frozen network, but --frozen brings one; give one of them"
+        )
+    network = load(options.frozen)
+    origin = {"file": network.metadata.get("file"), "file_sha256": network.metadata.get("sha256")}
+    return Frozen(network, construction, options.merge, origin)
+
+
+def _samples(options: Namespace) -> int:
+    if options.samples < 1:
+        raise InputError(f"--samples must be at least 1, but is {options.samples}")
+    return int(options.samples)
+
+
+def _tolerance(options: Namespace) -> float | None:
+    if options.tolerance is not None and not 0 <= options.tolerance < float("inf"):
+        raise InputError(f"--tolerance must be a number ≥ 0, but is {options.tolerance}")
+    return None if options.tolerance is None else float(options.tolerance)

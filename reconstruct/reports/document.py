@@ -1,0 +1,166 @@
+"""report.json: what was asked, what was found, how it is known.
+
+The fields of the contract come first; `status`, `merged`, `options`, `certificate` and
+`difference` follow for the page that is made from it. A figure that is not known is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reconstruct.certificates.search import Search
+
+from reconstruct.certificates.verdicts import Certificate
+from reconstruct.constructions.construction import System
+from reconstruct.constructions.frozen import weights_hash
+from reconstruct.networks import Network
+from reconstruct.pipeline import Result
+from reconstruct.reports.environment import environment, peak_bytes
+
+SCHEMA = "reconstruct.report/1"
+
+
+def build_report(
+    result: Result,
+    certificate: Certificate,
+    search: Search,
+    *,
+    options: Mapping[str, Any],
+    seconds: float,
+) -> dict[str, Any]:
+    """The report of a finished run as plain JSON values."""
+    return {
+        "schema": SCHEMA,
+        "verdict": certificate.verdict.value,
+        "rigor": certificate.rigor.value,
+        "target": target_part(result.target),
+        "frozen": _frozen_part(result),
+        "domain": {"lo": result.domain.lo.tolist(), "hi": result.domain.hi.tolist()},
+        "layers": [_layer(row, certificate) for row in result.layers],
+        "error": error_part(certificate, search),
+        "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
+        "environment": environment(),
+        "status": result.status.value,
+        "merged": {name: list(chain) for name, chain in result.form.merged.items()},
+        "options": dict(options),
+        "certificate": certificate_part(certificate),
+        "difference": search.as_json(),
+    }
+
+
+def target_part(target: Network) -> dict[str, Any]:
+    return {
+        "file": target.metadata.get("file"),
+        "sha256": target.metadata.get("sha256"),
+        "maps": [list(shape) for shape in target.maps],
+        "parameters": target.parameters,
+    }
+
+
+def _frozen_part(result: Result) -> dict[str, Any]:
+    network = result.network
+    origin = dict(result.frozen.origin or {})
+    construction = result.frozen.construction
+    return {
+        "construction": construction.name,
+        "weights": origin.get("weights"),
+        "seed": origin.get("seed"),
+        "ratio": getattr(construction, "ratio", None) if "seed" in origin else None,
+        "sparsity": origin.get("sparsity"),
+        "sha256": weights_hash(network),
+        "maps": [list(shape) for shape in network.maps],
+        "parameters": network.parameters,
+        "nonzeros": network.nonzeros,
+        "tunable": network.tunable,
+        "file": origin.get("file"),
+        "rank": getattr(construction, "rank", None),
+        "block": getattr(construction, "block", None),
+    }
+
+
+def _layer(row: System, certificate: Certificate) -> dict[str, Any]:
+    bounds = {s.target_node: s.residual_bound for s in certificate.segments}
+    return {
+        "index": row.index,
+        "name": row.name,
+        "rows": row.rows,
+        "cols": row.cols,
+        "width": row.width,
+        "solver": row.solver,
+        "status": row.status.value,
+        "message": row.message,
+        "iterations": row.iterations,
+        "residual": _finite(row.residual),
+        "residual_bound": _finite(bounds.get(row.name)),
+        "rank": row.rank,
+        "condition": _finite(row.condition),
+        "gamma_max": _finite(row.gamma_max),
+        "shift_max": _finite(row.shift_max),
+        "seconds": row.seconds,
+        "history": [_finite(value) for value in row.history],
+    }
+
+
+def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
+    return {
+        "samples": search.samples,
+        "seed": search.seed,
+        "float64_max": _finite(search.float64_max),
+        "float32_max": _finite(search.float32_max),
+        "target_float32_max": _finite(search.target_float32_max),
+        "certified_bound": _finite(certificate.bound),
+        "float64_bound": _finite(certificate.float64_bound),
+        "float32_bound": _finite(certificate.float32_bound),
+    }
+
+
+def certificate_part(certificate: Certificate) -> dict[str, Any]:
+    witness = certificate.witness
+    return {
+        "method": certificate.method,
+        "tolerance": _finite(certificate.tolerance),
+        "output_scale": _finite(certificate.output_scale),
+        "exact_identity": certificate.exact_identity,
+        "tried": list(certificate.tried),
+        "seconds": certificate.seconds,
+        "witness": None
+        if witness is None
+        else {
+            "point": list(witness.point),
+            "target": [float((lo + hi) / 2) for lo, hi in witness.target],
+            "candidate": [float((lo + hi) / 2) for lo, hi in witness.candidate],
+            "difference": float(witness.difference),
+            "exact": witness.exact,
+            "strictly_inside": witness.strictly_inside,
+        },
+    }
+
+
+def to_bytes(report: Mapping[str, Any]) -> bytes:
+    """The report as UTF-8 JSON; a number that is not finite is a bug and raises."""
+    return (json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    from reconstruct.errors import InputError
+
+    try:
+        report = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; is this the output of a run?") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: this is not a readable report ({error})") from None
+    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+        raise InputError(
+            f"{path}: a report of schema {SCHEMA!r} is needed, but this one has "
+            f"{report.get('schema') if isinstance(report, dict) else type(report).__name__!r}"
+        )
+    return report
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
