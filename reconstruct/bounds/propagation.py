@@ -1,0 +1,111 @@
+"""Bounds of every node's value on many boxes at once, in the order of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from reconstruct.bounds.crown import Transfer, lower_bounds, source, transfer
+from reconstruct.bounds.interval import Range, affine, image
+from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.networks.graph import Network
+from reconstruct.networks.ops import Matrix
+
+TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile stays in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Bounds of all values of `network` on a batch of boxes, each (boxes, size).
+
+    `transfers` is empty for interval arithmetic; with it, `functionals` carries linear forms
+    back to the input.
+    """
+
+    network: Network
+    values: Mapping[str, Range]
+    transfers: Mapping[str, Transfer]
+
+    @property
+    def boxes(self) -> int:
+        return len(self.values[self.network.source][0])
+
+    def functionals(self, name: str, forms: Matrix, offsets: Array) -> Range:
+        """Bounds of `forms·v + offsets` (rows × size, rows) on each box: (boxes, rows)."""
+        lo, hi = affine(forms, offsets, *self.values[name])
+        if self.transfers and name != self.network.source:
+            lower, upper = self._backward(name, _dense(forms), offsets)
+            lo, hi = np.maximum(lo, lower), np.minimum(hi, upper)
+        return lo, hi
+
+    def _backward(self, name: str, forms: Array, offsets: Array) -> Range:
+        both = np.concatenate([forms, -forms])
+        either = np.concatenate([offsets, -offsets])
+        low = lower_bounds(self.network, name, both, either, self.transfers, self.values)
+        low = np.broadcast_to(low, (self.boxes, len(both)))
+        return low[:, : len(forms)], -low[:, len(forms) :]
+
+
+def propagate(
+    network: Network, lo: Array, hi: Array, *, backward: bool, known: Mapping[str, Range] | None
+) -> Ranges:
+    """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
+
+    Forward through the graph: each node's interval from its inputs' bounds, cut with what is
+    `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
+    or that is the output.
+    """
+    values: dict[str, Range] = {network.source: (lo, hi)}
+    transfers: dict[str, Transfer] = {network.source: source(lo, hi)} if backward else {}
+    state = Ranges(network, values, transfers)
+    bent = {i for n in network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
+    for node in network.nodes:
+        value = image(node.op, *(values[i] for i in node.inputs))
+        if known is not None and node.name in known:
+            value = meet(value, known[node.name])
+        values[node.name] = value
+        if not backward:
+            continue
+        transfers[node.name] = transfer(node, values)
+        wanted = node.name in bent or node.name == network.output
+        if wanted and not isinstance(node.op, ACTIVATIONS):
+            values[node.name] = meet(value, identity_bounds(state, node.name))
+    return state
+
+
+def identity_bounds(state: Ranges, name: str) -> Range:
+    """Bounds of the value itself by `functionals`, a tile of coordinates at a time."""
+    size = state.network.sizes[name]
+    rows = tile_rows(state.network, state.boxes)
+    parts = []
+    for start in range(0, size, rows):
+        count = min(rows, size - start)
+        parts.append(state.functionals(name, np.eye(count, size, k=start), np.zeros(count)))
+    return np.concatenate([p[0] for p in parts], axis=1), np.concatenate(
+        [p[1] for p in parts], axis=1
+    )
+
+
+def meet(first: Range, second: Range) -> Range:
+    """The intersection of two pairs of bounds that both hold."""
+    return np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
+
+
+def tile_rows(network: Network, boxes: int) -> int:
+    """How many linear forms to carry back at once."""
+    return max(1, TILE_ELEMENTS // (2 * boxes * max(network.sizes.values())))
+
+
+def tiles(forms: Matrix, offsets: Array, rows: int) -> Iterator[tuple[slice, Array, Array]]:
+    """The forms a tile of rows at a time, dense and in float64."""
+    for start in range(0, forms.shape[0], rows):
+        part = slice(start, min(start + rows, forms.shape[0]))
+        yield part, _dense(forms[part]), offsets[part]
+
+
+def _dense(forms: Matrix) -> Array:
+    whole = forms.toarray() if sparse.issparse(forms) else forms
+    return np.asarray(whole, dtype=np.float64)

@@ -1,0 +1,143 @@
+"""`reach`: rigorous bounds of everything a network computes on a box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconstruct.bounds.interval import Range
+from reconstruct.bounds.methods import Crown, Interval, Method, Split
+from reconstruct.bounds.propagation import (
+    TILE_ELEMENTS,
+    Ranges,
+    identity_bounds,
+    meet,
+    propagate,
+    tile_rows,
+    tiles,
+)
+from reconstruct.bounds.split import grid, sub_boxes
+from reconstruct.errors import InputError
+from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.networks.box import Box
+from reconstruct.networks.graph import Network
+from reconstruct.networks.ops import Matrix
+from reconstruct.progress import Progress, Step, silent
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Bounds that hold, in real arithmetic, for every input in `box`.
+
+    `whole` bounds the values on the box itself; `parts` does so on the sub-boxes of a split, a
+    batch of them at a time, and is empty without one.
+    """
+
+    network: Network
+    box: Box
+    method: Method
+    whole: Ranges
+    parts: tuple[Ranges, ...] = ()
+
+    def bounds(self, name: str) -> tuple[Array, Array]:
+        """`(lo, hi)` of the value of a node, or of the network's input."""
+        self._check(name)
+        lo, hi = meet(self.whole.values[name], self._sharper(self.whole, name))
+        if self.parts:
+            worst = _worst([self._sharper(part, name) for part in self.parts])
+            lo, hi = meet((lo, hi), worst)
+        return lo[0], hi[0]
+
+    def functionals(
+        self,
+        name: str,
+        forms: Matrix,
+        offsets: ArrayLike | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> tuple[Array, Array]:
+        """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
+        self._check(name)
+        rows, shift = self._check_forms(name, forms, offsets)
+        tell = progress or silent
+        batches = (self.whole, *self.parts)
+        step = min(tile_rows(self.network, batch.boxes) for batch in batches)
+        lo, hi = np.empty(rows), np.empty(rows)
+        for part, tile, offset in tiles(forms, shift, step):
+            found = self.whole.functionals(name, tile, offset)
+            if self.parts:
+                found = meet(found, _worst([p.functionals(name, tile, offset) for p in self.parts]))
+            lo[part], hi[part] = found[0][0], found[1][0]
+            tell(Step(f"bounds of {name}", part.stop, rows))
+        return lo, hi
+
+    def _sharper(self, batch: Ranges, name: str) -> Range:
+        """Bounds carried back for values that the forward pass left to interval arithmetic."""
+        straight = name != self.network.source and not isinstance(
+            self.network.node(name).op, ACTIVATIONS
+        )
+        return identity_bounds(batch, name) if straight and batch.transfers else batch.values[name]
+
+    def _check(self, name: str) -> None:
+        if name not in self.network.sizes:
+            raise InputError(f"the network has no node named {name!r}")
+
+    def _check_forms(
+        self, name: str, forms: Matrix, offsets: ArrayLike | None
+    ) -> tuple[int, Array]:
+        size = self.network.sizes[name]
+        if forms.ndim != 2 or forms.shape[1] != size:
+            raise InputError(
+                f"functionals of {name!r} need a matrix with {size} columns, but got shape "
+                f"{forms.shape}"
+            )
+        rows = int(forms.shape[0])
+        shift = np.zeros(rows) if offsets is None else np.asarray(offsets, dtype=np.float64)
+        if shift.shape != (rows,):
+            raise InputError(
+                f"{rows} functionals need as many offsets, but got shape {shift.shape}"
+            )
+        return rows, shift
+
+    def __repr__(self) -> str:
+        boxes = sum(part.boxes for part in self.parts)
+        shown = f", {boxes} sub-boxes" if boxes else ""
+        return f"Reach({self.network!r} on {self.box!r}, {self.method!r}{shown})"
+
+
+def reach(
+    network: Network, box: Box, method: Method | None = None, *, progress: Progress | None = None
+) -> Reach:
+    """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN)."""
+    chosen = Crown() if method is None else method
+    domain = box.of_size(network.size_in)
+    lo, hi = domain.lo[None], domain.hi[None]
+    backward = not isinstance(chosen, Interval)
+    whole = propagate(network, lo, hi, backward=backward, known=None)
+    if not isinstance(chosen, Split):
+        return Reach(network, domain, chosen, whole)
+    return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
+
+
+def _split(
+    network: Network, box: Box, method: Split, whole: Ranges, progress: Progress | None
+) -> tuple[Ranges, ...]:
+    """CROWN on the sub-boxes of the grid, in batches that keep a tile in cache."""
+    lo, hi = sub_boxes(box, grid(network, box, method))
+    widest = max(network.sizes.values())
+    batch = max(1, TILE_ELEMENTS // (2 * widest * widest))
+    found = []
+    for start in range(0, len(lo), batch):
+        part = slice(start, start + batch)
+        found.append(propagate(network, lo[part], hi[part], backward=True, known=whole.values))
+        (progress or silent)(Step("bounds of sub-boxes", min(start + batch, len(lo)), len(lo)))
+    return tuple(found)
+
+
+def _worst(ranges: list[Range]) -> Range:
+    """The smallest lower and the largest upper bound over all boxes, as a batch of one."""
+    lo = np.min([r[0].min(axis=0) for r in ranges], axis=0)
+    hi = np.max([r[1].max(axis=0) for r in ranges], axis=0)
+    return lo[None], hi[None]

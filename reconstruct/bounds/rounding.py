@@ -1,0 +1,169 @@
+"""Outward rounding: what is true of real numbers, from floating-point arithmetic.
+
+The model: IEEE binary64 with gradual underflow, rounding to nearest, sums in any order, products
+fused with sums or not. With u = 2^-53 and η = 2^-1074 (the smallest positive number),
+
+    fl(x ∘ y) = (x ∘ y)(1 + δ) + ε,   |δ| ≤ u,   |ε| ≤ η/2,   ε = 0 for sums,
+
+and therefore, for a matrix product with n terms per entry,
+
+    |fl(A B) − A B| ≤ γ_n |A||B| + n·η,   γ_n = n·u/(1 − n·u).
+
+A sum that overflows gives ±inf or NaN and never comes back, so a result that is not finite is
+read as "no bound": radius +inf, lower bound −inf, upper bound +inf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from reconstruct.networks.activations import Array
+from reconstruct.networks.ops import Matrix, Norm
+
+UNIT = 2.0**-53
+TINY = 2.0**-1074
+SAFE = 2.0**-1020  # a product whose factors' magnitudes multiply to at least this never underflows
+SLACK = 1.0 + 2.0**-8  # covers second-order terms of an error term, for up to 2^40 summands
+
+
+def up(x: Any) -> Array:
+    """The next float64 above: `x + y ≤ up(fl(x + y))`, and so for products and quotients."""
+    return np.asarray(np.nextafter(x, np.inf))
+
+
+def down(x: Any) -> Array:
+    """The next float64 below: `down(fl(x + y)) ≤ x + y`, and so for products and quotients."""
+    return np.asarray(np.nextafter(x, -np.inf))
+
+
+def gamma(n: int) -> float:
+    """An upper bound of `γ_n = n·u/(1 − n·u)`.
+
+    n·u is exact (a power of two times a small integer); the difference and the quotient are
+    rounded once each, to the safe side.
+    """
+    if not 0 <= n < 2**40:
+        raise ValueError(f"a sum of {n} terms is outside of what the rounding bounds cover")
+    return float(up(n * UNIT / down(1.0 - n * UNIT))) if n else 0.0
+
+
+def magnitude(lo: Array, hi: Array) -> Array:
+    """The largest |x| over `lo ≤ x ≤ hi`; exact."""
+    return np.maximum(np.abs(lo), np.abs(hi))
+
+
+def smallest(values: Matrix) -> float:
+    """The smallest magnitude among the entries that are not zero (+inf if there are none)."""
+    entries = np.abs(values.data if sparse.issparse(values) else np.asarray(values))
+    return float(np.min(entries, initial=np.inf, where=entries > 0))
+
+
+def underflow(terms: int, *factors: float) -> float:
+    """A bound of what underflow does to a sum of that many products, at most `terms·η`.
+
+    `factors` are the smallest non-zero magnitudes of the two factors; when their product is
+    large enough nothing underflows, and a zero result is then an exact zero. (A fused sum that
+    cancels into the subnormal range errs by η/2 ≤ u·|product|, which γ_n already counts.)
+    """
+    left, right = factors
+    with np.errstate(over="ignore", under="ignore"):
+        return 0.0 if left * right >= SAFE else terms * TINY
+
+
+def inflate(x: Array, factor: float, extra: float = 0.0) -> Array:
+    """At least `factor·x + extra` for x, factor, extra ≥ 0, and exactly 0 if both terms are."""
+    scaled = np.where(x == 0, 0.0, up(x * factor))
+    return scaled if extra == 0 else up(scaled + extra)
+
+
+def product(left: Matrix, right: Matrix) -> tuple[Array, Array]:
+    """`(centre, radius)` with `|left @ right − centre| ≤ radius`, entry by entry.
+
+    radius = γ_n·|A||B| + n·η, where |A||B| ≤ (fl(|A||B|) + n·η)/(1 − γ_n): the quotient is
+    covered by SLACK, because γ_n < 2^-9 for n < 2^40.
+    """
+    terms = int(left.shape[1])
+    with np.errstate(all="ignore"):
+        centre = _dense(left @ right)
+        size = _dense(abs(left) @ abs(right))
+        lost = underflow(terms, smallest(left), smallest(right))
+        radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
+    return without_nan(centre, radius)
+
+
+def without_nan(centre: Array, radius: Array) -> tuple[Array, Array]:
+    """The same enclosure where it is finite; centre 0 and radius +inf where it is not."""
+    bad = ~(np.isfinite(centre) & np.isfinite(radius))
+    if not bad.any():
+        return centre, radius
+    return np.where(bad, 0.0, centre), np.where(bad, np.inf, radius)
+
+
+def widen(centre: Array, radius: Array) -> tuple[Array, Array]:
+    """`(lo, hi)` that hold `centre ± radius`; a radius of 0 leaves the centre as it is."""
+    with np.errstate(all="ignore"):
+        lo = np.where(radius == 0, centre, down(centre - radius))
+        hi = np.where(radius == 0, centre, up(centre + radius))
+    return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+
+
+def midpoint(lo: Array, hi: Array) -> tuple[Array, Array]:
+    """`(centre, radius)` with `[lo, hi] ⊆ [centre − radius, centre + radius]`.
+
+    Any centre will do; the radius is the larger distance to an end, rounded up unless it is an
+    exact zero (fl(x − y) = 0 only if x = y, by gradual underflow).
+    """
+    centre = 0.5 * lo + 0.5 * hi
+    far = np.maximum(hi - centre, centre - lo)
+    return centre, np.where(far == 0, 0.0, up(far))
+
+
+def times(lo: Array, hi: Array, factor: Array) -> tuple[Array, Array]:
+    """Bounds of `x·factor` for `lo ≤ x ≤ hi`, with 0·∞ = 0; exact where the factor is 0 or 1."""
+    with np.errstate(all="ignore"):
+        ends = np.stack([lo * factor, hi * factor])
+    ends = np.where(factor == 0, 0.0, ends)
+    small, large = ends.min(axis=0), ends.max(axis=0)
+    exact = (factor == 0) | (factor == 1)
+    return np.where(exact, small, down(small)), np.where(exact, large, up(large))
+
+
+def norm_scale(norm: Norm) -> tuple[Array, Array]:
+    """Bounds of `s = gamma/√(var + eps)`; exact where var + eps is exactly 1, as in drawn norms.
+
+    Each of the sum, the square root and the quotient is correctly rounded, so one step outward
+    per operation encloses it.
+    """
+    total = norm.var + norm.eps
+    lost = _sum_error(norm.var, np.full_like(norm.var, norm.eps), total)
+    one = (total == 1.0) & (lost == 0.0)
+    least = np.where(one, 1.0, down(np.sqrt(np.where(lost == 0, total, down(total)))))
+    most = np.where(one, 1.0, up(np.sqrt(np.where(lost == 0, total, up(total)))))
+    with np.errstate(all="ignore"):
+        ends = np.stack([norm.gamma / least, norm.gamma / most])
+    exact = one | (norm.gamma == 0)
+    lo = np.where(exact, norm.gamma, down(ends.min(axis=0)))
+    hi = np.where(exact, norm.gamma, up(ends.max(axis=0)))
+    return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+
+
+def norm_shift(norm: Norm) -> tuple[Array, Array]:
+    """Bounds of `t = beta − s·mean`; exact where the mean is 0."""
+    lo, hi = times(*norm_scale(norm), norm.mean)
+    exact = norm.mean == 0
+    with np.errstate(all="ignore"):
+        least, most = down(norm.beta - hi), up(norm.beta - lo)
+    return np.where(exact, norm.beta, least), np.where(exact, norm.beta, most)
+
+
+def _sum_error(x: Array, y: Array, total: Array) -> Array:
+    """Knuth's TwoSum: exactly `x + y − total` when `total = fl(x + y)`."""
+    part = total - x
+    return (x - (total - part)) + (y - part)
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)

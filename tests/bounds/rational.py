@@ -1,0 +1,65 @@
+"""An evaluator in exact rationals, written apart from the package: the soundness oracle."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from reconstruct.networks import Add, Affine, Clip, LeakyRelu, Network, Norm, Relu, Select, dense
+
+
+def rational_values(network: Network, point) -> dict[str, list[Fraction]]:
+    """The exact value of every node at one point, every float taken as the rational it is."""
+    values = {network.source: [Fraction(float(x)) for x in point]}
+    for node in network.nodes:
+        values[node.name] = _apply(node.op, [values[i] for i in node.inputs])
+    return values
+
+
+def rational_forms(forms, value: list[Fraction], offsets) -> list[Fraction]:
+    """`forms·value + offsets`, exactly."""
+    return [
+        sum((Fraction(float(a)) * v for a, v in zip(row, value, strict=True)), Fraction(float(c)))
+        for row, c in zip(dense(forms), offsets, strict=True)
+    ]
+
+
+def _apply(op, inputs: list[list[Fraction]]) -> list[Fraction]:
+    first = inputs[0]
+    if isinstance(op, Affine):
+        return rational_forms(op.weight, first, op.bias)
+    if isinstance(op, Norm):
+        return [_norm(op, i, z) for i, z in enumerate(first)]
+    if isinstance(op, Add):
+        return [sum(parts, Fraction(0)) for parts in zip(*inputs, strict=True)]
+    if isinstance(op, Select):
+        return first[op.start : op.stop]
+    if isinstance(op, Relu):
+        return [max(z, Fraction(0)) for z in first]
+    if isinstance(op, LeakyRelu):
+        return [z if z >= 0 else Fraction(op.slope) * z for z in first]
+    if isinstance(op, Clip):
+        return [min(max(z, Fraction(op.lo)), Fraction(op.hi)) for z in first]
+    raise TypeError(f"no exact value for {op!r}")
+
+
+def _norm(op: Norm, i: int, z: Fraction) -> Fraction:
+    """Needs var + eps to be the square of a rational, as the tests' norms have it."""
+    total = Fraction(float(op.var[i])) + Fraction(op.eps)
+    root = Fraction(int(np.round(float(total) ** 0.5 * 2**20)), 2**20)
+    assert root * root == total, "choose var and eps with a rational square root"
+    gamma, beta, mean = (Fraction(float(a[i])) for a in (op.gamma, op.beta, op.mean))
+    return gamma * (z - mean) / root + beta
+
+
+def holds(bounds, exact: list[Fraction]) -> bool:
+    """`lo ≤ exact ≤ hi` with no slack at all; infinite bounds hold, NaN does not."""
+    for lo, hi, value in zip(*bounds, exact, strict=True):
+        if np.isnan(lo) or np.isnan(hi) or lo == np.inf or hi == -np.inf:
+            return False
+        if np.isfinite(lo) and Fraction(float(lo)) > value:
+            return False
+        if np.isfinite(hi) and Fraction(float(hi)) < value:
+            return False
+    return True
