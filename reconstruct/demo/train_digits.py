@@ -127,9 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     network = train(split.train_images / PIXEL_MAX, split.train_labels)
     save(network, folder / "digits.onnx", dtype=np.float32)
     with written_whole(folder / "digits_test.npz") as file:
-        np.savez_compressed(
-            file, allow_pickle=False, images=split.test_images, labels=split.test_labels
-        )
+        np.savez_compressed(file, images=split.test_images, labels=split.test_labels)
     for name, images, labels in (
         ("training", split.train_images, split.train_labels),
         ("test", split.test_images, split.test_labels),

@@ -83,9 +83,9 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
     place = Path(path)
     suffix = place.suffix.lower()
     if suffix == ".npz":
-        arrays = graph_arrays(network, dtype)
+        arrays: dict[str, Any] = graph_arrays(network, dtype)
         with written_whole(place) as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)
     elif suffix == ".onnx":
         from reconstruct.formats.onnx_write import write_onnx
 

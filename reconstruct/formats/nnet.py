@@ -58,6 +58,8 @@ class _Lines:
             raise InputError(
                 f"line {number} of the .nnet file should hold {what}, but is {line[:60]!r}"
             ) from None
+        if not np.all(np.isfinite(values)):
+            raise InputError(f"line {number} of the .nnet file holds NaN or infinite numbers")
         if count is not None and len(values) != count:
             raise InputError(
                 f"line {number} of the .nnet file should hold {what}, {count} numbers, but has "
@@ -110,7 +112,7 @@ def _header(lines: _Lines) -> Header:
 
 
 def _whole(values: Vector) -> list[int]:
-    if not all(np.isfinite(values)) or any(values != np.floor(values)) or any(values < 1):
+    if any(values != np.floor(values)) or any(values < 1):
         raise InputError(f"sizes in a .nnet file are positive whole numbers, but got {values}")
     return [int(v) for v in values]
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError
+from reconstruct.formats.precision import rounded
 from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Op, Select
 
 SCHEMA = "reconstruct.network/1"
@@ -48,18 +49,18 @@ def graph_arrays(network: Network, dtype: Any = None) -> Arrays:
 def _op_fields(node: Node, arrays: Arrays, dtype: Any) -> dict[str, Any]:
     op, name = node.op, node.name
     if isinstance(op, Affine):
-        arrays[f"{name}.bias"] = op.bias.astype(dtype or op.bias.dtype)
+        arrays[f"{name}.bias"] = rounded(name, "bias", op.bias, dtype)
         if not sparse.issparse(op.weight):
-            arrays[f"{name}.weight"] = op.weight.astype(dtype or op.weight.dtype)
+            arrays[f"{name}.weight"] = rounded(name, "weight", op.weight, dtype)
             return {}
         for part in ("indices", "indptr"):
             arrays[f"{name}.weight.{part}"] = getattr(op.weight, part)
-        arrays[f"{name}.weight.data"] = op.weight.data.astype(dtype or op.weight.dtype)
+        arrays[f"{name}.weight.data"] = rounded(name, "weight", op.weight.data, dtype)
         return {"shape": [int(n) for n in op.weight.shape]}
     if isinstance(op, Norm):
         values = (op.gamma, op.beta, op.mean, op.var)
         for key, value in zip(NORM_KEYS, values, strict=True):
-            arrays[f"{name}.{key}"] = value.astype(dtype or value.dtype)
+            arrays[f"{name}.{key}"] = rounded(name, key, value, dtype)
         return {"eps": op.eps}
     return asdict(op)
 

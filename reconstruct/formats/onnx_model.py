@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
+from reconstruct.formats.onnx_external import check_data
 
 Array = NDArray[Any]
 LARGEST = 2**26  # values in one tensor; beyond it the flattened maps would not fit in memory
@@ -30,6 +31,7 @@ class Model:
     output: str
     constants: dict[str, Array]
     uses: Counter[str]
+    data_sha256: str | None
 
 
 def import_onnx(purpose: str) -> Any:
@@ -46,7 +48,7 @@ def import_onnx(purpose: str) -> Any:
 
 def read_model(content: bytes, folder: Path) -> Model:
     """The model in these bytes; tensors kept in files beside it are looked up in `folder`."""
-    graph, opset = _parse(content)
+    graph, opset, data_sha256 = _parse(content, folder)
     constants = {t.name: constant(t, folder) for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
@@ -57,10 +59,20 @@ def read_model(content: bytes, folder: Path) -> Model:
     shape, batch = _input_shape(inputs[0])
     uses = Counter(name for node in graph.node for name in node.input)
     uses[graph.output[0].name] += 1
-    return Model(graph, opset, inputs[0].name, shape, batch, graph.output[0].name, constants, uses)
+    return Model(
+        graph,
+        opset,
+        inputs[0].name,
+        shape,
+        batch,
+        graph.output[0].name,
+        constants,
+        uses,
+        data_sha256,
+    )
 
 
-def _parse(content: bytes) -> tuple[Any, int]:
+def _parse(content: bytes, folder: Path) -> tuple[Any, int, str | None]:
     onnx = import_onnx("reading ONNX files")
     model = onnx.ModelProto()
     try:
@@ -77,7 +89,7 @@ def _parse(content: bytes) -> tuple[Any, int]:
             "export it with dense weights"
         )
     versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    return model.graph, int(versions[0]) if versions else 1
+    return model.graph, int(versions[0]) if versions else 1, check_data(model, folder)
 
 
 def constant(tensor: Any, folder: Path) -> Array:
@@ -130,7 +142,10 @@ def _listed(values: Any, kind: str) -> str:
 
 def attributes(node: Any, folder: Path) -> dict[str, Any]:
     """The attributes of an ONNX node as Python values, tensors as arrays."""
-    return dict(_attributes(node, folder))
+    try:
+        return dict(_attributes(node, folder))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"node {node.name!r} has a malformed attribute ({error})") from None
 
 
 def _attributes(node: Any, folder: Path) -> Iterator[tuple[str, Any]]:

@@ -87,8 +87,7 @@ def _call(node: Any, model: Model, values: dict[str, Value], folder: Path) -> Ca
     if missing:
         raise InputError(f"node {name!r} ({node.op_type}) uses {missing[0]!r}, which no node makes")
     inputs = tuple(_seen(values[i], model.uses[i]) if i else None for i in node.input)
-    used = sum(1 for i, o in enumerate(node.output) if o and (i == 0 or model.uses[o]))
-    outputs = len(node.output) if node.op_type == "Split" else used
+    outputs = sum(1 for name in node.output if name)
     return Call(name, node.op_type, inputs, attributes(node, folder), model.opset, outputs)
 
 
@@ -112,19 +111,19 @@ def _check_operator(node: Any, name: str, model: Model) -> None:
 def _outcome(call: Call, build: Builder) -> list[Value]:
     """What the node gives; whatever a malformed one provokes becomes a refusal that names it."""
     try:
-        result = OPERATORS[call.kind](call, build)
+        with np.errstate(all="ignore"):  # what is not finite is refused when the network is built
+            result = OPERATORS[call.kind](call, build)
     except InputError as error:
         if repr(call.name) in str(error):
             raise
         raise type(error)(f"node {call.name!r} ({call.kind}): {error}") from None
     except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError) as error:
         raise InputError(f"node {call.name!r} ({call.kind}) is malformed ({error})") from None
-    except np.exceptions.AxisError as error:
-        raise InputError(f"node {call.name!r} ({call.kind}) is malformed ({error})") from None
     return result if isinstance(result, list) else [result]
 
 
 def _metadata(model: Model, output: Flow, build: Builder) -> dict[str, Any]:
+    kept = {"data_sha256": model.data_sha256} if model.data_sha256 else {}
     return {
         "input": model.input,
         "input_shape": list(model.shape),
@@ -133,4 +132,5 @@ def _metadata(model: Model, output: Flow, build: Builder) -> dict[str, Any]:
         "output_shape": list(output.shape),
         "opset": model.opset,
         "notes": list(build.notes),
+        **kept,
     }

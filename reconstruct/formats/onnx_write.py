@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import write_atomically
+from reconstruct.formats.files import write_atomically, written_whole
+from reconstruct.formats.onnx_external import DataFile, holds
 from reconstruct.formats.onnx_model import import_onnx
+from reconstruct.formats.precision import rounded
 from reconstruct.networks import (
     Add,
     Affine,
@@ -46,13 +49,17 @@ class _Draft:
     onnx: Any
     dtype: Any
     taken: set[str]
+    data: DataFile | None = None
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
 
     def constant(self, name: str, values: Any, dtype: Any = None) -> str:
         unique = self.fresh(name)
-        array = np.ascontiguousarray(np.asarray(values, dtype=dtype or self.dtype))
-        self.constants.append(self.onnx.numpy_helper.from_array(array, unique))
+        array = np.asarray(values, dtype=dtype or self.dtype, order="C")
+        if self.data is not None and holds(array):
+            self.constants.append(self.data.tensor(unique, array))
+        else:
+            self.constants.append(self.onnx.numpy_helper.from_array(array, unique))
         return unique
 
     def node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
@@ -74,29 +81,30 @@ class _Draft:
 
 
 def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
-    """Writes the network with its numbers rounded to `dtype`, whole or not at all."""
-    kind = np.dtype(dtype)
-    _check_size(network, kind)
-    model = onnx_model(network, kind)
-    write_atomically(path, model.SerializeToString())
+    """Writes the network with its numbers rounded to `dtype`, whole or not at all.
+
+    Beyond 2 GiB, where a protobuf message ends, the weights go to `<path>.data` beside the model.
+    """
+    kind, goal = np.dtype(dtype), Path(path)
+    if network.parameters * kind.itemsize <= PROTOBUF_LIMIT:
+        write_atomically(goal, onnx_model(network, kind).SerializeToString())
+        return
+    beside = goal.with_name(goal.name + ".data")
+    with written_whole(beside) as file:
+        data = DataFile(import_onnx("writing ONNX files"), file, beside.name)
+        model = onnx_model(network, kind, data)
+        goal.unlink(missing_ok=True)  # an older model must not meet the new weights
+    data.sign(model)
+    write_atomically(goal, model.SerializeToString())
 
 
-def _check_size(network: Network, dtype: Any) -> None:
-    needed = network.parameters * dtype.itemsize
-    if needed > PROTOBUF_LIMIT:
-        raise InputError(
-            f"the network needs {needed / 2**30:.1f} GiB as an ONNX file in {dtype}, but such "
-            "files end at 2 GiB; save it as .npz"
-        )
-
-
-def onnx_model(network: Network, dtype: Any = np.float64) -> Any:
-    """The network as an onnx.ModelProto."""
+def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None = None) -> Any:
+    """The network as an onnx.ModelProto, its weights in `data` if that is given."""
     onnx = import_onnx("writing ONNX files")
     kind = np.dtype(dtype)
     if kind not in (np.float32, np.float64):
         raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
-    draft = _Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)})
+    draft = _Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)}, data)
     for node in network.nodes:
         _write_node(node, draft)
     output = network.output
@@ -145,17 +153,10 @@ def _write_node(node: Node, draft: _Draft) -> None:
 
 def _parameters(node: Node, draft: _Draft, **values: Array) -> list[str]:
     """The constants `<node>.<key>`, which must stay finite in the precision of the file."""
-    names = []
-    for key, value in values.items():
-        with np.errstate(over="ignore"):
-            cast = value.astype(draft.dtype)
-        if not np.all(np.isfinite(cast)):
-            raise InputError(
-                f"node {node.name!r}: its {key} has entries up to {np.abs(value).max():g}, which "
-                f"do not fit into {draft.dtype}; save it in float64"
-            )
-        names.append(draft.constant(f"{node.name}.{key}", cast))
-    return names
+    return [
+        draft.constant(f"{node.name}.{key}", rounded(node.name, key, value, draft.dtype))
+        for key, value in values.items()
+    ]
 
 
 def _write_activation(op: Any, source: str, name: str, draft: _Draft) -> None:
