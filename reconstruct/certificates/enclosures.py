@@ -1,0 +1,165 @@
+"""Real arrays known to about 2⁻¹⁰⁰: an unevaluated sum of two floats and a radius.
+
+`Enclosure(high, low, radius)` stands for any real array X with |X − (high + low)| ≤ radius entry
+by entry. Sums and products use the error-free transformations of Knuth, Dekker and Veltkamp; what
+they drop goes into the radius. Radii are computed in ordinary floats and then pushed up by
+`upward`, which is enough for any expression of non-negative terms with fewer than 2²⁰ roundings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reconstruct.networks import Norm
+
+Array = NDArray[np.float64]
+
+UNIT = 2.0**-53  # unit roundoff of binary64
+TINY = 2.0**-1000  # above every loss by underflow that an expression of 2²⁰ terms can have
+_SLACK = 1 + 2.0**-30  # (1 + u)^(2²⁰) < 1 + 2⁻³²: room for 2²⁰ roundings and the product itself
+_VELTKAMP = 2.0**27 + 1
+
+
+def upward(values: ArrayLike) -> Array:
+    """An upper bound of a non-negative expression that was evaluated in floats."""
+    return np.asarray(np.asarray(values, dtype=np.float64) * _SLACK + TINY)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """`s + e = a + b` exactly, with s the rounded sum (Knuth)."""
+    s = a + b
+    part = s - a
+    return s, (a - (s - part)) + (b - part)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """`p + e = a·b` exactly unless it underflows, with p the rounded product (Dekker)."""
+    p = a * b
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(b)
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    scaled = _VELTKAMP * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A real array X with |X − (high + low)| ≤ radius, entry by entry."""
+
+    high: Array
+    low: Array
+    radius: Array
+
+    @classmethod
+    def exact(cls, values: ArrayLike) -> Enclosure:
+        """The array of these floats, without doubt."""
+        high = np.asarray(values, dtype=np.float64)
+        return cls(high, np.zeros_like(high), np.zeros_like(high))
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> Enclosure:
+        return cls.exact(np.zeros(shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.high.shape
+
+    def __getitem__(self, key: Any) -> Enclosure:
+        return Enclosure(self.high[key], self.low[key], self.radius[key])
+
+    def __add__(self, other: Enclosure) -> Enclosure:
+        """The sum: high parts by TwoSum, low parts in floats with their roundings in the radius."""
+        s, e = two_sum(self.high, other.high)
+        lows = self.low + other.low
+        dropped = 2 * UNIT * (np.abs(self.low) + np.abs(other.low) + np.abs(e))
+        high, low = two_sum(s, e + lows)
+        radius = self.radius + other.radius
+        if not radius.any() and not dropped.any():  # exact numbers stay exact numbers
+            return Enclosure(high, low, radius)
+        return Enclosure(high, low, upward(radius + dropped))
+
+    def __neg__(self) -> Enclosure:
+        return Enclosure(-self.high, -self.low, self.radius)
+
+    def __sub__(self, other: Enclosure) -> Enclosure:
+        return self + (-other)
+
+    def __mul__(self, other: Enclosure) -> Enclosure:
+        """The product entry by entry (shapes broadcast)."""
+        p, e = two_product(self.high, other.high)
+        cross = self.high * other.low + self.low * other.high
+        tail = np.abs(self.high * other.low) + np.abs(self.low * other.high)
+        dropped = 4 * UNIT * (np.abs(e) + tail) + np.abs(self.low * other.low)
+        doubt = self.radius * (other.magnitude() + other.radius) + self.magnitude() * other.radius
+        high, low = two_sum(p, e + cross)
+        return Enclosure(high, low, upward(dropped + doubt))
+
+    def scaled(self, factor: float) -> Enclosure:
+        """`factor` times the array; a factor of one costs nothing."""
+        return self if factor == 1.0 else self * Enclosure.exact(np.full(1, factor))
+
+    def widened(self, radius: Array) -> Enclosure:
+        """The same middle with `radius` added to the radius."""
+        return Enclosure(self.high, self.low, upward(self.radius + radius))
+
+    def magnitude(self) -> Array:
+        """An upper bound of |X|."""
+        return upward(np.abs(self.high) + np.abs(self.low) + self.radius)
+
+    def finite(self) -> bool:
+        return bool(np.all(np.isfinite(self.high)) and np.all(np.isfinite(self.radius)))
+
+
+def square_root(value: Enclosure) -> Enclosure:
+    """√X for X > 0, by one Newton step in doubled precision and its defect as the radius.
+
+    |r − √X| = |r² − X| / (r + √X) ≤ |r² − X| / r, and the right side is computed as an enclosure.
+    """
+    start = Enclosure.exact(np.sqrt(value.high))
+    step = (value - start * start).high / (2 * start.high)
+    root = start + Enclosure.exact(step)
+    middle = Enclosure(root.high, root.low, np.zeros_like(root.high))
+    defect = (middle * middle - value).magnitude()
+    return middle.widened(upward(upward(defect / middle.high) + root.radius))
+
+
+def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
+    """X / Y for Y > 0: |q − X/Y| = |qY − X| / Y, with the defect computed as an enclosure."""
+    first = Enclosure.exact(above.high / below.high)
+    step = (above - first * below).high / below.high
+    guess = first + Enclosure.exact(step)
+    middle = Enclosure(guess.high, guess.low, np.zeros_like(guess.high))
+    defect = (middle * below - above).magnitude()
+    least = (below.high - upward(np.abs(below.low) + below.radius)) * (1 - 2.0**-50)
+    return middle.widened(upward(defect / least))
+
+
+def effective(norm: Norm) -> tuple[Enclosure, Enclosure]:
+    """`(s, t)` with N(z) = s∘z + t in real arithmetic: s = γ/√(v + ε), t = β − s∘μ.
+
+    Where v + ε is exactly 1, as in drawn networks, s is γ itself, without doubt.
+    """
+    spread = Enclosure(
+        *two_sum(norm.var, np.full_like(norm.var, norm.eps)), np.zeros_like(norm.var)
+    )
+    plain = (spread.high == 1) & (spread.low == 0)
+    scale = Enclosure.exact(norm.gamma)
+    if not plain.all():
+        divided = quotient(scale, square_root(spread))
+        scale = Enclosure(
+            np.where(plain, norm.gamma, divided.high),
+            np.where(plain, 0.0, divided.low),
+            np.where(plain, 0.0, divided.radius),
+        )
+    shift = Enclosure.exact(norm.beta)
+    if norm.mean.any():
+        shift = shift - scale * Enclosure.exact(norm.mean)
+    return scale, shift

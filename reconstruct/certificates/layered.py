@@ -1,0 +1,231 @@
+"""The rigorous bound, segment by segment.
+
+Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candidate's. With composed
+maps A h + c (target) and A' h' + c' (candidate), R = A' − A and r = c' − c,
+
+    A'h' + c' − (A h + c) = A δ + R (h + δ) + r,
+    e_pre ≤ Σ_j |A_j| e_j + |R_j| (max|h_j| + e_j) + |r|,      e = Lip(σ)·e_pre,
+
+where max|h_j| comes from rigorous bounds of the target over the domain. Inner activations of the
+candidate: their input F h' + d lies in [lo, hi] = bounds of F h + d, widened by |F| e; as far as
+it may leave the linear piece, the doubt is carried on (see `composites`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from reconstruct.certificates.composites import Composites, Form, merge
+from reconstruct.certificates.enclosures import Array, upward
+from reconstruct.certificates.segments import Alignment, needed
+from reconstruct.certificates.verdicts import Segment
+from reconstruct.networks import ACTIVATIONS, Activation, Network, Node, Relu
+
+
+class Reachable(Protocol):
+    """Rigorous bounds of the target's values: what `reconstruct.bounds.reach` gives."""
+
+    def bounds(self, name: str) -> tuple[Array, Array]: ...
+
+    def functionals(
+        self, name: str, weight: Array, offset: Array | None = None
+    ) -> tuple[Array, Array]: ...
+
+
+@dataclass
+class _State:
+    """What is known so far: errors and magnitudes per source, ranges per candidate node."""
+
+    errors: dict[str, Array]
+    magnitudes: dict[str, Array]
+    candidate_magnitudes: dict[str, Array] = field(default_factory=dict)
+    ranges: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+    margins: dict[str, float] = field(default_factory=dict)
+    segments: list[Segment] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Layered:
+    """The outcome: `error` bounds |f_j − g_j| per output, in real arithmetic.
+
+    `magnitudes` bound |value| at nodes of the candidate, `ranges` hold the inputs of its inner
+    activations, and `composites` are its forms, for whoever carries other errors through them.
+    """
+
+    error: Array
+    segments: tuple[Segment, ...]
+    magnitudes: dict[str, Array]
+    ranges: dict[str, tuple[Array, Array]]
+    margins: dict[str, float]
+    composites: Composites
+
+    @property
+    def bound(self) -> float:
+        return float(np.max(self.error, initial=0.0))
+
+    @property
+    def margin(self) -> float:
+        """The least margin of an inner activation; below 0 when one may leave its piece."""
+        return min(self.margins.values(), default=np.inf)
+
+
+def bound_layers(
+    target: Network,
+    candidate: Network,
+    reach: Reachable,
+    alignment: Alignment,
+    tick: Callable[[int, int], None] = lambda done, total: None,
+) -> Layered:
+    """Bound |candidate − target| on the box that `reach` was made for."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _Recursion(target, candidate, reach, alignment).run(tick)
+
+
+class _Recursion:
+    def __init__(
+        self, target: Network, candidate: Network, reach: Reachable, alignment: Alignment
+    ) -> None:
+        self.target, self.candidate, self.reach = target, candidate, reach
+        self.partner = {c: t for t, c in alignment.pairs}
+        self.cuts = {t for t, _ in alignment.pairs}
+        self.ours = Composites(target, alignment.target_sources(target))
+        self.theirs = Composites(candidate, alignment.candidate_sources(target, candidate))
+        lo, hi = reach.bounds(target.source)
+        start = np.maximum(np.abs(lo), np.abs(hi))
+        self.state = _State({target.source: np.zeros(target.size_in)}, {target.source: start})
+        self.state.candidate_magnitudes[candidate.source] = start
+        self.pending: list[str] = []  # inner activations since the last cut
+
+    def run(self, tick: Callable[[int, int], None]) -> Layered:
+        self._linearise_target()
+        used = needed(self.candidate)
+        nodes = [n for n in self.candidate.nodes if n.name in used]
+        for done, node in enumerate(nodes):
+            tick(done, len(nodes))
+            if node.name in self.partner:
+                self._cut(node, self.partner[node.name])
+            elif isinstance(node.op, ACTIVATIONS):
+                self._inner(node, node.op)
+        error = self._output()
+        state = self.state
+        known = (state.candidate_magnitudes, state.ranges, state.margins)
+        return Layered(error, tuple(state.segments), *known, self.theirs)
+
+    # --- cuts -----------------------------------------------------------------------------------
+
+    def _cut(self, node: Node, name: str) -> None:
+        """The error at an aligned pair: an activation (through its input) or a sum."""
+        op = node.op
+        lo, hi = self.reach.bounds(name)
+        if isinstance(op, ACTIVATIONS):
+            (inside,) = self.target.node(name).inputs
+            pair = (self.ours.form(inside), self.theirs.form(node.inputs[0]))
+            error = self._compare(*pair, (name, node.name), op.lipschitz)
+            self._remember(node.inputs[0], inside, error)
+        else:
+            pair = (self.ours.own(name), self.theirs.own(node.name))
+            error = self._compare(*pair, (name, node.name), 1.0)
+        self.state.errors[name] = error
+        self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
+        self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
+
+    def _output(self) -> Array:
+        ours, theirs = self.target.output, self.candidate.output
+        pair = (self.ours.form(ours), self.theirs.form(theirs))
+        error = self._compare(*pair, ("output", "output"), 1.0)
+        self._remember(theirs, ours, error)
+        return error
+
+    def _compare(self, ours: Form, theirs: Form, names: tuple[str, str], slope: float) -> Array:
+        """Bound |theirs − ours|, times a Lipschitz constant, and write the segment down."""
+        forms = merge(ours, theirs)
+        gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix)
+        error = upward(slope * self._error(forms[0], gap))
+        self.state.segments.append(self._segment(gap, names, float(error.max())))
+        self.pending = []
+        return error
+
+    def _segment(self, gap: Form, names: tuple[str, str], error_out: float) -> Segment:
+        return Segment(
+            *names,
+            rows=gap.matrix.shape[0],
+            columns=gap.matrix.shape[1] - 1,
+            residual_bound=float(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
+            constant_bound=float(np.max(gap.constant.magnitude(), initial=0.0)),
+            error_in=max((float(self.state.errors[s].max()) for s, _ in gap.layout), default=0.0),
+            error_out=error_out,
+            inner=tuple(self.pending),
+            margin=min((self.state.margins[i] for i in self.pending), default=None),
+        )
+
+    def _error(self, form: Form, gap: Form) -> Array:
+        total = gap.constant.magnitude()
+        for (source, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
+            e, h = self.state.errors[source], self.state.magnitudes[source]
+            total = total + matrix.magnitude() @ e + difference.magnitude() @ upward(h + e)
+        return upward(total)
+
+    def _remember(self, theirs: str, ours: str, error: Array) -> None:
+        lo, hi = self.reach.bounds(ours)
+        known = upward(np.maximum(np.abs(lo), np.abs(hi)) + error)
+        self.state.candidate_magnitudes.setdefault(theirs, known)
+
+    # --- inner activations ----------------------------------------------------------------------
+
+    def _inner(self, node: Node, op: Activation) -> None:
+        """How far the units of a candidate's inner activation may be from their line."""
+        lo, hi = self._range(self.theirs, node.inputs[0], self.state.errors)
+        self.theirs.deviations[node.name], self.state.margins[node.name] = deviation(op, lo, hi)
+        self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
+        self.state.ranges[node.name] = (lo, hi)
+        self.pending.append(node.name)
+
+    def _linearise_target(self) -> None:
+        """The same for the target's activations that have no partner; their range is known."""
+        for node in self.target.nodes:
+            if isinstance(node.op, ACTIVATIONS) and node.name not in self.cuts:
+                lo, hi = self.reach.bounds(node.inputs[0])
+                self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
+
+    def _range(
+        self, composites: Composites, name: str, errors: dict[str, Array]
+    ) -> tuple[Array, Array]:
+        """Bounds of a candidate node's value over the domain, block of rows by block."""
+        lows, highs = [], []
+        for _, form in composites.blocks(name):
+            constant = form.constant
+            lo, hi = constant.high, constant.high
+            doubt = np.abs(constant.low) + constant.radius
+            for source, matrix in form.parts():
+                below, above = self.reach.functionals(source, matrix.high)
+                lo, hi = lo + below, hi + above
+                e, h = errors[source], self.state.magnitudes[source]
+                doubt = doubt + matrix.magnitude() @ e
+                doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
+                doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
+            lows.append(lo - upward(doubt + 2.0**-52 * np.abs(lo)))
+            highs.append(hi + upward(doubt + 2.0**-52 * np.abs(hi)))
+        return np.concatenate(lows), np.concatenate(highs)
+
+
+def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
+    """`(d, margin)` with |act(z) − slope·z| ≤ d for lo ≤ z ≤ hi, unit by unit.
+
+    On the piece d = 0. At a distance x from it, |act(z) − slope·z| ≤ (Lip + |slope|)·x, because
+    both sides agree at its end; for ReLU the difference is x itself.
+    """
+    piece = op.piece
+    outside = np.maximum(np.maximum(piece.lo - lo, hi - piece.hi), 0.0)
+    steep = steepness(op)
+    margin = float(np.min(np.minimum(lo - piece.lo, piece.hi - hi), initial=np.inf))
+    doubt = np.where(outside > 0, upward(steep * outside), 0.0)
+    return np.where(np.isnan(doubt), np.inf, doubt), margin
+
+
+def steepness(op: Activation) -> float:
+    """A Lipschitz constant of act(z) − slope·z; for ReLU that is max(−z, 0)."""
+    return 1.0 if isinstance(op, Relu) else op.lipschitz + abs(op.piece.slope)

@@ -1,0 +1,135 @@
+"""What a certificate says: verdict, rigor, the three figures, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from reconstruct.networks import Box
+
+
+class Rigor(Enum):
+    """How a statement is known; the three words are never mixed."""
+
+    EXACT = "exact"
+    RIGOROUS = "rigorous"
+    NUMERICAL = "numerical"
+
+    @property
+    def explanation(self) -> str:
+        return {
+            Rigor.EXACT: "an identity of rational numbers, checked with ==",
+            Rigor.RIGOROUS: "a bound in which every rounding error is accounted for",
+            Rigor.NUMERICAL: "an observation at sampled points, which proves nothing about others",
+        }[self]
+
+
+class Verdict(Enum):
+    """The answer to: do the two networks agree on the domain to within the tolerance?"""
+
+    CERTIFIED = "certified"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+    @property
+    def explanation(self) -> str:
+        return _TEXTS[self][0]
+
+    @property
+    def remedy(self) -> str:
+        return _TEXTS[self][1]
+
+
+_TEXTS = {
+    Verdict.CERTIFIED: (
+        "the networks differ by at most the tolerance everywhere on the domain",
+        "nothing to do",
+    ),
+    Verdict.REFUTED: (
+        "there is an input in the domain where the networks differ by more than the tolerance",
+        "look at the witness; if its difference is acceptable, give a larger tolerance",
+    ),
+    Verdict.UNDECIDED: (
+        "no proof was found that the networks agree, and no input where they differ by more "
+        "than the tolerance",
+        "try a smaller domain, tighter bounds (split), a longer time limit or a larger tolerance",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One affine piece, from the cuts before it to `target_node`, and what was proved of it.
+
+    `residual_bound` bounds every entry of the difference of the two composed matrices,
+    `constant_bound` that of the constants; `error_in` and `error_out` bound |f − g| at the cuts
+    before and at this one; `margin` is the least distance of an inner activation's input from
+    the end of its linear piece (None without inner activations; below 0: it may leave the piece).
+    """
+
+    target_node: str
+    candidate_node: str
+    rows: int
+    columns: int
+    residual_bound: float
+    constant_bound: float
+    error_in: float
+    error_out: float
+    inner: tuple[str, ...]
+    margin: float | None
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input where the networks differ, with both values enclosed in exact arithmetic.
+
+    `difference` is a lower bound of max_j |f_j − g_j| at `point`; `exact` says that the values
+    are known as rational numbers and not only enclosed.
+    """
+
+    point: tuple[float, ...]
+    target: tuple[tuple[Fraction, Fraction], ...]
+    candidate: tuple[tuple[Fraction, Fraction], ...]
+    difference: Fraction
+    strictly_inside: bool
+
+    @property
+    def exact(self) -> bool:
+        return all(lo == hi for lo, hi in (*self.target, *self.candidate))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The outcome of `certify`; a figure that is not known is None.
+
+    `bound` ≥ sup over the domain of max_j |f_j − g_j|, both in real arithmetic;
+    `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
+    in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
+    that the network with rational norms equals the target by `==`; `bound` is then still that of
+    the network as written in floats.
+    """
+
+    verdict: Verdict
+    rigor: Rigor
+    domain: Box
+    bound: float | None
+    float64_bound: float | None
+    float32_bound: float | None
+    tolerance: float
+    output_scale: float
+    method: str
+    segments: tuple[Segment, ...] = ()
+    alignment: tuple[tuple[str, str], ...] = ()
+    witness: Witness | None = None
+    exact_identity: bool = False
+    tried: tuple[str, ...] = ()
+    grid: tuple[int, ...] | None = None
+    seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        bound = "none" if self.bound is None else f"{self.bound:.3g}"
+        return (
+            f"Certificate({self.verdict.value}, {self.rigor.value}, bound {bound}, "
+            f"tolerance {self.tolerance:.3g}, by {self.method})"
+        )

@@ -1,0 +1,64 @@
+"""From a suspicion to a witness: the same point again, in exact arithmetic, inside of the box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from reconstruct.certificates.enclosures import Array
+from reconstruct.certificates.exact import Evaluator, Interval
+from reconstruct.certificates.verdicts import Witness
+from reconstruct.networks import Box, Network
+
+SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
+PROBES = 256
+SEED = 7
+
+
+def least_difference(first: Iterable[Interval], second: Iterable[Interval]) -> Fraction:
+    """A lower bound of max_j |a_j − b_j| for a_j, b_j in these intervals."""
+    gaps = [
+        max(a_low - b_high, b_low - a_high, Fraction(0))
+        for (a_low, a_high), (b_low, b_high) in zip(first, second, strict=True)
+    ]
+    return max(gaps, default=Fraction(0))
+
+
+def strictly_inside(point: Array, box: Box) -> bool:
+    """Inside of the box's interior, as far as it has one: a side of no width cannot be left."""
+    flat = box.lo == box.hi
+    return bool(np.all(flat | ((point > box.lo) & (point < box.hi)))) and box.contains(point)
+
+
+class Replay:
+    """Both networks ready for exact evaluation; turns points into witnesses."""
+
+    def __init__(self, target: Network, candidate: Network, box: Box) -> None:
+        self.target, self.candidate, self.box = target, candidate, box
+        self._exact = (Evaluator(target), Evaluator(candidate))
+
+    def witness(self, point: Array, tolerance: float) -> Witness | None:
+        """The point (drawn inside of the box if need be) if the difference there is above
+        the tolerance for certain, else None."""
+        centre = 0.5 * self.box.lo + 0.5 * self.box.hi
+        for shrink in SHRINK:
+            moved = np.clip(point + shrink * (centre - point), self.box.lo, self.box.hi)
+            if not strictly_inside(moved, self.box):
+                continue
+            left, right = (evaluate(moved) for evaluate in self._exact)
+            gap = least_difference(left, right)
+            if gap > Fraction(tolerance):
+                return Witness(tuple(moved.tolist()), left, right, gap, True)
+        return None
+
+    def probe(self) -> tuple[Array, Array]:
+        """Points of the box with the float64 differences there, largest first."""
+        rng = np.random.default_rng(SEED)
+        corners = self.box.corners(PROBES, rng)
+        points = np.concatenate([self.box.sample(PROBES, rng), corners])
+        with np.errstate(all="ignore"):
+            gaps = np.max(np.abs(self.target(points) - self.candidate(points)), axis=1, initial=0)
+        order = np.argsort(-np.nan_to_num(gaps, nan=0.0), kind="stable")
+        return points[order], gaps[order]
