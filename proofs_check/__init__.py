@@ -1,0 +1,37 @@
+"""Every statement that `reconstruct` rests on, machine-checked, and refuted when a hypothesis goes.
+
+    python -m proofs_check            the table
+    python -m proofs_check --list     the statements
+
+An independent oracle: nothing here imports `reconstruct`.
+"""
+
+from proofs_check.core import (
+    Check,
+    Counterexample,
+    Effort,
+    Evidence,
+    Finding,
+    Method,
+    Negative,
+    Outcome,
+    Scope,
+    Statement,
+    Verdict,
+)
+from proofs_check.judge import judge
+
+__all__ = [
+    "Check",
+    "Counterexample",
+    "Effort",
+    "Evidence",
+    "Finding",
+    "Method",
+    "Negative",
+    "Outcome",
+    "Scope",
+    "Statement",
+    "Verdict",
+    "judge",
+]

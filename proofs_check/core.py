@@ -96,11 +96,15 @@ class Counterexample(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check that met no counterexample reports."""
+    """What a check that met no counterexample reports.
+
+    error_probability: 0 for a proof, a bound for a probabilistic check, None where no bound is
+    claimed (numerical support only).
+    """
 
     sizes: str
     detail: str
-    error_probability: float = 0.0
+    error_probability: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ class Evidence:
     outcome: Outcome
     sizes: str
     detail: str
-    error_probability: float
+    error_probability: float | None
     counterexample: str | None
     seconds: float
 

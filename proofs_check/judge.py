@@ -39,7 +39,8 @@ def judge(statement: Statement[Any], effort: Effort = Effort.DEFAULT) -> Verdict
 def examine(check: Check[Subject], subject: Subject, effort: Effort) -> Evidence:
     """One check on one subject. A check that breaks down is inconclusive, never a refutation."""
     started = perf_counter()
-    sizes, detail, probability, counterexample = "", "", 0.0, None
+    sizes, detail, counterexample = "", "", None
+    probability: float | None = None
     try:
         finding = check.run(subject, effort)
         outcome = Outcome.PROVED

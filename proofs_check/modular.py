@@ -101,3 +101,27 @@ def _modulo(A: npt.NDArray[np.float64], prime: int) -> npt.NDArray[np.float64]:
     A[A < 0] += prime
     A[A >= prime] -= prime
     return A
+
+
+def ranks(batch: Residues, prime: int = PRIME) -> Residues:
+    """Ranks modulo prime of many small matrices at once: batch (count × rows × columns)."""
+    A = np.array(batch % prime)
+    count, rows, columns = A.shape
+    every, found = np.arange(count), np.zeros(count, dtype=np.int64)
+    place = np.arange(rows)
+    for j in range(columns):
+        usable = (A[:, :, j] != 0) & (place >= found[:, None])
+        live = usable.any(axis=1)
+        pivot = np.where(live, usable.argmax(axis=1), 0)
+        target = np.where(live, np.minimum(found, rows - 1), 0)
+        swapped = A[every, pivot].copy()
+        A[every, pivot] = np.where(live[:, None], A[every, target], swapped)
+        A[every, target] = np.where(live[:, None], swapped, A[every, target])
+        lead, factor = A[every, target, j], A[:, :, j]
+        cleared = (
+            A * lead[:, None, None] - factor[:, :, None] * A[every, target][:, None, :]
+        ) % prime
+        below = live[:, None] & (place > target[:, None])
+        A = np.where(below[:, :, None], cleared, A)
+        found += live
+    return found

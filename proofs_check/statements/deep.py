@@ -111,7 +111,9 @@ def solutions_without_zeros(claim: Entries, effort: Effort) -> Finding:
                 f"W={exact.show(W)}, M1={exact.show(M1)}, M2={exact.show(M2)}: s="
                 f"{'none' if s is None else exact.show(s)}"
             )
-    return Finding(f"{3 * len(shapes)} systems, m·k ≤ {effort.choose(6, 12)}", "no zero entry, exactly")
+    return Finding(
+        f"{3 * len(shapes)} systems, m·k ≤ {effort.choose(6, 12)}", "no zero entry, exactly"
+    )
 
 
 NONZERO = Statement(
@@ -169,7 +171,9 @@ def one_step_back(claim: Deep, effort: Effort) -> Finding:
         for column in range(n):
             if exact.rank(C) != m or exact.solve(C, wanted[:, column]) is None:
                 raise Counterexample(f"M ↦ C M misses {exact.show(wanted)} for C={exact.show(C)}")
-    return Finding("every size, every depth: induction", "one step in symbols; B_{i−1} takes every value")
+    return Finding(
+        "every size, every depth: induction", "one step in symbols; B_{i−1} takes every value"
+    )
 
 
 @by(Method.RATIONAL)
@@ -183,7 +187,9 @@ def deep_network_is_exact(claim: Deep, effort: Effort) -> Finding:
         lo = [exact.matrix([[-1] * w.shape[1]])[0] for w in W]
         hi = [exact.matrix([[1] * w.shape[1]])[0] for w in W]
         _compare(claim, network, W, lo, hi)
-    return Finding(f"{len(cases)} cases d ≤ {effort.choose(5, 6)}, blocks 1 to 3", "equal by == on D")
+    return Finding(
+        f"{len(cases)} cases d ≤ {effort.choose(5, 6)}, blocks 1 to 3", "equal by == on D"
+    )
 
 
 def claim_target(claim: Deep, rng: np.random.Generator, d: int, m: int, k: int) -> list[Matrix]:
@@ -263,7 +269,12 @@ DEEP = Statement(
     scope=Scope.EVERY_SIZE,
     paper="Theorem 2",
     relied_on=("reconstruct/constructions/deep.py",),
-    depends_on=("khatri-rao-full-rank", "nonzero-entries", "rank-of-a-product", "active-relu-is-identity"),
+    depends_on=(
+        "khatri-rao-full-rank",
+        "nonzero-entries",
+        "rank-of-a-product",
+        "active-relu-is-identity",
+    ),
     subject=Deep(),
     checks=(deep_network_is_exact, one_step_back),
     negatives=(

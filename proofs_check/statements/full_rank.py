@@ -100,7 +100,9 @@ def witness_is_a_permutation(ensemble: Ensemble, effort: Effort) -> Finding:
     for m, k in [(2, 2), *product(range(1, top + 1), repeat=2)]:
         M1, M2 = ensemble.witness(m, k, ensemble.width(m, k))
         K = ensemble.product(M2, M1.T)
-        once = K.shape == (m * k, m * k) and (K.sum(axis=0) == 1).all() and (K.sum(axis=1) == 1).all()
+        once = (
+            K.shape == (m * k, m * k) and (K.sum(axis=0) == 1).all() and (K.sum(axis=1) == 1).all()
+        )
         if not once or not np.isin(K, (0, 1)).all():
             raise Counterexample(
                 f"m={m}, k={k}: K is {K.shape[0]}x{K.shape[1]} of rank "
@@ -196,9 +198,14 @@ def a_target_out_of_reach(claim: Width, effort: Effort) -> Finding:
                 f"M2={exact.show(M2)} (rank K = {exact.rank(K)})"
             )
         W = missed[:, 0]
-        if exact.rank(np.column_stack([K, W])) != exact.rank(K) + 1 or exact.solve(K, W) is not None:
+        if (
+            exact.rank(np.column_stack([K, W])) != exact.rank(K) + 1
+            or exact.solve(K, W) is not None
+        ):
             raise Counterexample(f"W={exact.show(W)} should be out of reach of {exact.show(K)}")
-    return Finding(f"every m, k; built for m, k ≤ {top}", "W = left null vector: augmented rank rises")
+    return Finding(
+        f"every m, k; built for m, k ≤ {top}", "W = left null vector: augmented rank rises"
+    )
 
 
 WIDTH = Statement(

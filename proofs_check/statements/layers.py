@@ -230,7 +230,13 @@ def shift_cancels(two: TwoLayers, effort: Effort) -> Finding:
 def two_layers_equal_one(two: TwoLayers, effort: Effort) -> Finding:
     """Planted targets, solved exactly; the ReLU network equals W h + b by == on corners and inside."""
     rng = np.random.default_rng(52)
-    shapes = [(2, 2, 0), (2, 3, 0), (3, 2, 1), (1, 3, 0), *effort.choose((), ((4, 3, 3), (4, 4, 0)))]
+    shapes = [
+        (2, 2, 0),
+        (2, 3, 0),
+        (3, 2, 1),
+        (1, 3, 0),
+        *effort.choose((), ((4, 3, 3), (4, 4, 0))),
+    ]
     for m, k, spare in shapes:
         n = two.width(m, k) + spare
         M1, M2 = exact.integers(rng, n, k), exact.integers(rng, m, n)
@@ -261,7 +267,12 @@ TWO_LAYERS = Statement(
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, one layer",
     relied_on=("reconstruct/constructions/wide.py", "reconstruct/constructions/one_layer.py"),
-    depends_on=("vec-identity", "solvable-iff-rank", "khatri-rao-full-rank", "active-relu-is-identity"),
+    depends_on=(
+        "vec-identity",
+        "solvable-iff-rank",
+        "khatri-rao-full-rank",
+        "active-relu-is-identity",
+    ),
     subject=TwoLayers(),
     checks=(two_layers_equal_one, shift_cancels),
     negatives=(

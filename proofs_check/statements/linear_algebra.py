@@ -42,7 +42,8 @@ def _field_rank(A: modular.Residues, prime: int) -> int:
     combinations = {
         tuple(np.array(c) @ A % prime) for c in product(range(prime), repeat=A.shape[0])
     }
-    size, found = len(combinations), 0
+    size = len(combinations)
+    found = 0
     while size > 1:
         size, found = size // prime, found + 1
     return found
@@ -126,7 +127,9 @@ RANK_OF_PRODUCT = Statement(
     subject=ProductRank(kernel_in_column_space),
     checks=(rank_formula, adapted_basis),
     negatives=(
-        Negative("the null-space condition dropped: rank(AB) = rank(B)", ProductRank(lambda A, B: 0)),
+        Negative(
+            "the null-space condition dropped: rank(AB) = rank(B)", ProductRank(lambda A, B: 0)
+        ),
         Negative(
             "the whole null space of A subtracted",
             ProductRank(lambda A, B: exact.null_space(A).shape[1]),
@@ -253,7 +256,9 @@ def adjugate_inverts(rule: Cofactors, effort: Effort) -> Finding:
     for size in range(1, top + 1):
         B, x = unknowns("B", size, size), unknowns("x", size)
         identical(
-            f"adj(B) B - det(B) I at {size}", rule.adjugate(B) @ B, leibniz(B) * np.eye(size, dtype=int)
+            f"adj(B) B - det(B) I at {size}",
+            rule.adjugate(B) @ B,
+            leibniz(B) * np.eye(size, dtype=int),
         )
         for j in range(size):
             replaced = B.copy()
@@ -280,7 +285,9 @@ def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
             value = exact.determinant(replaced)
             exact.same(f"adj(B)[{i},:] B[:,{j}], B={exact.show(B)}", adj[i] @ B[:, j], value)
             if i != j and value != 0:
-                raise Counterexample(f"two equal columns, determinant {value}: {exact.show(replaced)}")
+                raise Counterexample(
+                    f"two equal columns, determinant {value}: {exact.show(replaced)}"
+                )
     return Finding(f"every size; run to {top}", "cofactor expansion, equal columns cancel")
 
 
@@ -301,10 +308,7 @@ CRAMER = Statement(
             "signs forgotten",
             Cofactors(
                 lambda B: np.array(
-                    [
-                        [minor_determinant(B, j, i) for j in range(len(B))]
-                        for i in range(len(B))
-                    ],
+                    [[minor_determinant(B, j, i) for j in range(len(B))] for i in range(len(B))],
                     dtype=object,
                 )
             ),

@@ -64,7 +64,9 @@ def factored_network_is_exact(claim: LowRank, effort: Effort) -> Finding:
         lo, hi = exact.matrix([[-1] * k])[0], exact.matrix([[2] * k])[0]
         U, V = factor(W, claim.rank(r))
         t = claim.two.activity.shift(V, exact.matrix([[1]] * len(V))[:, 0], lo, hi)
-        top = t + np.array([sum(max(x * a, x * c) for x, a, c in zip(v, lo, hi, strict=True)) for v in V])
+        top = t + np.array(
+            [sum(max(x * a, x * c) for x, a, c in zip(v, lo, hi, strict=True)) for v in V]
+        )
         first = _tuned(claim.two, rng, V, t, lo, hi)
         second = _tuned(claim.two, rng, U, claim.uncancel(b, U, t), 0 * t, top)
         for h in inside(lo, hi):

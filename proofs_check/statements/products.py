@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import sympy
 
 from proofs_check import exact, symbols
 from proofs_check.core import (
@@ -45,8 +46,9 @@ class Products:
     pair: Callable[[Any, Any], tuple[Any, Any]] = lambda r, k: (r // k, r % k)
     kronecker_entry: Callable[..., Any] = lambda A, B, a, b, c, d: A[a, c] * B[b, d]
     khatri_rao_entry: Callable[..., Any] = lambda A, B, a, b, j: A[a, j] * B[b, j]
-    mixed: Callable[[Matrix, Matrix, Matrix, Matrix], tuple[Matrix, Matrix]] = (
-        lambda A, B, C, D: (A @ C, B @ D)
+    mixed: Callable[[Matrix, Matrix, Matrix, Matrix], tuple[Matrix, Matrix]] = lambda A, B, C, D: (
+        A @ C,
+        B @ D,
     )
 
     def kronecker(self, A: Matrix, B: Matrix) -> Matrix:
@@ -108,9 +110,7 @@ ROW_INDEX = Statement(
             "column-major index with the row's stride: a + b·k",
             Products(row=lambda a, b, k: a + b * k),
         ),
-        Negative(
-            "stride k − 1 in place of k", Products(row=lambda a, b, k: a * (k - 1) + b)
-        ),
+        Negative("stride k − 1 in place of k", Products(row=lambda a, b, k: a * (k - 1) + b)),
     ),
 )
 
@@ -145,7 +145,9 @@ def against_numpy_and_scipy(laws: Products, effort: Effort) -> Finding:
     rng = np.random.default_rng(1)
     for m, k, n in product(range(1, 5), range(1, 5), (1, 3)):
         A, B = rng.integers(-9, 10, (m, n)), rng.integers(-9, 10, (k, n))
-        exact.same(f"A⊗B, A={exact.show(A)}, B={exact.show(B)}", laws.kronecker(A, B), np.kron(A, B))
+        exact.same(
+            f"A⊗B, A={exact.show(A)}, B={exact.show(B)}", laws.kronecker(A, B), np.kron(A, B)
+        )
         exact.same(
             f"A⊙B, A={exact.show(A)}, B={exact.show(B)}",
             laws.khatri_rao(A, B),
@@ -180,14 +182,16 @@ def _factorised(laws: Products, kind: str) -> None:
     """Σ_r (A⊗B)[row, r] X[r, j] with r = (c,d): the summand is (A·C summand)·(B·D summand)."""
     A, B, C, D = (entry(name) for name in "ABCD")
     a, b, j, i = symbols.a, symbols.b, symbols.j, symbols.i
-    c, d = symbols.sympy.symbols("c d", integer=True, nonnegative=True)
+    c, d = sympy.symbols("c d", integer=True, nonnegative=True)
     left = laws.kronecker_entry(A, B, a, b, c, d)
     if kind == "Khatri-Rao":
         right, first, second = laws.khatri_rao_entry(C, D, c, d, j), C[c, j], D[d, j]
     else:
         right, first, second = laws.kronecker_entry(C, D, c, d, i, j), C[c, i], D[d, j]
     identical(
-        f"summand (c,d) of the mixed product ({kind})", left * right, A[a, c] * first * B[b, d] * second
+        f"summand (c,d) of the mixed product ({kind})",
+        left * right,
+        A[a, c] * first * B[b, d] * second,
     )
 
 
@@ -286,7 +290,9 @@ def rank_by_normal_forms(rule: RankRule, effort: Effort) -> Finding:
                     f"D_{r} ({m}x{n}) with D_{s} ({n}x2): {len(ones)} ones in {len(rows)} rows and "
                     f"{len(columns)} columns, but the rule says rank {expected}"
                 )
-    return Finding(f"every size; normal forms ≤ {top}", "D_r ⊗ D_s has r·s ones, none sharing a line")
+    return Finding(
+        f"every size; normal forms ≤ {top}", "D_r ⊗ D_s has r·s ones, none sharing a line"
+    )
 
 
 @by(Method.RATIONAL)

@@ -13,7 +13,7 @@ other two are double sums over pairs (a,b) whose summands agree (adjoint) or fac
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -41,7 +41,7 @@ class System:
     """The operator, its matrix and its adjoint, as the claims state them."""
 
     vec: Callable[[Matrix], Matrix] = row_major
-    laws: Products = Products()
+    laws: Products = field(default_factory=Products)
     forward: Callable[[Matrix, Matrix, Matrix], Matrix] = lambda M1, M2, s: M2 @ (s[:, None] * M1)
     matrix: Callable[[Matrix, Matrix], Matrix] = lambda M1, M2: khatri_rao(M2, M1.T)
     adjoint: Callable[[Matrix, Matrix, Matrix], Matrix] = lambda M1, M2, Y: np.array(
@@ -217,9 +217,7 @@ def gram_on_integers(system: System, effort: Effort) -> Finding:
     """The Gram identity on random integers at unequal sizes."""
     for M1, M2, _, _ in _integer_draws(13, effort):
         K = system.matrix(M1, M2)
-        exact.same(
-            f"KᵀK at M1={exact.show(M1)}, M2={exact.show(M2)}", K.T @ K, system.gram(M1, M2)
-        )
+        exact.same(f"KᵀK at M1={exact.show(M1)}, M2={exact.show(M2)}", K.T @ K, system.gram(M1, M2))
     return Finding(_integer_sizes(effort), "equal on random integers")
 
 

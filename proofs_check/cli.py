@@ -1,0 +1,135 @@
+"""`python -m proofs_check`: run the chain, print a table or JSON, and say by exit code if it holds.
+
+Exit codes: 0 every statement proved and every negative caught; 1 otherwise; 2 bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from shutil import get_terminal_size
+from time import perf_counter
+from typing import Any
+
+from proofs_check.core import Effort, Statement, Verdict
+
+SCHEMA = "proofs_check/1"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(
+        prog="python -m proofs_check",
+        description="Check every statement that reconstruct rests on, and see each one refuted "
+        "when a hypothesis is dropped.",
+        epilog="exit code: 0 all proved and every negative check caught, 1 otherwise, 2 bad usage",
+    )
+    p.add_argument("--only", metavar="NAME", action="append", help="one statement, in full")
+    p.add_argument("--thorough", action="store_true", help="larger sizes (minutes)")
+    p.add_argument("--json", action="store_true", help="a JSON document on stdout")
+    p.add_argument("--list", action="store_true", help="names and claims, nothing is run")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code."""
+    options = parser().parse_args(argv)
+    from proofs_check import chain  # sympy and networkx: not needed for --help
+
+    try:
+        chosen = tuple(chain.find(name) for name in options.only or ()) or chain.STATEMENTS
+    except chain.UnknownStatement as error:
+        print(f"proofs_check: {error}", file=sys.stderr)
+        return 2
+    if options.list:
+        for statement in chosen:
+            print(f"{statement.name:<26}{statement.claim}")
+        return 0
+    effort = Effort.THOROUGH if options.thorough else Effort.DEFAULT
+    started = perf_counter()
+    verdicts = _run(chosen, effort, table=not options.json, full=bool(options.only))
+    seconds = perf_counter() - started
+    if options.json:
+        print(json.dumps(document(chosen, verdicts, effort, seconds), indent=2, ensure_ascii=False))
+    elif not options.only:
+        from proofs_check.table import summary
+
+        print("\n" + summary(verdicts, seconds))
+    return 0 if all(v.holds for v in verdicts) else 1
+
+
+def _run(
+    chosen: tuple[Statement[Any], ...], effort: Effort, table: bool, full: bool
+) -> tuple[Verdict, ...]:
+    """Judge one statement after another, printing each as soon as it is known."""
+    from proofs_check.judge import judge
+    from proofs_check.table import header, report, rows
+
+    width = min(max(get_terminal_size((100, 24)).columns, 80), 140)
+    if table and not full:
+        print(header(width))
+    verdicts = []
+    for index, statement in enumerate(chosen):
+        verdict = judge(statement, effort)
+        verdicts.append(verdict)
+        if table and full:
+            print(("\n\n" if index else "") + report(statement, verdict, width))
+        elif table:
+            print("\n".join(rows(verdict, width)), flush=True)
+    return tuple(verdicts)
+
+
+def document(
+    chosen: tuple[Statement[Any], ...],
+    verdicts: tuple[Verdict, ...],
+    effort: Effort,
+    seconds: float,
+) -> dict[str, Any]:
+    """The JSON document: statements with their evidence and negatives, and the environment."""
+    return {
+        "schema": SCHEMA,
+        "effort": effort.value,
+        "holds": all(v.holds for v in verdicts),
+        "seconds": round(seconds, 3),
+        "statements": [_entry(s, v) for s, v in zip(chosen, verdicts, strict=True)],
+        "environment": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("numpy", "scipy", "sympy", "networkx")},
+            "python-flint": _version("python-flint"),
+        },
+    }
+
+
+def _entry(statement: Statement[Any], verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": statement.name,
+        "claim": statement.claim,
+        "hypotheses": list(statement.hypotheses),
+        "scope": statement.scope.value,
+        "paper": statement.paper,
+        "relied_on": list(statement.relied_on),
+        "depends_on": list(statement.depends_on),
+        "outcome": verdict.outcome.value,
+        "holds": verdict.holds,
+        "seconds": round(verdict.seconds, 3),
+        "evidence": [_plain(asdict(e)) for e in verdict.evidence],
+        "negatives": [_plain(asdict(n)) for n in verdict.negatives],
+    }
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Enums as their words, seconds rounded."""
+    plain = {key: getattr(value, "value", value) for key, value in fields.items()}
+    return plain | {"seconds": round(plain["seconds"], 3)}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
