@@ -9,15 +9,24 @@ import networkx as nx
 
 from proofs_check.core import Statement
 from proofs_check.statements import (
+    boolean_determinant,
+    cramer,
     deep,
+    error_recursion,
     full_rank,
+    kronecker_rank,
     layers,
     linear_algebra,
     measure,
     networks,
+    nonzero_entries,
+    norm_layers,
     products,
+    sparse_choice,
+    sparse_exact,
+    sparse_matching,
     sparse_pattern,
-    sparse_probability,
+    sparse_replacement,
     vec_identity,
 )
 
@@ -25,13 +34,22 @@ GROUPS: dict[str, tuple[Statement[Any], ...]] = {
     "products": products.STATEMENTS,
     "vec_identity": vec_identity.STATEMENTS,
     "linear_algebra": linear_algebra.STATEMENTS,
+    "kronecker_rank": kronecker_rank.STATEMENTS,
+    "cramer": cramer.STATEMENTS,
     "measure": measure.STATEMENTS,
     "full_rank": full_rank.STATEMENTS,
+    "norm_layers": norm_layers.STATEMENTS,
     "layers": layers.STATEMENTS,
     "networks": networks.STATEMENTS,
+    "error_recursion": error_recursion.STATEMENTS,
+    "nonzero_entries": nonzero_entries.STATEMENTS,
     "deep": deep.STATEMENTS,
     "sparse_pattern": sparse_pattern.STATEMENTS,
-    "sparse_probability": sparse_probability.STATEMENTS,
+    "boolean_determinant": boolean_determinant.STATEMENTS,
+    "sparse_exact": sparse_exact.STATEMENTS,
+    "sparse_replacement": sparse_replacement.STATEMENTS,
+    "sparse_matching": sparse_matching.STATEMENTS,
+    "sparse_choice": sparse_choice.STATEMENTS,
 }
 """File of `proofs_check/statements` (without .py) to the statements in it."""
 

@@ -99,7 +99,7 @@ def _modulo(A: npt.NDArray[np.float64], prime: int) -> npt.NDArray[np.float64]:
     """A mod prime for integers |A| < 2^53: the quotient is off by at most one, then put right."""
     A = A - prime * np.floor(A * (1.0 / prime))
     A[A < 0] += prime
-    A[A >= prime] -= prime
+    A[prime <= A] -= prime
     return A
 
 

@@ -7,7 +7,7 @@ Adding a column is a few shifts, so every pattern of a small size can be visited
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 import networkx as nx
@@ -64,6 +64,11 @@ def matching_rank(columns: Sequence[int], rows: int) -> int:
 def outer(u: int, v: int, m: int, k: int) -> int:
     """The column u ⊗ v of a Khatri-Rao pattern: row a·k + b is set when u_a = v_b = 1."""
     return sum(v << a * k for a in range(m) if u >> a & 1)
+
+
+def mask(bits: Iterable[int]) -> int:
+    """A 0/1 vector as a bit mask."""
+    return sum(int(bit) << i for i, bit in enumerate(bits))
 
 
 def multisets(types: Sequence[int], size: int, rows: int) -> Iterator[tuple[tuple[int, ...], int]]:

@@ -1,16 +1,12 @@
-"""The deep and narrow construction: no zero entries, and the backward induction.
+"""The deep and narrow construction: the backward induction.
 
-Non-zero entries. For fixed W ≠ 0, say W[a,b] ≠ 0, Cramer gives s_j = det K_j / det K with K_j = K
-with column j replaced by vec(W). det K_j is not the zero polynomial: choose the unit witness with
-neuron j at (a,b); then det K_j = ± W[a,b]. So every s_j ≠ 0 with probability 1.
+With active ReLUs, h_i = s_i∘(M_i h_{i−1} + A_i x^(i)) + t_i, so
 
-Backward induction. With active ReLUs, h_i = s_i∘(M_i h_{i−1} + A_i x^(i)) + t_i, so
+    B_i h_i = B_{i−1} h_{i−1} + B_i diag(s_i) A_i x^(i) + B_i t_i,     B_{i−1} = B_i diag(s_i) M_i
 
-    B_i h_i = B_{i−1} h_{i−1} + B_i diag(s_i) A_i x^(i) + B_i t_i,       B_{i−1} = B_i diag(s_i) M_i
-
-and out = Σ_i W^(i) x^(i) + constant when B_i diag(s_i) A_i = W^(i), solved from the last block to the
-first. B_{i−1} is again generic: if s_i has no zero, B_i diag(s_i) has rank m, and then M ↦ B_i
-diag(s_i) M is onto all m × n matrices, so a non-zero polynomial in B_{i−1} is one in M_i.
+and out = Σ_i W^(i) x^(i) + constant when B_i diag(s_i) A_i = W^(i), solved from the last block to
+the first. B_{i−1} is again generic: if s_i has no zero, B_i diag(s_i) has rank m, and then
+M ↦ B_i diag(s_i) M is onto all m × n matrices, so a non-zero polynomial in B_{i−1} is one in M_i.
 """
 
 from __future__ import annotations
@@ -34,106 +30,9 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.full_rank import unit_witness
 from proofs_check.statements.layers import inside, relu
-from proofs_check.statements.linear_algebra import leibniz
 from proofs_check.statements.products import khatri_rao
 from proofs_check.symbols import identical, unknowns
-
-Draw = Callable[[np.random.Generator, int, int], tuple[Matrix, Matrix]]
-
-# --- no zero entries ----------------------------------------------------------------------------
-
-
-def generic_weights(rng: np.random.Generator, m: int, k: int) -> tuple[Matrix, Matrix]:
-    """M1 (m·k × k), M2 (m × m·k), integers large enough to stand for generic values."""
-    return exact.integers(rng, m * k, k, bound=999), exact.integers(rng, m, m * k, bound=999)
-
-
-def witness_weights(rng: np.random.Generator, m: int, k: int) -> tuple[Matrix, Matrix]:
-    """The unit witness as weights: not generic."""
-    M1, M2 = unit_witness(m, k, m * k)
-    return exact.matrix(M1), exact.matrix(M2)
-
-
-def single_entry(rng: np.random.Generator, m: int, k: int) -> Matrix:
-    """W with one non-zero entry: the hardest W ≠ 0."""
-    W = exact.matrix([[0] * k] * m)
-    W[int(rng.integers(m)), int(rng.integers(k))] += 1
-    return W
-
-
-@dataclass(frozen=True)
-class Entries:
-    """The weights and the target whose solution should have no zero entry."""
-
-    weights: Draw = generic_weights
-    target: Callable[[np.random.Generator, int, int], Matrix] = single_entry
-
-
-@by(Method.GENERAL)
-def cramer_witness(claim: Entries, effort: Effort) -> Finding:
-    """det K_j = ± W[a,b] at the witness whose neuron j stands at (a,b), W in symbols or as given."""
-    rng = np.random.default_rng(71)
-    top = effort.choose(3, 4)
-    for m, k in product(range(1, top + 1), repeat=2):
-        if m * k > 6:
-            continue
-        target = claim.target(rng, m, k)
-        support = [(a, b) for a, b in np.ndindex(m, k) if target[a, b] != 0]
-        if not support:
-            raise Counterexample(f"m={m}, k={k}: W = 0, so K s = 0 and s = 0: every entry is zero")
-        a, b = support[0]
-        W = unknowns("w", m, k)
-        for j in range(m * k):
-            order = np.arange(m * k)
-            order[[j, a * k + b]] = order[[a * k + b, j]]
-            M1, M2 = unit_witness(m, k, m * k)
-            K = khatri_rao(M2[:, order], M1[order].T).astype(object)
-            K[:, j] = W.reshape(-1)
-            value = leibniz(K)
-            if value not in (W[a, b], -W[a, b]):
-                raise Counterexample(f"m={m}, k={k}, j={j}: det K_j = {value}, not ±W[{a},{b}]")
-    return Finding("every m, k, j; witness run for m·k ≤ 6", "det K_j = ± W[a,b] is not zero")
-
-
-@by(Method.RATIONAL)
-def solutions_without_zeros(claim: Entries, effort: Effort) -> Finding:
-    """Exact solutions for drawn weights: no zero among their entries."""
-    rng = np.random.default_rng(72)
-    shapes = [(2, 2), (2, 3), (3, 1), (1, 4), *effort.choose((), ((3, 3), (4, 3)))]
-    for (m, k), _ in product(shapes, range(3)):
-        M1, M2 = claim.weights(rng, m, k)
-        W = claim.target(rng, m, k)
-        s = exact.solve(khatri_rao(M2, M1.T), W.reshape(-1))
-        if s is None or (s == 0).any():
-            raise Counterexample(
-                f"W={exact.show(W)}, M1={exact.show(M1)}, M2={exact.show(M2)}: s="
-                f"{'none' if s is None else exact.show(s)}"
-            )
-    return Finding(
-        f"{3 * len(shapes)} systems, m·k ≤ {effort.choose(6, 12)}", "no zero entry, exactly"
-    )
-
-
-NONZERO = Statement(
-    name="nonzero-entries",
-    claim="For W ≠ 0 and random weights with a density, every entry of the solution of K s = vec(W) "
-    "is non-zero with probability 1 (n = m·k).",
-    hypotheses=("W ≠ 0", "weights with a density"),
-    scope=Scope.EVERY_SIZE,
-    paper="the non-zero lemma behind Theorem 2",
-    relied_on=("reconstruct/constructions/deep.py",),
-    depends_on=("cramer-cofactors", "khatri-rao-full-rank", "polynomial-zero-set"),
-    subject=Entries(),
-    checks=(cramer_witness, solutions_without_zeros),
-    negatives=(
-        Negative("W = 0", Entries(target=lambda rng, m, k: exact.matrix([[0] * k] * m))),
-        Negative("weights not generic: the unit witness itself", Entries(weights=witness_weights)),
-    ),
-)
-
-# --- the backward induction ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -157,7 +56,7 @@ class DeepNetwork:
 
 @by(Method.GENERAL)
 def one_step_back(claim: Deep, effort: Effort) -> Finding:
-    """B(s∘(M h + A x) + t) = B' h + (B diag(s) A) x + B t in symbols; and M ↦ (B diag(s)) M is onto."""
+    """B(s∘(M h + A x) + t) = B' h + (B diag(s) A) x + B t in symbols; M ↦ (B diag(s)) M is onto."""
     for m, n, k in product((1, 2), (1, 2, 3), (1, 2)):
         B, M, A = unknowns("B", m, n), unknowns("M", n, n), unknowns("A", n, k)
         s, h, x, t = unknowns("s", n), unknowns("h", n), unknowns("x", k), unknowns("t", n)
@@ -263,8 +162,8 @@ def _last_block_zero(blocks: list[Matrix]) -> list[Matrix]:
 
 DEEP = Statement(
     name="deep-backward-induction",
-    claim="The blocks B_i diag(s_i) A_i = W^(i), B_{i−1} = B_i diag(s_i) M_i, solved from the last to "
-    "the first, make the narrow network equal W x on D (n ≥ m·k).",
+    claim="The blocks B_i diag(s_i) A_i = W^(i), B_{i−1} = B_i diag(s_i) M_i, solved from the "
+    "last to the first, make the narrow network equal W x on D (n ≥ m·k).",
     hypotheses=("no s_i (i > 1) has a zero, so no block of W is zero at width m·k", "D is bounded"),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 2",
@@ -285,4 +184,4 @@ DEEP = Statement(
     ),
 )
 
-STATEMENTS: tuple[Statement[Any], ...] = (NONZERO, DEEP)
+STATEMENTS: tuple[Statement[Any], ...] = (DEEP,)

@@ -121,7 +121,7 @@ def full_rank_at_random_points(ensemble: Ensemble, effort: Effort) -> Finding:
     small size is confirmed exactly on the very integers drawn, and that draw is the counterexample.
     """
     rng = np.random.default_rng(41)
-    squares = effort.choose((8, 16, 24), (8, 16, 24, 32, 48, 64))
+    squares = effort.choose((8, 16, 24, 32), (8, 16, 24, 32, 48, 64))
     shapes = [(m, k) for m, k in product((2, 3, 1, 4), repeat=2) for _ in range(4)]
     for m, k in [*shapes, (3, 11), (10, 4), *((d, d) for d in squares)]:
         M1, M2 = ensemble.draw(rng, m, k, ensemble.width(m, k))
@@ -210,7 +210,8 @@ def a_target_out_of_reach(claim: Width, effort: Effort) -> Finding:
 
 WIDTH = Statement(
     name="width-is-necessary",
-    claim="With n < m·k hidden neurons some W is not of the form M2 diag(s) M1, whatever the weights.",
+    claim="With n < m·k hidden neurons some W is not of the form M2 diag(s) M1, whatever the "
+    "weights.",
     hypotheses=("n < m·k",),
     scope=Scope.EVERY_SIZE,
     paper="dimension count; the converse of the width in Theorem 1",

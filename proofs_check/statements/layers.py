@@ -1,6 +1,5 @@
-"""One target layer by two frozen layers: norm layers, active ReLUs, the shift and its cancelling.
+"""One target layer by two frozen layers: active ReLUs, the shift and its cancelling.
 
-    N(z) = γ∘(z − μ)/√(v+ε) + β = s∘z + t            s = γ/√(v+ε), t = β − s∘μ
     t1 ≥ −min over D of s1∘(M1 h)                    every ReLU active: σ is the identity
     N2(M2 σ(N1(M1 h))) = M2 (s1∘(M1 h) + t1) + t2    s2 = 1, t2 = b − M2 t1
                        = (M2 diag(s1) M1) h + b = W h + b       for every h in the box D
@@ -33,57 +32,6 @@ from proofs_check.core import (
 from proofs_check.exact import Matrix
 from proofs_check.statements.products import khatri_rao
 from proofs_check.symbols import identical, unknowns
-
-# --- norm layers --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NormForm:
-    """Effective form of a norm layer and the way back to its parameters; r = √(v + ε)."""
-
-    scale: Callable[..., Any] = lambda gamma, beta, mu, r: gamma / r
-    shift: Callable[..., Any] = lambda gamma, beta, mu, r: beta - gamma / r * mu
-    gamma: Callable[..., Any] = lambda s, t, mu, r: s * r
-    beta: Callable[..., Any] = lambda s, t, mu, r: t + s * mu
-    absorb: Callable[..., Any] = lambda s, t, c: t + s * c
-    root: Callable[[Any, Any], Any] = lambda v, eps: sympy.sqrt(v + eps)
-
-
-@by(Method.GENERAL)
-def one_neuron_is_all(form: NormForm, effort: Effort) -> Finding:
-    """A norm layer acts on each neuron alone, so one neuron in symbols is every width."""
-    gamma, beta, mu, z, c, s, t = sympy.symbols("gamma beta mu z c s t")
-    v, eps = sympy.symbols("v epsilon", positive=True)
-    r = form.root(v, eps)
-    true = gamma * (z - mu) / sympy.sqrt(v + eps) + beta
-    effective = form.scale(gamma, beta, mu, r) * z + form.shift(gamma, beta, mu, r)
-    identical("N(z) - (s z + t)", sympy.simplify(true - effective), 0)
-    g, b = form.gamma(s, t, mu, r), form.beta(s, t, mu, r)
-    back = g * (z - mu) / sympy.sqrt(v + eps) + b
-    identical("N(z) with γ, β from (s, t)", sympy.simplify(back - (s * z + t)), 0)
-    identical("a bias c ahead of N", s * (z + c) + t, s * z + form.absorb(s, t, c))
-    return Finding("every width: neuron by neuron", "both directions, and the bias ahead of N")
-
-
-NORM = Statement(
-    name="norm-is-affine",
-    claim="A norm layer with frozen statistics is z ↦ s∘z + t, every (s, t) is reached by some "
-    "(γ, β), and a bias c ahead of it only moves t by s∘c.",
-    hypotheses=("v + ε > 0", "statistics frozen"),
-    scope=Scope.EVERY_SIZE,
-    paper="setting of the paper: scale and shift of a norm layer",
-    relied_on=("reconstruct/networks/norm.py", "reconstruct/networks/transform.py"),
-    depends_on=(),
-    subject=NormForm(),
-    checks=(one_neuron_is_all,),
-    negatives=(
-        Negative("ε forgotten under the root", NormForm(root=lambda v, eps: sympy.sqrt(v))),
-        Negative("mean forgotten on the way back", NormForm(beta=lambda s, t, mu, r: t)),
-        Negative("bias absorbed without its scale", NormForm(absorb=lambda s, t, c: t + c)),
-    ),
-)
-
-# --- active ReLUs -------------------------------------------------------------------------------
 
 
 def relu(z: Matrix) -> Matrix:
@@ -144,7 +92,7 @@ def relu_acts_as_identity(claim: Activity, effort: Effort) -> Finding:
             value, linear = claim.layer(M, s, t, h), s * (M @ h) + t
             if (value != linear).any():
                 raise Counterexample(
-                    f"h={exact.show(h)}, D=[{exact.show(lo)}, {exact.show(hi)}], M={exact.show(M)}, "
+                    f"h={exact.show(h)}, D={exact.show(lo)}…{exact.show(hi)}, M={exact.show(M)}, "
                     f"s={exact.show(s)}, t={exact.show(t)}: the layer gives {exact.show(value)}, "
                     f"the linear one {exact.show(linear)}"
                 )
@@ -193,8 +141,6 @@ ACTIVE = Statement(
     ),
 )
 
-# --- two frozen layers are one target layer -----------------------------------------------------
-
 
 @dataclass(frozen=True)
 class TwoLayers:
@@ -228,7 +174,7 @@ def shift_cancels(two: TwoLayers, effort: Effort) -> Finding:
 
 @by(Method.RATIONAL)
 def two_layers_equal_one(two: TwoLayers, effort: Effort) -> Finding:
-    """Planted targets, solved exactly; the ReLU network equals W h + b by == on corners and inside."""
+    """Planted targets, solved exactly: equal to W h + b by == on corners and inside."""
     rng = np.random.default_rng(52)
     shapes = [
         (2, 2, 0),
@@ -286,4 +232,7 @@ TWO_LAYERS = Statement(
     ),
 )
 
-STATEMENTS: tuple[Statement[Any], ...] = (NORM, ACTIVE, TWO_LAYERS)
+STATEMENTS: tuple[Statement[Any], ...] = (
+    ACTIVE,
+    TWO_LAYERS,
+)

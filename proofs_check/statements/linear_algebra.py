@@ -1,9 +1,9 @@
-"""Linear algebra: rank of a product, when a system is solvable, Cramer's rule.
+"""Linear algebra: the rank of a product, and when a system is solvable.
 
 Rank of a product: A maps col(B) onto col(AB) with kernel null(A) ∩ col(B); rank-nullity gives
 rank(AB) = rank(B) − dim(null(A) ∩ col(B)). Solvability: A x = b has a solution iff b is in col(A)
-iff adding the column b leaves the rank as it was. Both hold over every field, so small fields can be
-searched exhaustively while the general argument is run step by step over the rationals.
+iff adding the column b leaves the rank as it was. Both hold over every field, so small fields can
+be searched exhaustively while the general argument is run step by step over the rationals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import sympy
 
 from proofs_check import exact, modular
 from proofs_check.core import (
@@ -28,7 +27,6 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.symbols import identical, unknowns
 
 
 def all_matrices(prime: int, rows: int, columns: int) -> Iterator[modular.Residues]:
@@ -42,14 +40,7 @@ def _field_rank(A: modular.Residues, prime: int) -> int:
     combinations = {
         tuple(np.array(c) @ A % prime) for c in product(range(prime), repeat=A.shape[0])
     }
-    size = len(combinations)
-    found = 0
-    while size > 1:
-        size, found = size // prime, found + 1
-    return found
-
-
-# --- rank of a product --------------------------------------------------------------------------
+    return next(r for r in range(A.shape[0] + 1) if prime**r == len(combinations))
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ class ProductRank:
 def kernel_in_column_space(A: Matrix, B: Matrix) -> int:
     """dim(null(A) ∩ col(B)) = dim null + dim col − dim(null + col)."""
     N, C = exact.null_space(A), exact.column_space(B)
-    return N.shape[1] + C.shape[1] - exact.rank(np.column_stack([N, C]))
+    return int(N.shape[1] + C.shape[1] - exact.rank(np.column_stack([N, C])))
 
 
 @by(Method.GENERAL)
@@ -117,8 +108,8 @@ def _pairs(seed: int, count: int) -> Iterator[tuple[Matrix, Matrix]]:
 
 RANK_OF_PRODUCT = Statement(
     name="rank-of-a-product",
-    claim="rank(AB) = rank(B) − dim(null(A) ∩ col(B)); so rank(AB) = rank(B) iff A is one-to-one "
-    "on the column space of B.",
+    claim="rank(AB) = rank(B) − dim(null(A) ∩ col(B)); so rank(AB) = rank(B) iff A is "
+    "one-to-one on the column space of B.",
     hypotheses=("null(A) ∩ col(B) = {0}, for equality of the ranks",),
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proofs of Theorems 1 and 2",
@@ -136,8 +127,6 @@ RANK_OF_PRODUCT = Statement(
         ),
     ),
 )
-
-# --- solvability --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -218,102 +207,7 @@ SOLVABLE = Statement(
     ),
 )
 
-# --- Cramer -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Cofactors:
-    """The adjugate under test."""
-
-    adjugate: Callable[[Matrix], Matrix]
-
-
-def minor_determinant(B: Matrix, row: int, column: int) -> Any:
-    """det of B without a row and a column."""
-    rest = np.delete(np.delete(B, row, axis=0), column, axis=1)
-    return leibniz(rest)
-
-
-def leibniz(B: Matrix) -> Any:
-    """det B as a polynomial in its entries, by expansion along the first row."""
-    if len(B) == 0:
-        return sympy.Integer(1)
-    return sum((-1) ** j * B[0, j] * minor_determinant(B, 0, j) for j in range(len(B)))
-
-
-def adjugate(B: Matrix) -> Matrix:
-    """Transposed cofactors: adj(B)[i,j] = (−1)^(i+j) det(B without row j, column i)."""
-    out = np.empty(B.shape, dtype=object)
-    for i, j in np.ndindex(*B.shape):
-        out[i, j] = (-1) ** (i + j) * minor_determinant(B, j, i)
-    return out
-
-
-@by(Method.SYMBOLIC)
-def adjugate_inverts(rule: Cofactors, effort: Effort) -> Finding:
-    """adj(B) B = det(B) I, and x_j det(B) = det(B with column j replaced by B x)."""
-    top = effort.choose(3, 4)
-    for size in range(1, top + 1):
-        B, x = unknowns("B", size, size), unknowns("x", size)
-        identical(
-            f"adj(B) B - det(B) I at {size}",
-            rule.adjugate(B) @ B,
-            leibniz(B) * np.eye(size, dtype=int),
-        )
-        for j in range(size):
-            replaced = B.copy()
-            replaced[:, j] = B @ x
-            identical(f"x_{j} det(B)", leibniz(replaced), x[j] * leibniz(B))
-    return Finding(f"sizes 1 … {top}", "adj(B) B = det(B) I in independent symbols")
-
-
-@by(Method.GENERAL)
-def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
-    """Row i of adj(B) times column j of B is det of B with column i replaced by column j.
-
-    It is det(B) for i = j; for i ≠ j two columns are equal and the terms of the determinant cancel
-    in pairs by a transposition. Run at sizes to 6: the expansion, and the cancellation.
-    """
-    rng = np.random.default_rng(24)
-    top = effort.choose(5, 6)
-    for size in range(1, top + 1):
-        B = exact.integers(rng, size, size)
-        adj = rule.adjugate(B)
-        for i, j in np.ndindex(size, size):
-            replaced = B.copy()
-            replaced[:, i] = B[:, j]
-            value = exact.determinant(replaced)
-            exact.same(f"adj(B)[{i},:] B[:,{j}], B={exact.show(B)}", adj[i] @ B[:, j], value)
-            if i != j and value != 0:
-                raise Counterexample(
-                    f"two equal columns, determinant {value}: {exact.show(replaced)}"
-                )
-    return Finding(f"every size; run to {top}", "cofactor expansion, equal columns cancel")
-
-
-CRAMER = Statement(
-    name="cramer-cofactors",
-    claim="B⁻¹ = adj(B)/det(B); the solution of B x = w is x_j = det(B with column j replaced by "
-    "w)/det(B), a ratio of polynomials.",
-    hypotheses=("det(B) ≠ 0",),
-    scope=Scope.EVERY_SIZE,
-    paper="standard fact, used for the non-zero entries in Theorem 2",
-    relied_on=("reconstruct/constructions/deep.py",),
-    depends_on=(),
-    subject=Cofactors(adjugate),
-    checks=(adjugate_inverts, alternating_argument),
-    negatives=(
-        Negative("cofactors not transposed", Cofactors(lambda B: adjugate(B).T)),
-        Negative(
-            "signs forgotten",
-            Cofactors(
-                lambda B: np.array(
-                    [[minor_determinant(B, j, i) for j in range(len(B))] for i in range(len(B))],
-                    dtype=object,
-                )
-            ),
-        ),
-    ),
+STATEMENTS: tuple[Statement[Any], ...] = (
+    RANK_OF_PRODUCT,
+    SOLVABLE,
 )
-
-STATEMENTS: tuple[Statement[Any], ...] = (RANK_OF_PRODUCT, SOLVABLE, CRAMER)

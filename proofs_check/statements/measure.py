@@ -2,11 +2,12 @@
 
 Induction on the number of variables. Write P(x, t) = Σ c_i(x) t^i in its last variable, c_D the
 leading coefficient, D = deg_t P. The zero set lies in {c_D = 0} × R, null by induction, together
-with the points where c_D(x) ≠ 0: there each line holds at most D zeros, so by Fubini it is null too.
-Base: a non-zero constant has no zero. The same induction with counting in place of measure is the
-Schwartz-Zippel bound: at most deg(P)/q of the points of a field of q elements are zeros, and that can
-be searched exhaustively. So a random point modulo a prime where P ≠ 0 proves P is not the zero
-polynomial; a point where P = 0 proves nothing, and misleads with probability at most deg(P)/prime.
+with the points where c_D(x) ≠ 0: there each line holds at most D zeros, so by Fubini it is null
+too. Base: a non-zero constant has no zero. The same induction with counting in place of measure
+is the Schwartz-Zippel bound: at most deg(P)/q of the points of a field of q elements are zeros,
+and that can be searched exhaustively. So a random point modulo a prime where P ≠ 0 proves P is
+not the zero polynomial; a point where P = 0 proves nothing, and misleads with probability at most
+deg(P)/prime.
 """
 
 from __future__ import annotations

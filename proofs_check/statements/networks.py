@@ -1,24 +1,20 @@
-"""From layers to networks: low rank as two maps in a row, equality layer by layer, error by layer.
+"""From layers to networks: low rank as two maps in a row, and equality layer by layer.
 
 Low rank. W = U V of rank r becomes V, then U; the ReLU between them is kept active by a shift t of
 the r values, and U's own constant takes U t back: width max(r·k, m·r) in place of m·k.
 
 Equality. If f's segment i equals g's map i on every value g takes there, the networks are equal on
 D: induction on i, because f's value after segment i is then g's, where segment i + 1 is known.
-
-Error. With per-map residual R_i, constant c_i and |h_i| ≤ H_i on g, e_i ≤ (|W_i| + |R_i|) e_{i−1} +
-|R_i| H_{i−1} + |c_i| bounds |f − g| after map i, since |σ(x) − σ(y)| ≤ |x − y|.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
-import sympy
 
 from proofs_check import exact
 from proofs_check.core import (
@@ -32,10 +28,8 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.layers import Activity, TwoLayers, inside, relu
+from proofs_check.statements.layers import TwoLayers, inside, relu
 from proofs_check.symbols import identical, unknowns
-
-# --- low rank -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ def factored_network_is_exact(claim: LowRank, effort: Effort) -> Finding:
             found, wanted = second(relu(first(h))), W @ h + b
             if (found != wanted).any():
                 raise Counterexample(
-                    f"W={exact.show(W)} of rank {r} with r={len(V)}, h={exact.show(h)}: the factors "
+                    f"W={exact.show(W)} of rank {r}, r={len(V)}, h={exact.show(h)}: the factors "
                     f"give {exact.show(found)}, the target {exact.show(wanted)}"
                 )
     return Finding(f"{len(shapes)} shapes, rank ≤ 2", "equal by == on D, width max(r·k, m·r)")
@@ -124,8 +118,6 @@ LOW_RANK = Statement(
     ),
 )
 
-# --- equality layer by layer --------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Composition:
@@ -169,18 +161,18 @@ def three_layer_network(claim: Composition, effort: Effort) -> Finding:
     for _ in range(count):
         sizes, lo, hi = (2, 3, 2, 2), exact.matrix([[-1, -1]])[0], exact.matrix([[1, 2]])[0]
         points, values = inside(lo, hi), inside(lo, hi)
-        for k, m in zip(sizes, sizes[1:], strict=False):
+        for k, m in pairwise(sizes):
             W, b = exact.integers(rng, m, k, bound=3), exact.integers(rng, m, bound=3)
             segment = _tuned(TwoLayers(), rng, W, b, lo, hi)
             points = [relu(W @ h + b) for h in points]
             values = [relu(segment(h)) for h in values]
             for x, y in zip(values, points, strict=True):
                 exact.same(f"f against g after W={exact.show(W)}", x, y)
-            lo, hi = _image(W, b, lo, hi)
+            lo, hi = image(W, b, lo, hi)
     return Finding(f"{count} targets 2-3-2-2", "f = g by == after every map")
 
 
-def _image(W: Matrix, b: Matrix, lo: Matrix, hi: Matrix) -> tuple[Matrix, Matrix]:
+def image(W: Matrix, b: Matrix, lo: Matrix, hi: Matrix) -> tuple[Matrix, Matrix]:
     """Interval bounds of σ(W h + b) over the box."""
     plus, minus = np.maximum(W, 0), np.minimum(W, 0)
     return relu(plus @ lo + minus @ hi + b), relu(plus @ hi + minus @ lo + b)
@@ -188,8 +180,8 @@ def _image(W: Matrix, b: Matrix, lo: Matrix, hi: Matrix) -> tuple[Matrix, Matrix
 
 LAYERWISE = Statement(
     name="layerwise-to-network",
-    claim="If each segment of f equals the corresponding map of g on all values g takes there, then "
-    "f = g on D.",
+    claim="If each segment of f equals the corresponding map of g on all values g takes there, "
+    "then f = g on D.",
     hypotheses=("agreement on the values g reaches, not merely on D",),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, from one layer to the network",
@@ -205,87 +197,7 @@ LAYERWISE = Statement(
     ),
 )
 
-# --- error layer by layer -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ErrorRule:
-    """e_i from |W|, |R|, e_{i−1}, H, |c|."""
-
-    step: Callable[..., Matrix] = lambda W, R, e, H, c: (abs(W) + abs(R)) @ e + abs(R) @ H + abs(c)
-
-
-@by(Method.RATIONAL)
-def bound_on_perturbed_networks(rule: ErrorRule, effort: Effort) -> Finding:
-    """f = g with each map perturbed by (R, c): the true error never exceeds the bound."""
-    rng = np.random.default_rng(64)
-    count = effort.choose(20, 100)
-    for _ in range(count):
-        lo, hi = exact.matrix([[-1] * 3])[0], exact.matrix([[1] * 3])[0]
-        exact_values, values, e = inside(lo, hi), inside(lo, hi), 0 * lo
-        for _ in range(3):
-            W, b = exact.integers(rng, 3, 3), exact.integers(rng, 3)
-            R, c = exact.integers(rng, 3, 3) / 50, exact.integers(rng, 3) / 50
-            H = np.maximum(abs(lo), abs(hi))
-            e = rule.step(W, R, e, H, c)
-            exact_values = [relu(W @ h + b) for h in exact_values]
-            values = [relu((W + R) @ h + b + c) for h in values]
-            lo, hi = _image(W, b, lo, hi)
-            for x, y in zip(values, exact_values, strict=True):
-                if (abs(x - y) > e).any():
-                    raise Counterexample(
-                        f"W={exact.show(W)}, R={exact.show(R)}, c={exact.show(c)}: |f − g| = "
-                        f"{exact.show(abs(x - y))} exceeds the bound {exact.show(e)}"
-                    )
-    return Finding(f"{count} networks 3-3-3-3", "true error ≤ bound, in rationals")
-
-
-@by(Method.GENERAL)
-def error_splits(rule: ErrorRule, effort: Effort) -> Finding:
-    """(W+R)(h+δ) + c − W h = (W+R) δ + R h + c; then the triangle inequality and 1-Lipschitz σ."""
-    W, R, h, d, c = sympy.symbols("W R h delta c", real=True)
-    identical("split of the error", (W + R) * (h + d) + c - W * h, (W + R) * d + R * h + c)
-    for x, y in product(range(-6, 7), repeat=2):
-        if abs(max(x, 0) - max(y, 0)) > abs(x - y):
-            raise Counterexample(f"σ is not 1-Lipschitz at {x}, {y}")
-    for w, r, v, e, const in product((-2, 0, 1), (-1, 0, 1), (-2, 0, 2), (-1, 0, 1), (-1, 0, 1)):
-        arrays = [np.array([[w]]), np.array([[r]]), np.array([abs(e)]), np.array([abs(v)])]
-        bound = rule.step(*arrays, np.array([const]))[0]
-        if abs((w + r) * (v + e) + const - w * v) > bound:
-            raise Counterexample(
-                f"W={w}, R={r}, h={v}, δ={e}, c={const}: the error is "
-                f"{abs((w + r) * (v + e) + const - w * v)}, the bound {bound}"
-            )
-    return Finding("every size: entries add up", "the split in symbols, 243 sign cases")
-
-
-ERROR = Statement(
-    name="error-recursion",
-    claim="e_i = (|W_i| + |R_i|) e_{i−1} + |R_i| max|h_{i−1}| + |c_i| bounds |f − g| after map i, "
-    "R_i the residual of the map and c_i of its constant.",
-    hypotheses=("all hidden ReLUs of f active", "absolute values entry by entry"),
-    scope=Scope.EVERY_SIZE,
-    paper="not in the paper, which solves exactly; the certificate needs it",
-    relied_on=("reconstruct/certificates/segments.py", "reconstruct/certificates/rigorous.py"),
-    depends_on=("layerwise-to-network", "active-relu-is-identity"),
-    subject=ErrorRule(),
-    checks=(bound_on_perturbed_networks, error_splits),
-    negatives=(
-        Negative(
-            "signs kept: W in place of |W|",
-            ErrorRule(step=lambda W, R, e, H, c: (W + abs(R)) @ e + abs(R) @ H + abs(c)),
-        ),
-        Negative(
-            "residual forgotten",
-            ErrorRule(step=lambda W, R, e, H, c: abs(W) @ e + abs(c)),
-        ),
-        Negative(
-            "second-order term |R| e forgotten",
-            ErrorRule(step=lambda W, R, e, H, c: abs(W) @ e + abs(R) @ H + abs(c)),
-        ),
-    ),
+STATEMENTS: tuple[Statement[Any], ...] = (
+    LOW_RANK,
+    LAYERWISE,
 )
-
-STATEMENTS: tuple[Statement[Any], ...] = (LOW_RANK, LAYERWISE, ERROR)
-
-__all__ = ["STATEMENTS", "Activity", "Composition", "ErrorRule", "LowRank"]

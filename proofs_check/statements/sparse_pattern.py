@@ -1,17 +1,13 @@
 """Sparse frozen weights: the pattern alone decides whether K is singular.
 
-K[(a,b), j] = M2[a,j] · M1[j,b], each entry of M1, M2 zero or an independent unknown. The generic rank
-of K equals its structural rank, the size of a maximum matching of rows and columns of its support:
+K[(a,b), j] = M2[a,j] · M1[j,b], each entry of M1, M2 zero or an independent unknown. The generic
+rank of K equals its structural rank, the size of a maximum matching in its support:
 
-A minor of K is a signed sum, over the matchings σ of its rows and columns, of Π_j M2[a_j,j] M1[j,b_j].
-Column j owns the unknowns M2[·,j] and M1[j,·], so the monomial tells (a_j, b_j) for each j: different
-matchings give different monomials and nothing cancels. The minor is the zero polynomial iff there is
-no matching. So *no* pattern with a perfect matching has a generically singular K, at any size; small
-sizes are searched exhaustively as well.
-
-The Boolean determinant of a 0/1 matrix is ∨_σ ∧_j X[σ(j), j]: it is 1 iff there is a perfect
-matching. Grouping the σ by the row that meets column j gives its expansion along that column:
-bdet X = ∨_i (X[i,j] ∧ bdet of X without row i and column j).
+A minor of K is a signed sum, over the matchings of its rows and columns, of Π_j M2[a_j,j]
+M1[j,b_j]. Column j owns the unknowns M2[·,j] and M1[j,·], so the monomial tells (a_j, b_j) for
+each j: different matchings give different monomials and nothing cancels. The minor is the zero
+polynomial iff there is no matching. So *no* pattern with a perfect matching has a generically
+singular K, at any size; small sizes are searched exhaustively as well.
 """
 
 from __future__ import annotations
@@ -86,7 +82,7 @@ def every_small_pattern(claim: Pattern, effort: Effort) -> Finding:
     count = sum(_search(claim, *case) for case in cases)
     return Finding(
         "m x k x n = " + ", ".join("x".join(map(str, case)) for case in cases),
-        f"rank = structural rank for all {count} patterns: none with a perfect matching is singular",
+        f"structural rank = rank for all {count}: none with a perfect matching is singular",
     )
 
 
@@ -125,17 +121,14 @@ def _compare(claim: Pattern, U: Residues, V: Residues, claimed: Residues) -> Non
         w = int(wrong[0])
         m, k = U.shape[2], V.shape[2]
         columns = [
-            patterns.outer(_mask(u), _mask(v), m, k) for u, v in zip(U[w], V[w], strict=True)
+            patterns.outer(patterns.mask(u), patterns.mask(v), m, k)
+            for u, v in zip(U[w], V[w], strict=True)
         ]
         error = (2 * len(columns) / modular.PRIME) ** 4 if found[w] < claimed[w] else 0.0
         raise Counterexample(
             f"m={m}, k={k}, support of K {patterns.show(columns, m * k)}: rank {found[w]} at four "
             f"random points, the pattern is said to give {claimed[w]} (error ≤ {error:.0e})"
         )
-
-
-def _mask(bits: Residues) -> int:
-    return int(sum(int(bit) << i for i, bit in enumerate(bits)))
 
 
 def _ranks(claim: Pattern, rng: np.random.Generator, U: Residues, V: Residues) -> Residues:
@@ -146,13 +139,16 @@ def _ranks(claim: Pattern, rng: np.random.Generator, U: Residues, V: Residues) -
 
 @by(Method.MATCHING)
 def larger_patterns(claim: Pattern, effort: Effort) -> Finding:
-    """Random sparse patterns: Hopcroft-Karp, scipy's structural rank, and the rank modulo a prime."""
+    """Random sparse patterns: two matching algorithms, and the rank modulo a prime."""
     rng = np.random.default_rng(82)
     sizes = effort.choose(((3, 3, 4), (4, 5, 4), (6, 6, 4)), ((4, 5, 20), (8, 8, 20), (12, 12, 10)))
     for (m, k, trials), p in product(sizes, (0.15, 0.3, 0.5)):
         for _ in range(trials):
             U, V = ((rng.random((m * k, size)) < p).astype(np.int64) for size in (m, k))
-            support = [patterns.outer(_mask(u), _mask(v), m, k) for u, v in zip(U, V, strict=True)]
+            support = [
+                patterns.outer(patterns.mask(u), patterns.mask(v), m, k)
+                for u, v in zip(U, V, strict=True)
+            ]
             structural = patterns.matching_rank(support, m * k)
             pattern = (U[:, :, None] * V[:, None, :]).reshape(m * k, m * k).T
             if structural != scipy.sparse.csgraph.structural_rank(scipy.sparse.csr_matrix(pattern)):
@@ -208,95 +204,4 @@ PATTERN = Statement(
     ),
 )
 
-# --- Boolean determinant ------------------------------------------------------------------------
-
-
-def boolean_determinant(X: Residues) -> int:
-    """∨ over permutations of ∧ of entries."""
-    n = len(X)
-    return int(any(all(X[s[j], j] for j in range(n)) for s in permutations(range(n))))
-
-
-def real_determinant_nonzero(X: Residues) -> int:
-    """1 iff the ordinary determinant of the 0/1 matrix is not zero."""
-    return int(round(abs(float(np.linalg.det(X)))) != 0) if len(X) else 1
-
-
-def parity(X: Residues) -> int:
-    """Exclusive or in place of or: the determinant over the field of two elements."""
-    n = len(X)
-    return sum(all(X[s[j], j] for j in range(n)) for s in permutations(range(n))) % 2
-
-
-@dataclass(frozen=True)
-class Boolean:
-    """The determinant under test."""
-
-    determinant: Callable[[Residues], int] = boolean_determinant
-
-
-@by(Method.EXHAUSTIVE)
-def against_matching_and_expansion(claim: Boolean, effort: Effort) -> Finding:
-    """Every Boolean matrix to 3 × 3, and a sample of 4 × 4: matching and every expansion."""
-    rng = np.random.default_rng(83)
-    whole = [
-        np.array(bits).reshape(n, n) for n in (1, 2, 3) for bits in product((0, 1), repeat=n * n)
-    ]
-    sample = [(rng.random((4, 4)) < 0.45).astype(int) for _ in range(effort.choose(150, 3000))]
-    for X in whole + sample:
-        n, value = len(X), claim.determinant(X)
-        columns = [_mask(X[:, j]) for j in range(n)]
-        if value != (patterns.structural_rank(columns, n) == n):
-            raise Counterexample(
-                f"X={patterns.show(columns, n)}: determinant {value}, perfect matching: {not value}"
-            )
-        for j in range(n):
-            expanded = any(X[i, j] and claim.determinant(_without(X, i, j)) for i in range(n))
-            if value != expanded:
-                raise Counterexample(f"X={patterns.show(columns, n)}: expansion along {j} differs")
-    return Finding("all to 3x3; sample of 4x4", f"all {len(whole)} matrices, every column")
-
-
-def _without(X: Residues, i: int, j: int) -> Residues:
-    return np.delete(np.delete(X, i, axis=0), j, axis=1)
-
-
-@by(Method.GENERAL)
-def permutations_split(claim: Boolean, effort: Effort) -> Finding:
-    """Permutations of n with σ(j) = i are those of the other rows and columns: n · (n−1)! = n!."""
-    for n in range(1, effort.choose(6, 8)):
-        for j in range(n):
-            smaller = {
-                (*(r + (r >= i) for r in s[:j]), i, *(r + (r >= i) for r in s[j:]))
-                for i in range(n)
-                for s in permutations(range(n - 1))
-            }
-            if smaller != set(permutations(range(n))):
-                raise Counterexample(f"n={n}, column {j}: the split misses a permutation")
-    identity = np.eye(effort.choose(4, 5), dtype=np.int64)
-    if claim.determinant(identity) != 1 or claim.determinant(0 * identity) != 0:
-        raise Counterexample("identity or zero matrix misjudged")
-    return Finding("every n; split run to n = 5", "grouping σ by σ(j) is a bijection")
-
-
-BOOLEAN = Statement(
-    name="boolean-determinant",
-    claim="The Boolean determinant is 1 iff there is a perfect matching, and expands along any column: "
-    "bdet X = ∨_i X[i,j] ∧ bdet(X without row i, column j).",
-    hypotheses=("or, not exclusive or, between permutations",),
-    scope=Scope.EVERY_SIZE,
-    paper="Boolean determinant in the proof of Theorem 3",
-    relied_on=("reconstruct/khatri_rao/sparse.py",),
-    depends_on=(),
-    subject=Boolean(),
-    checks=(against_matching_and_expansion, permutations_split),
-    negatives=(
-        Negative("exclusive or in place of or", Boolean(determinant=parity)),
-        Negative(
-            "the ordinary determinant of the 0/1 matrix",
-            Boolean(determinant=real_determinant_nonzero),
-        ),
-    ),
-)
-
-STATEMENTS: tuple[Statement[Any], ...] = (PATTERN, BOOLEAN)
+STATEMENTS: tuple[Statement[Any], ...] = (PATTERN,)

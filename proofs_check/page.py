@@ -1,0 +1,140 @@
+"""`python -m proofs_check.page`: write docs/proofs.md from a run of the chain.
+
+Timings are left out, so that the page changes only when the mathematics does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from proofs_check import chain
+from proofs_check.core import Evidence, Method, Outcome, Refutation, Statement, Verdict
+from proofs_check.judge import judge
+from proofs_check.table import probability
+
+PAGE = Path(__file__).parents[1] / "docs" / "proofs.md"
+
+INTRODUCTION = """\
+# The proofs, checked
+
+`python -m proofs_check` checks every statement that `reconstruct` rests on and sees each one refuted
+when a hypothesis is dropped; `python -m proofs_check --only NAME` shows one in full. This page is
+made from such a run by `python -m proofs_check.page`. The theorem is that of Giannou, Rajput and
+Papailiopoulos (COLT 2023, arXiv 2302.07937). How to add a statement:
+[adding-a-statement.md](adding-a-statement.md).
+
+*Proved* means no more than the scope says. **Every size** rests on a general argument, written in the
+docstring of its file, whose finite steps were run; **these sizes** on an exact computation at the
+sizes listed. Numerical evidence supports and never proves.
+"""
+
+
+def render(verdicts: Sequence[Verdict]) -> str:
+    """The whole page, from the verdicts of all statements in order."""
+    parts = [INTRODUCTION, _methods(), _chain(), _overview(verdicts)]
+    by_name = {v.name: v for v in verdicts}
+    for group, statements in chain.GROUPS.items():
+        parts.append(f"## [{group}](../proofs_check/statements/{group}.py)\n")
+        parts += [_statement(s, by_name[s.name]) for s in statements]
+    return "\n".join(parts)
+
+
+def _methods() -> str:
+    rows = [f"| {m.value} | {m.explanation} |" for m in Method]
+    return "\n".join(["| how | what it shows |", "|---|---|", *rows, ""])
+
+
+def _chain() -> str:
+    """The dependency graph in topological layers: a statement rests on those above it."""
+    graph = chain.graph()
+    lines = ["## The chain", "", "Each statement rests on those named after `<-`.", "", "```text"]
+    for depth, layer in enumerate(nx.topological_generations(graph)):
+        lines += ([""] if depth else []) + [f"layer {depth}"]
+        for name in sorted(layer):
+            used = ", ".join(chain.find(name).depends_on)
+            lines.append(f"  {name}" + (f"  <-  {used}" if used else ""))
+    return "\n".join([*lines, "```", ""])
+
+
+def _overview(verdicts: Sequence[Verdict]) -> str:
+    lines = ["## All statements", "", "| statement | outcome | for | how | negatives caught |"]
+    lines.append("|---|---|---|---|---|")
+    for verdict in verdicts:
+        scope = chain.find(verdict.name).scope.value
+        how = ", ".join(dict.fromkeys(e.method.value for e in verdict.evidence))
+        caught = f"{sum(n.caught for n in verdict.negatives)} of {len(verdict.negatives)}"
+        link = f"[{verdict.name}](#{verdict.name})"
+        lines.append(f"| {link} | {verdict.outcome.value} | {scope} | {how} | {caught} |")
+    return "\n".join([*lines, ""])
+
+
+def _statement(statement: Statement[Any], verdict: Verdict) -> str:
+    uses = ", ".join(f"[{n}](#{n})" for n in statement.depends_on) or "nothing on this page"
+    code = ", ".join(f"[`{path}`](../{path})" for path in statement.relied_on)
+    lines = [
+        f"### {statement.name}",
+        "",
+        f"{_plain(statement.claim)}",
+        "",
+        f"- **{verdict.outcome.value}** for {statement.scope.value}",
+        *(f"- needs: {_plain(hypothesis)}" for hypothesis in statement.hypotheses),
+        f"- paper: {statement.paper}",
+        f"- rests on: {uses}",
+        f"- relied on by: {code}",
+        *(_evidence(e) for e in verdict.evidence),
+        *(_negative(n) for n in verdict.negatives),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _evidence(evidence: Evidence) -> str:
+    if evidence.outcome is not Outcome.PROVED:
+        return f"- {evidence.method.value}: {evidence.outcome.value}"
+    error = probability(evidence.error_probability)
+    note = {"0": "no error", "–": "no bound claimed"}.get(error, f"error ≤ {error}")
+    story = f"{evidence.sizes}: {evidence.detail} ({note})"
+    return f"- {evidence.method.value}: {_plain(story)}"
+
+
+def _negative(negative: Refutation) -> str:
+    word = "refuted without it" if negative.caught else "NOT REFUTED"
+    return f"- {word}: *{_plain(negative.change)}*: {_code(negative.counterexample)}"
+
+
+def _code(text: str) -> str:
+    return "`" + " ".join(text.split()) + "`"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves as it is."""
+    return "".join("\\" + c if c in "*_|<>[]" else c for c in " ".join(text.split()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the chain and write the page (or compare with `--check`)."""
+    parser = argparse.ArgumentParser(prog="python -m proofs_check.page", description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    parser.add_argument("--check", action="store_true", help="exit 1 if the page is out of date")
+    options = parser.parse_args(argv)
+    text = render([judge(s) for s in chain.STATEMENTS])
+    if options.check:
+        current = options.output.exists() and options.output.read_text("utf-8") == text
+        if not current:
+            print(
+                f"{options.output} is out of date; run python -m proofs_check.page", file=sys.stderr
+            )
+        return 0 if current else 1
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(text, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
