@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -48,9 +49,17 @@ class Plan:
 
 DIRECT_EFFICIENCY = 0.5  # of GEMM speed: measured for LU and QR at 1,000 to 4,000 equations
 CG_EFFICIENCY = 0.33  # of float32 GEMM speed: measured, 256 × 256 maps on 2 cores
-SPARSE_SPEED = 1e9  # flops per second of a sparse product, one core
+UNEVEN = 2  # sparse equations of uneven length take about twice the iterations of dense ones
 NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
-QUICK = 0.3  # seconds: below this the direct method's certainty is worth more than speed
+QUICK = 1e10  # flops, some tenths of a second: up to here the direct method's certainty wins
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory in this machine, None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 @functools.cache
@@ -76,57 +85,64 @@ def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) ->
     if not 0 < density <= 1:
         raise InputError(f"density must be in (0, 1], but is {density}; 1.0 means dense")
     if isinstance(solver, Direct):
-        return Plan(solver, *_direct_cost(m, k, n), "asked for")
+        return _plan(solver, _direct_cost(m, k, n), "asked for")
     if isinstance(solver, ConjugateGradient):
-        return Plan(solver, *_cg_cost(m, k, n, density), "asked for")
+        return _plan(solver, _cg_cost(m, k, n, density), "asked for")
     if isinstance(solver, Exact):
-        return Plan(solver, *_exact_cost(m, k, n), "asked for")
+        return _plan(solver, _exact_cost(m, k, n), "asked for")
     return _choose(m, k, n, density, solver)
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Bytes, and work in flops that would take as long in a float64 matrix product.
+
+    Choices compare work, not seconds, so that they are the same on every machine.
+    """
+
+    memory: float
+    work: float
+
+
+def _plan(solver: Direct | ConjugateGradient | Exact, cost: _Cost, reason: str) -> Plan:
+    return Plan(solver, int(cost.memory), cost.work / gemm_speed(), reason)
 
 
 def _choose(m: int, k: int, n: int, density: float, auto: Auto) -> Plan:
     rows, ratio = m * k, n / (m * k)
-    direct = Plan(Direct(), *_direct_cost(m, k, n), "")
-    cg = Plan(ConjugateGradient(), *_cg_cost(m, k, n, density), "")
+    direct, cg = _direct_cost(m, k, n), _cg_cost(m, k, n, density)
     dense = 8 * rows * n
     if dense > auto.dense_bytes:
-        return _because(
-            cg,
-            f"the dense matrix of {dense / 2**30:.1f} GiB is over the limit of "
-            f"{auto.dense_bytes / 2**30:.1f} GiB",
-        )
+        sizes = f"{dense / 2**30:.1f} GiB is over the limit of {auto.dense_bytes / 2**30:.1f} GiB"
+        return _plan(ConjugateGradient(), cg, f"the dense matrix of {sizes}")
     if n < NEAR_SQUARE * rows:
-        return _because(direct, f"ratio {ratio:.3g} is near 1, where the iteration is slow")
-    if direct.seconds <= max(QUICK, cg.seconds):
-        return _because(direct, f"the dense matrix is small ({dense / 2**20:.1f} MiB)")
-    return _because(
-        cg,
-        f"at ratio {ratio:.3g} about {expected_iterations(rows, n):.0f} iterations "
-        "cost less than a factorisation",
-    )
+        reason = f"ratio {ratio:.3g} is near 1, where the iteration is slow"
+        return _plan(Direct(), direct, reason)
+    if direct.work <= max(QUICK, cg.work):
+        return _plan(Direct(), direct, f"the dense matrix is small ({dense / 2**20:.1f} MiB)")
+    count = expected_iterations(rows, n)
+    reason = f"at ratio {ratio:.3g} about {count:.0f} iterations cost less than a factorisation"
+    return _plan(ConjugateGradient(), cg, reason)
 
 
-def _because(plan: Plan, reason: str) -> Plan:
-    return Plan(plan.solver, plan.memory_bytes, plan.seconds, reason)
-
-
-def _direct_cost(m: int, k: int, n: int) -> tuple[int, float]:
+def _direct_cost(m: int, k: int, n: int) -> _Cost:
     rows = m * k
     flops = 2 / 3 * rows**3 if n == rows else 2 * max(n, rows) * min(n, rows) ** 2
-    memory = 8 * rows * n + 8 * 64 * rows + 8 * n * (m + k)
-    return memory, flops / (DIRECT_EFFICIENCY * gemm_speed())
+    memory = 8 * rows * n + 8 * 64 * rows + 16 * n * (m + k)
+    return _Cost(memory, flops / DIRECT_EFFICIENCY)
 
 
-def _cg_cost(m: int, k: int, n: int, density: float) -> tuple[int, float]:
+def _cg_cost(m: int, k: int, n: int, density: float) -> _Cost:
     iterations = expected_iterations(m * k, n)
     if density**2 < PAYS_BELOW:  # K itself, sparse: 12 bytes an entry, in both orders
         entries = density**2 * m * k * n
-        return int(24 * entries + 8 * 6 * n), 2 * iterations * 4 * entries / SPARSE_SPEED
-    work = cpu_count() * 4 * (TILE_ROWS * (m + k) + 2 * m * k)
-    memory = 4 * n * (m + k) + work + 8 * (6 * n + 4 * m * k)
-    return memory, iterations * 4.0 * n * m * k / (CG_EFFICIENCY * 2 * gemm_speed())
+        return _Cost(24 * entries + 48 * n, UNEVEN * iterations * 4 * entries / PAYS_BELOW)
+    tiles = cpu_count() * 4 * (TILE_ROWS * (m + k) + 2 * m * k)
+    memory = 4 * n * (m + k) + tiles + 8 * (6 * n + 4 * m * k)
+    return _Cost(memory, iterations * 4 * n * m * k / (2 * CG_EFFICIENCY))
 
 
-def _exact_cost(m: int, k: int, n: int) -> tuple[int, float]:
-    rows = m * k  # Dixon lifting: about rows steps of rows² word operations on growing integers
-    return 200 * rows * max(n, rows), 1e-7 * rows**3 + 1e-8 * rows**2 * n
+def _exact_cost(m: int, k: int, n: int) -> _Cost:
+    """Integers of some 100 bits an entry, lifted about as often as there are equations."""
+    rows = m * k
+    return _Cost(200 * rows * max(n, rows), 3000.0 * rows**2 * max(n, rows))

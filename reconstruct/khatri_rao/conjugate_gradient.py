@@ -28,7 +28,9 @@ from reconstruct.progress import Progress, Step
 Array = NDArray[np.float64]
 
 WHITEN_ABOVE = 16.0  # spread of the second moments of M1 and M2 above which whitening pays
+NO_WEIGHT = 1e-14  # of the largest second moment: rounding, not weights
 HOPELESS = 1e12
+OUT_OF_REACH = 1e-11  # gradient of a residual, relative: it is orthogonal to the range of K
 # Relative residual that one round aims at, and the gradient below which a residual counts as
 # orthogonal to the range of K, for each inner precision: some 50 units of rounding.
 INNER_AIM = {np.dtype(np.float32): 5e-6, np.dtype(np.float64): 1e-13}
@@ -171,11 +173,15 @@ class Whitened:
 
 
 def _inverse_root(rows: Frozen) -> tuple[Array, float]:
-    """`L⁻¹` with `L Lᵀ` the mean second moment of the rows, and its condition number."""
-    moment = _second_moment(rows)
-    values, vectors = la.eigh(moment)
-    floor = max(values[-1], np.finfo(np.float64).tiny) * 1e-14  # a zero column must stay finite
-    values = np.maximum(values, floor)
+    """`L⁻¹` with `L Lᵀ` the mean second moment of the rows, and its condition number.
+
+    Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
+    """
+    values, vectors = la.eigh(_second_moment(rows))
+    kept = values > max(values[-1], 0.0) * NO_WEIGHT
+    values, vectors = values[kept], vectors[:, kept]
+    if not values.size:
+        return np.zeros((1, rows.shape[1])), 1.0
     return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
 
 
@@ -250,8 +256,15 @@ def refined_cg(
             if dtype == np.float64:
                 break
             dtype = np.dtype(np.float64)
+    orthogonal = orthogonal or _is_orthogonal(operator, R)
     status = _status(operator, s, W, residual, settings, orthogonal, condition)
     return Outcome(s, status, name, residual, None, condition, tuple(history))
+
+
+def _is_orthogonal(operator: KhatriRao, R: Matrix) -> bool:
+    """Whether `Kᵀ R` vanishes to rounding: then no correction brings the residual R down."""
+    scale = math.sqrt(operator.squared_norm()) * float(np.linalg.norm(R))
+    return float(np.linalg.norm(operator.adjoint(R))) <= OUT_OF_REACH * scale
 
 
 def _status(

@@ -8,6 +8,7 @@ least-squares solution.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from reconstruct.khatri_rao.solution import (
     relative_residual,
 )
 from reconstruct.khatri_rao.status import Status
+from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.progress import Progress, Step
 
 Array = NDArray[np.float64]
@@ -152,6 +154,14 @@ def solve_direct(
     """Factor, solve, refine; fall back to the rank-revealing factorisation when it matters."""
     if progress is not None:
         progress(Step("factoring", 0.0, 1.0))
+    with one_blas_thread() if operator.rows <= SVD_LIMIT else nullcontext():
+        outcome = _solve_and_judge(operator, W, settings)
+    if progress is not None:
+        progress(Step("factoring", 1.0, 1.0, outcome.residual))
+    return outcome
+
+
+def _solve_and_judge(operator: KhatriRao, W: Array, settings: Direct) -> Outcome:
     factor = _factor(operator)
     outcome = _refine(operator, W, factor, settings)
     full_rank = factor.rank == operator.rows and factor.condition < _rank_limit(operator)
@@ -159,8 +169,6 @@ def solve_direct(
         revealing = CompleteOrthogonal(operator.dense())
         other = _refine(operator, W, revealing, settings)
         outcome = _better(outcome, other, factor.condition)
-    if progress is not None:
-        progress(Step("factoring", 1.0, 1.0, outcome.residual))
     return outcome
 
 

@@ -87,6 +87,10 @@ class KhatriRao:
         self.workers.map(work, self._shares())
         return out
 
+    def squared_norm(self) -> float:
+        """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
+        return float(_row_squares(self.M1) @ _row_squares(self.M2T))
+
     def dense(self) -> NDArray[np.float64]:
         """The matrix `K` itself, `m·k × n` in row-major order: for small sizes."""
         m, k = self.shape
@@ -144,6 +148,12 @@ def _adjoint_tile(M1: Matrix, M2T: Matrix, Y: Matrix) -> Vector:
     if M1.shape[1] <= M2T.shape[1]:
         return np.asarray(np.einsum("ij,ij->i", M2T @ Y, M1))
     return np.asarray(np.einsum("ij,ij->i", M1 @ Y.T, M2T))
+
+
+def _row_squares(matrix: Frozen) -> NDArray[np.float64]:
+    if is_sparse(matrix):
+        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
 
 
 def _tiles(rows: slice) -> list[slice]:

@@ -25,7 +25,8 @@ class Solution:
     - `status`: what happened; `message` says it in a sentence with the numbers.
     - `solver`: name of the method that was used.
     - `residual`: `‖M2 diag(s) M1 − W‖_F / ‖W‖_F` in float64 (absolute when W = 0).
-    - `rank`: numerical rank of K where the method finds it, else None; `needed` = m·k.
+    - `rank`: numerical rank of K where the method finds it, else None; full rank that is proved
+      modulo a prime overrules it; `needed` = m·k.
     - `width`: hidden width n.
     - `condition`: 2-norm condition number of K, None if not known, inf if K is singular. Direct:
       from singular values up to 512 equations, beyond it a lower estimate by power iterations

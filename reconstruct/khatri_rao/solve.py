@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.auto import Auto, Solver, plan
+from reconstruct.khatri_rao.auto import Auto, Solver, physical_memory, plan
 from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient, solve_cg
 from reconstruct.khatri_rao.direct import Direct, solve_direct
 from reconstruct.khatri_rao.exact import Exact, solve_exact
 from reconstruct.khatri_rao.inputs import checked_system
+from reconstruct.khatri_rao.modular import prove_full_rank
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.outcome import Outcome
 from reconstruct.khatri_rao.solution import Solution
@@ -30,6 +31,7 @@ from reconstruct.progress import Progress
 
 AUTO = Auto()
 TINY = 1e-9  # a density, for a matrix of zeros
+PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
 SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
 
 
@@ -107,15 +109,25 @@ def _dispatch_unless_refused(
     if obstruction is not None and (refused := refusal(operator, W, obstruction)) is not None:
         return refused.replace(obstruction=obstruction)
     outcome = _dispatch(operator, W, solver, progress)
-    if obstruction is None and outcome.status is Status.RANK_DEFICIENT and not operator.sparse:
-        obstruction = structural_obstruction(operator.M1, operator.M2T.T)
+    if obstruction is None and outcome.status is Status.RANK_DEFICIENT:
+        if not known and operator.rows * operator.width <= MOST_ENTRIES:
+            obstruction = structural_obstruction(operator.M1, operator.M2T.T)
+        if obstruction is None and _is_regular(operator):
+            return outcome.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
     return outcome.replace(obstruction=obstruction)
+
+
+def _is_regular(operator: KhatriRao) -> bool:
+    """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
+    small = operator.rows <= PROOF_LIMIT
+    return small and prove_full_rank(operator.M1, operator.M2T.T).proved
 
 
 def _dispatch(
     operator: KhatriRao, W: NDArray[np.float64], solver: Solver, progress: Progress | None
 ) -> Outcome:
     if isinstance(solver, Direct):
+        _check_memory(operator, solver)
         return solve_direct(operator, W, solver, progress)
     if isinstance(solver, ConjugateGradient):
         method = solve_sparse_cg if operator.sparse else solve_cg
@@ -123,6 +135,17 @@ def _dispatch(
     if isinstance(solver, Auto):
         return _solve_auto(operator, W, solver, progress)
     raise AssertionError(solver)
+
+
+def _check_memory(operator: KhatriRao, solver: Direct) -> None:
+    m, k = operator.shape
+    needed, present = plan(m, k, operator.width, solver).memory_bytes, physical_memory()
+    if present is not None and needed > present:
+        raise InputError(
+            f"the direct solver would need {needed / 2**30:.1f} GiB for the dense matrix of a "
+            f"{m} × {k} map with width {operator.width}, but this machine has "
+            f"{present / 2**30:.1f} GiB; use ConjugateGradient() or Auto()"
+        )
 
 
 def _solve_auto(

@@ -6,7 +6,10 @@ from enum import Enum
 
 
 class Status(Enum):
-    """Outcome of a solve; `explanation` says what it means and `remedy` what to try."""
+    """Outcome of a solve; `explanation` says what it means and `remedy` what to try.
+
+    Ranks are numerical, except where the exact solver or a proof modulo a prime found them.
+    """
 
     SOLVED = "solved"
     RANK_DEFICIENT = "rank_deficient"

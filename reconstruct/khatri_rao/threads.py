@@ -80,6 +80,11 @@ class Workers:
             try:
                 return [future.result() for future in futures]
             except BaseException:
-                for future in futures:
-                    future.cancel()
+                self.close()
                 raise
+
+    def close(self) -> None:
+        """End the threads; a later `map` starts new ones."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None

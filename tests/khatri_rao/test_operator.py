@@ -1,0 +1,115 @@
+"""The operator against its definition, and against its own adjoint."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reconstruct.khatri_rao import KhatriRao
+from reconstruct.khatri_rao import operator as operator_module
+
+from .planted import dense, plant, relative, sparsify, tolerance
+
+SHAPES = [(1, 1, 1), (1, 5, 5), (5, 1, 9), (3, 4, 12), (4, 3, 7), (6, 6, 100), (40, 7, 1500)]
+
+
+def operators(m: int, k: int, n: int) -> list[tuple[KhatriRao, np.ndarray]]:
+    planted = plant(m, k, n / (m * k))
+    thin = sparsify(planted, 0.3)
+    return [
+        (KhatriRao(planted.M1, planted.M2), planted.K),
+        (KhatriRao(planted.M1, planted.M2, workers=1), planted.K),
+        (KhatriRao(dense(planted.M1), np.asfortranarray(dense(planted.M2))), planted.K),
+        (KhatriRao(thin.M1, thin.M2), thin.K),
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dot_test(shape: tuple[int, int, int], dtype: type) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(0)
+    for K, _ in operators(m, k, n):
+        s, Y = rng.standard_normal(n), rng.standard_normal((m, k))
+        forward, backward = K.apply(s, dtype), K.adjoint(Y, dtype)
+        assert forward.dtype == backward.dtype == dtype
+        size = np.linalg.norm(forward) * np.linalg.norm(Y)
+        gap = abs(np.vdot(forward.astype(float), Y) - np.vdot(s, backward.astype(float)))
+        assert gap <= tolerance(size=n, dtype=dtype) * max(size, 1.0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_the_definition(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(1)
+    for K, matrix in operators(m, k, n):
+        s, Y = rng.standard_normal(n), rng.standard_normal((m, k))
+        assert (K.shape, K.rows, K.width) == ((m, k), m * k, n)
+        assert np.array_equal(K.dense(), matrix)
+        assert relative(K.apply(s).ravel() - matrix @ s, matrix @ s) <= tolerance(size=n)
+        back = matrix.T @ Y.ravel()
+        assert relative(K.adjoint(Y) - back, back) <= tolerance(size=n)
+        size = abs(matrix) @ abs(s)
+        assert relative(K.magnitude(s).ravel() - size, size) <= tolerance(size=n)
+        assert relative(K.gram() - matrix.T @ matrix, matrix.T @ matrix) <= tolerance(size=n)
+
+
+def test_dense_is_scipys_khatri_rao_product() -> None:
+    planted = plant(3, 4)
+    K = scipy.linalg.khatri_rao(dense(planted.M2), dense(planted.M1).T)
+    assert np.array_equal(KhatriRao(planted.M1, planted.M2).dense(), K)
+
+
+def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = plant(5, 6, 10.0)
+    whole = KhatriRao(planted.M1, planted.M2, workers=1).apply(planted.s)
+    monkeypatch.setattr(operator_module, "TILE_ROWS", 7)
+    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
+    tiled = KhatriRao(planted.M1, planted.M2, workers=3)
+    assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)
+    assert np.array_equal(tiled.apply(planted.s), tiled.apply(planted.s))
+    back = planted.K.T @ planted.W.ravel()
+    assert relative(tiled.adjoint(planted.W) - back, back) <= tolerance(size=300)
+
+
+def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
+    planted = plant(4, 4)
+    K = KhatriRao(planted.M1, planted.M2, workers=2)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(operator_module, "_apply_tile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        K.apply(planted.s)
+    del K
+    for thread in threading.enumerate():
+        if thread.name.startswith("khatri_rao"):
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+
+
+def test_weights_keep_their_precision() -> None:
+    planted = plant(3, 3)
+    assert KhatriRao(planted.M1, planted.M2).M1.dtype == np.float32
+    assert "float32" in repr(KhatriRao(planted.M1, planted.M2))
+    assert "sparse" in repr(KhatriRao(sp.csr_array(planted.M1), planted.M2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(m=st.integers(1, 6), k=st.integers(1, 6), n=st.integers(1, 40), seed=st.integers(0, 2**16))
+def test_permuting_hidden_units_permutes_s(m: int, k: int, n: int, seed: int) -> None:
+    planted = plant(m, k, n / (m * k), seed=seed)
+    order = np.random.default_rng(seed).permutation(len(planted.s))
+    K = KhatriRao(planted.M1, planted.M2)
+    permuted = KhatriRao(planted.M1[order], planted.M2[:, order])
+    close = tolerance(size=len(order)) * np.linalg.norm(K.magnitude(planted.s))
+    assert np.linalg.norm(permuted.apply(planted.s[order]) - planted.W) <= close
+    assert np.allclose(permuted.adjoint(planted.W), K.adjoint(planted.W)[order], rtol=1e-12)
