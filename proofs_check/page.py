@@ -23,15 +23,15 @@ PAGE = Path(__file__).parents[1] / "docs" / "proofs.md"
 INTRODUCTION = """\
 # The proofs, checked
 
-`python -m proofs_check` checks every statement that `reconstruct` rests on and sees each one refuted
-when a hypothesis is dropped; `python -m proofs_check --only NAME` shows one in full. This page is
+`python -m proofs_check` checks every statement that `reconstruct` rests on, and sees each one
+refuted when a hypothesis is dropped; `python -m proofs_check --only NAME` shows one in full. This page is
 made from such a run by `python -m proofs_check.page`. The theorem is that of Giannou, Rajput and
 Papailiopoulos (COLT 2023, arXiv 2302.07937). How to add a statement:
 [adding-a-statement.md](adding-a-statement.md).
 
-*Proved* means no more than the scope says. **Every size** rests on a general argument, written in the
-docstring of its file, whose finite steps were run; **these sizes** on an exact computation at the
-sizes listed. Numerical evidence supports and never proves.
+*Proved* means no more than the scope says. **Every size** rests on a general argument, written in
+the docstring of its file, whose finite steps were run; **these sizes** on an exact computation at
+the sizes listed. Numerical evidence supports and never proves.
 """
 
 
@@ -55,7 +55,7 @@ def _chain() -> str:
     graph = chain.graph()
     lines = ["## The chain", "", "Each statement rests on those named after `<-`.", "", "```text"]
     for depth, layer in enumerate(nx.topological_generations(graph)):
-        lines += ([""] if depth else []) + [f"layer {depth}"]
+        lines += ([""] if depth else []) + [f"depth {depth}"]
         for name in sorted(layer):
             used = ", ".join(chain.find(name).depends_on)
             lines.append(f"  {name}" + (f"  <-  {used}" if used else ""))
@@ -104,8 +104,8 @@ def _evidence(evidence: Evidence) -> str:
 
 
 def _negative(negative: Refutation) -> str:
-    word = "refuted without it" if negative.caught else "NOT REFUTED"
-    return f"- {word}: *{_plain(negative.change)}*: {_code(negative.counterexample)}"
+    word = "refuted by" if negative.caught else "NOT REFUTED:"
+    return f"- changed: *{_plain(negative.change)}*, {word} {_code(negative.counterexample)}"
 
 
 def _code(text: str) -> str:

@@ -157,8 +157,8 @@ FULL_RANK = Statement(
     paper="the full-rank lemma behind Theorem 1",
     relied_on=(
         "reconstruct/constructions/wide.py",
-        "reconstruct/khatri_rao/direct.py",
-        "reconstruct/networks/draw.py",
+        "reconstruct/khatri_rao/modular.py",
+        "reconstruct/networks/random.py",
     ),
     depends_on=("vec-identity", "polynomial-zero-set"),
     subject=Ensemble(),
@@ -215,7 +215,10 @@ WIDTH = Statement(
     hypotheses=("n < m·k",),
     scope=Scope.EVERY_SIZE,
     paper="dimension count; the converse of the width in Theorem 1",
-    relied_on=("reconstruct/constructions/wide.py", "reconstruct/constructions/one_layer.py"),
+    relied_on=(
+        "reconstruct/constructions/wide.py",
+        "reconstruct/constructions/blueprint.py",
+    ),
     depends_on=("vec-identity", "solvable-iff-rank"),
     subject=Width(),
     checks=(a_target_out_of_reach,),

@@ -101,6 +101,35 @@ def relu_acts_as_identity(claim: Activity, effort: Effort) -> Finding:
     return Finding(f"{effort.choose(12, 60)} layers 4x3, all corners", "equal on D, shift least")
 
 
+@by(Method.RATIONAL)
+def linear_network_as_relu(claim: Activity, effort: Effort) -> Finding:
+    """N_L(M_L … N_1(M_1 x)), its shifts changed so that ReLUs in between do nothing: equal on D.
+
+    Layer i keeps s_i; its shift grows by what makes it active, and the next layer takes that back.
+    """
+    rng = np.random.default_rng(53)
+    count = effort.choose(6, 30)
+    for _ in range(count):
+        lo, hi = exact.matrix([[-1, -2, 0]])[0], exact.matrix([[1, 1, 3]])[0]
+        points, extra = claim.points(lo, hi), 0 * lo
+        linear, rectified = list(points), list(points)
+        matrix, constant = exact.matrix(np.eye(3, dtype=int)), 0 * lo
+        for m, k in ((4, 3), (3, 4), (2, 3)):
+            M, s, t = exact.integers(rng, m, k), exact.integers(rng, m), exact.integers(rng, m)
+            matrix, constant = s[:, None] * (M @ matrix), s * (M @ constant) + t
+            linear = [s * (M @ h) + t for h in linear]
+            raised = claim.shift(matrix, 0 * s + 1, lo, hi) - constant
+            shift = t - s * (M @ extra) + raised
+            rectified, extra = [claim.layer(M, s, shift, h) for h in rectified], raised
+            for x, h, y in zip(points, linear, rectified, strict=True):
+                if (y != h + extra).any():
+                    raise Counterexample(
+                        f"x={exact.show(x)}, layer of {m}: the linear network gives "
+                        f"{exact.show(h)}, the other {exact.show(y - extra)}"
+                    )
+    return Finding(f"{count} networks 3-4-3-2", "linear and ReLU network equal by == on D")
+
+
 @by(Method.GENERAL)
 def coordinatewise_minimum(claim: Activity, effort: Effort) -> Finding:
     """m·h − min(m·lo, m·hi) ≥ 0 on [lo, hi]: it is m·(h − lo) or (−m)·(hi − h); then add up."""
@@ -127,13 +156,13 @@ ACTIVE = Statement(
     scope=Scope.EVERY_SIZE,
     paper="the linear-network step of Theorem 1",
     relied_on=(
-        "reconstruct/constructions/wide.py",
+        "reconstruct/constructions/placement.py",
+        "reconstruct/constructions/one_layer.py",
         "reconstruct/bounds/interval.py",
-        "reconstruct/bounds/crown.py",
     ),
     depends_on=("norm-is-affine",),
     subject=Activity(),
-    checks=(relu_acts_as_identity, coordinatewise_minimum),
+    checks=(relu_acts_as_identity, linear_network_as_relu, coordinatewise_minimum),
     negatives=(
         Negative("unbounded domain", Activity(points=far_outside)),
         Negative("norm after the ReLU", Activity(layer=relu_then_norm)),
@@ -212,7 +241,11 @@ TWO_LAYERS = Statement(
     hypotheses=("K has full row rank", "D is bounded", "the norm stands ahead of the ReLU"),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, one layer",
-    relied_on=("reconstruct/constructions/wide.py", "reconstruct/constructions/one_layer.py"),
+    relied_on=(
+        "reconstruct/constructions/pair.py",
+        "reconstruct/constructions/wide.py",
+        "reconstruct/constructions/one_layer.py",
+    ),
     depends_on=(
         "vec-identity",
         "solvable-iff-rank",

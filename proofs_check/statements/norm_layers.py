@@ -59,7 +59,10 @@ NORM = Statement(
     hypotheses=("v + ε > 0", "statistics frozen"),
     scope=Scope.EVERY_SIZE,
     paper="setting of the paper: scale and shift of a norm layer",
-    relied_on=("reconstruct/networks/norm.py", "reconstruct/networks/transform.py"),
+    relied_on=(
+        "reconstruct/networks/ops.py",
+        "reconstruct/networks/transform.py",
+    ),
     depends_on=(),
     subject=NormForm(),
     checks=(one_neuron_is_all,),

@@ -35,8 +35,6 @@ from proofs_check.core import (
 from proofs_check.exact import Matrix
 from proofs_check.symbols import entry, identical, unknowns, within
 
-KHATRI_RAO_FILES = ("reconstruct/khatri_rao/operator.py",)
-
 
 @dataclass(frozen=True)
 class Products:
@@ -97,8 +95,11 @@ ROW_INDEX = Statement(
     claim="(a, b) ↦ a·k + b is a bijection from pairs a < m, b < k to rows 0 … m·k − 1.",
     hypotheses=("0 ≤ b < k",),
     scope=Scope.EVERY_SIZE,
-    paper="convention; the paper stacks vectors, the order is ours",
-    relied_on=("reconstruct/khatri_rao/operator.py", "reconstruct/khatri_rao/sparse.py"),
+    paper="a convention of this project",
+    relied_on=(
+        "reconstruct/khatri_rao/operator.py",
+        "reconstruct/khatri_rao/structure.py",
+    ),
     depends_on=(),
     subject=Products(),
     checks=(index_is_a_bijection,),
@@ -157,7 +158,7 @@ DEFINITIONS = Statement(
     hypotheses=("A and B have the same number of columns",),
     scope=Scope.EVERY_SIZE,
     paper="definitions behind Theorem 1",
-    relied_on=KHATRI_RAO_FILES,
+    relied_on=("reconstruct/khatri_rao/operator.py",),
     depends_on=("row-major-index",),
     subject=Products(),
     checks=(columns_of_kronecker, against_numpy_and_scipy),
@@ -232,7 +233,10 @@ MIXED_PRODUCT = Statement(
     hypotheses=("the inner sizes match",),
     scope=Scope.EVERY_SIZE,
     paper="standard rule of both products",
-    relied_on=("reconstruct/khatri_rao/direct.py", "reconstruct/constructions/deep.py"),
+    relied_on=(
+        "reconstruct/khatri_rao/operator.py",
+        "reconstruct/constructions/deep.py",
+    ),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=Products(),
     checks=(mixed_product_at_every_size, mixed_product_on_integers),

@@ -124,7 +124,7 @@ VEC_IDENTITY = Statement(
     relied_on=(
         "reconstruct/khatri_rao/operator.py",
         "reconstruct/khatri_rao/direct.py",
-        "reconstruct/constructions/wide.py",
+        "reconstruct/constructions/pair.py",
     ),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=System(),
@@ -227,7 +227,7 @@ GRAM = Statement(
     hypotheses=(),
     scope=Scope.EVERY_SIZE,
     paper="standard rule joining the Khatri-Rao and the Hadamard product",
-    relied_on=("reconstruct/khatri_rao/direct.py", "reconstruct/khatri_rao/operator.py"),
+    relied_on=("reconstruct/khatri_rao/operator.py",),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=System(),
     checks=(gram_factorises, gram_on_integers),
