@@ -48,6 +48,15 @@ class Pull(Protocol):
 
     def __call__(self, form: Array, /) -> Array: ...
 
+    def take(self, boxes: Array, /) -> Pull:
+        """The same for a choice of boxes."""
+        ...
+
+
+def pick(values: Array, boxes: Array) -> Array:
+    """Rows for a choice of boxes; one row that stands for all boxes stays one row."""
+    return values if len(values) == 1 else values[boxes]
+
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
@@ -63,6 +72,15 @@ class Transfer:
         total = down(_dot(form, self.plain) + _dot(np.abs(form), self.signed))
         return down(down(const - self.floor[:, None]) + total)
 
+    def take(self, boxes: Array) -> Transfer:
+        """The same node on a choice of boxes, one per entry of `boxes`, repeats allowed."""
+        return Transfer(
+            self.pull.take(boxes),
+            pick(self.plain, boxes),
+            pick(self.signed, boxes),
+            pick(self.floor, boxes),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class _ByMatrix:
@@ -73,6 +91,9 @@ class _ByMatrix:
         out = (self.weight.T @ rows.T).T if sparse.issparse(self.weight) else rows @ self.weight
         return np.asarray(out).reshape(*form.shape[:-1], -1)
 
+    def take(self, boxes: Array, /) -> Pull:
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class _ByScale:
@@ -81,14 +102,21 @@ class _ByScale:
     def __call__(self, form: Array, /) -> Array:
         return np.asarray(form * self.scale[:, None, :])
 
+    def take(self, boxes: Array, /) -> Pull:
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class _ByBand:
-    band: Band
+    lower_slope: Array
+    upper_slope: Array
 
     def __call__(self, form: Array, /) -> Array:
-        below, above = self.band.lower_slope[:, None, :], self.band.upper_slope[:, None, :]
+        below, above = self.lower_slope[:, None, :], self.upper_slope[:, None, :]
         return np.asarray(form * np.where(form >= 0, below, above))
+
+    def take(self, boxes: Array, /) -> Pull:
+        return _ByBand(pick(self.lower_slope, boxes), pick(self.upper_slope, boxes))
 
 
 @dataclass(frozen=True)
@@ -101,11 +129,17 @@ class _ByPlace:
         out[..., self.start : self.start + form.shape[-1]] = form
         return out
 
+    def take(self, boxes: Array, /) -> Pull:
+        return self
+
 
 @dataclass(frozen=True)
 class _AsIs:
     def __call__(self, form: Array, /) -> Array:
         return form
+
+    def take(self, boxes: Array, /) -> Pull:
+        return self
 
 
 def transfer(node: Node, ranges: Mapping[str, Range]) -> Transfer:
@@ -167,7 +201,7 @@ def _band(band: Band, reach: Array) -> Transfer:
     steep = np.maximum(_inexact(band.lower_slope), _inexact(band.upper_slope))
     error = (UNIT * SLACK) * steep * reach
     floor = TINY * reach.sum(axis=1) * SLACK
-    return _transfer(_ByBand(band), plain, gap, error, floor)
+    return _transfer(_ByBand(band.lower_slope, band.upper_slope), plain, gap, error, floor)
 
 
 def _inexact(slope: Array) -> Array:
@@ -190,6 +224,8 @@ def _transfer(pull: Pull, plain: Array, gap: Array, error: Array, floor: Array) 
 
 def _dot(form: Array, vector: Array) -> Array:
     """`Λ·vector` for every row of every box."""
+    if form.shape[1] == 1:
+        return np.asarray(np.einsum("brn,bn->br", form, vector))
     return np.asarray(np.matmul(form, vector[:, :, None])[..., 0])
 
 
@@ -200,29 +236,36 @@ def lower_bounds(
     offsets: Array,
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
+    boxes: Array | None = None,
 ) -> Array:
-    """Lower bounds of `forms·v + offsets` (rows × size, rows), v the value `name`: (boxes, rows).
+    """Lower bounds of `forms·v + offsets`, v the value `name`: (boxes, rows).
 
+    `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows). With `boxes`, an array of
+    indices, entry i of the batch is taken on box `boxes[i]`.
     Coefficients that meet at a node with several consumers are added; each sum errs by u
     relative, which costs u·|C|·|value|. What is not finite bounds nothing: −inf.
     """
-    pending = {name: forms[None]}
-    const = offsets[None]
+    pending = {name: forms}
+    const = offsets
     with np.errstate(all="ignore"):
         for node in reversed(network.nodes):
             if node.name not in pending:
                 continue
             form = pending.pop(node.name)
-            step = transfers[node.name]
+            step = _on(transfers[node.name], boxes)
             const = step.constant(form, const)
             pulled = step.pull(form)
             for source_name in node.inputs:
-                const = _collect(pending, source_name, pulled, const, ranges)
+                const = _collect(pending, source_name, pulled, const, ranges[source_name], boxes)
         if network.source in pending:
             form = pending[network.source]
-            const = transfers[network.source].constant(form, const)
+            const = _on(transfers[network.source], boxes).constant(form, const)
             const = np.where(np.isfinite(form).all(axis=-1), const, -np.inf)
     return np.where(np.isfinite(const), const, -np.inf)
+
+
+def _on(step: Transfer, boxes: Array | None) -> Transfer:
+    return step if boxes is None else step.take(boxes)
 
 
 def _collect(
@@ -230,7 +273,8 @@ def _collect(
     name: str,
     form: Array,
     const: Array,
-    ranges: Mapping[str, Range],
+    value: Range,
+    boxes: Array | None,
 ) -> Array:
     """Adds coefficients to what waits at a node; returns the constant less the sum's rounding."""
     if name not in pending:
@@ -238,6 +282,7 @@ def _collect(
         return const
     total = pending[name] + form
     pending[name] = total
-    reach = magnitude(*ranges[name])
+    reach = magnitude(*value)
+    reach = reach if boxes is None else pick(reach, boxes)
     error = _dot(np.abs(total), (2.0 * UNIT) * reach) * SLACK
     return down(const - up(error + 4 * reach.shape[1] * TINY))

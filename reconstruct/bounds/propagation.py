@@ -44,7 +44,8 @@ class Ranges:
     def _backward(self, name: str, forms: Array, offsets: Array) -> Range:
         both = np.concatenate([forms, -forms])
         either = np.concatenate([offsets, -offsets])
-        low = lower_bounds(self.network, name, both, either, self.transfers, self.values)
+        args = (both[None], either[None], self.transfers, self.values)
+        low = lower_bounds(self.network, name, *args)
         low = np.broadcast_to(low, (self.boxes, len(both)))
         return low[:, : len(forms)], -low[:, len(forms) :]
 
@@ -74,6 +75,21 @@ def propagate(
         if wanted and not isinstance(node.op, ACTIVATIONS):
             values[node.name] = meet(value, identity_bounds(state, node.name))
     return state
+
+
+def merge(batches: list[Ranges]) -> Ranges:
+    """Several batches of boxes as one."""
+    network = batches[0].network
+    values = {
+        name: (
+            np.concatenate([b.values[name][0] for b in batches]),
+            np.concatenate([b.values[name][1] for b in batches]),
+        )
+        for name in network.sizes
+    }
+    transfers = {network.source: source(*values[network.source])}
+    transfers |= {node.name: transfer(node, values) for node in network.nodes}
+    return Ranges(network, values, transfers)
 
 
 def identity_bounds(state: Ranges, name: str) -> Range:

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from reconstruct.bounds.interval import Range
 from reconstruct.bounds.methods import Crown, Interval, Method, Split
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,
-    identity_bounds,
     meet,
+    merge,
     propagate,
     tile_rows,
     tiles,
 )
 from reconstruct.bounds.split import grid, sub_boxes
+from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import ACTIVATIONS, Array
 from reconstruct.networks.box import Box
@@ -26,28 +28,34 @@ from reconstruct.networks.graph import Network
 from reconstruct.networks.ops import Matrix
 from reconstruct.progress import Progress, Step, silent
 
+TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
+
 
 @dataclass(frozen=True, eq=False)
 class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
-    `whole` bounds the values on the box itself; `parts` does so on the sub-boxes of a split, a
-    batch of them at a time, and is empty without one.
+    `whole` bounds the values on the box itself; `parts` does so on the sub-boxes of a split.
     """
 
     network: Network
     box: Box
     method: Method
     whole: Ranges
-    parts: tuple[Ranges, ...] = ()
+    parts: Ranges | None = None
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
         self._check(name)
-        lo, hi = meet(self.whole.values[name], self._sharper(self.whole, name))
-        if self.parts:
-            worst = _worst([self._sharper(part, name) for part in self.parts])
-            lo, hi = meet((lo, hi), worst)
+        lo, hi = self.whole.values[name]
+        straight = name != self.network.source and not isinstance(
+            self.network.node(name).op, ACTIVATIONS
+        )
+        if straight and not isinstance(self.method, Interval):
+            size = self.network.sizes[name]
+            lo, hi = meet((lo, hi), self.functionals(name, sparse.eye_array(size, format="csr")))
+        elif self.parts is not None:
+            lo, hi = meet((lo, hi), _union(self.parts.values[name]))
         return lo[0], hi[0]
 
     def functionals(
@@ -61,24 +69,17 @@ class Reach:
         """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
         self._check(name)
         rows, shift = self._check_forms(name, forms, offsets)
-        tell = progress or silent
-        batches = (self.whole, *self.parts)
-        step = min(tile_rows(self.network, batch.boxes) for batch in batches)
+        step = tile_rows(self.network, 1)
+        if self.parts is not None:
+            step = min(step, max(1, TILE_PAIRS // self.parts.boxes))
         lo, hi = np.empty(rows), np.empty(rows)
         for part, tile, offset in tiles(forms, shift, step):
             found = self.whole.functionals(name, tile, offset)
-            if self.parts:
-                found = meet(found, _worst([p.functionals(name, tile, offset) for p in self.parts]))
+            if self.parts is not None:
+                found = meet(found, worst_functionals(self.parts, name, tile, offset))
             lo[part], hi[part] = found[0][0], found[1][0]
-            tell(Step(f"bounds of {name}", part.stop, rows))
+            (progress or silent)(Step(f"bounds of {name}", part.stop, rows))
         return lo, hi
-
-    def _sharper(self, batch: Ranges, name: str) -> Range:
-        """Bounds carried back for values that the forward pass left to interval arithmetic."""
-        straight = name != self.network.source and not isinstance(
-            self.network.node(name).op, ACTIVATIONS
-        )
-        return identity_bounds(batch, name) if straight and batch.transfers else batch.values[name]
 
     def _check(self, name: str) -> None:
         if name not in self.network.sizes:
@@ -102,8 +103,7 @@ class Reach:
         return rows, shift
 
     def __repr__(self) -> str:
-        boxes = sum(part.boxes for part in self.parts)
-        shown = f", {boxes} sub-boxes" if boxes else ""
+        shown = f", {self.parts.boxes} sub-boxes" if self.parts is not None else ""
         return f"Reach({self.network!r} on {self.box!r}, {self.method!r}{shown})"
 
 
@@ -123,7 +123,7 @@ def reach(
 
 def _split(
     network: Network, box: Box, method: Split, whole: Ranges, progress: Progress | None
-) -> tuple[Ranges, ...]:
+) -> Ranges:
     """CROWN on the sub-boxes of the grid, in batches that keep a tile in cache."""
     lo, hi = sub_boxes(box, grid(network, box, method))
     widest = max(network.sizes.values())
@@ -133,11 +133,9 @@ def _split(
         part = slice(start, start + batch)
         found.append(propagate(network, lo[part], hi[part], backward=True, known=whole.values))
         (progress or silent)(Step("bounds of sub-boxes", min(start + batch, len(lo)), len(lo)))
-    return tuple(found)
+    return merge(found)
 
 
-def _worst(ranges: list[Range]) -> Range:
+def _union(ranges: Range) -> Range:
     """The smallest lower and the largest upper bound over all boxes, as a batch of one."""
-    lo = np.min([r[0].min(axis=0) for r in ranges], axis=0)
-    hi = np.max([r[1].max(axis=0) for r in ranges], axis=0)
-    return lo[None], hi[None]
+    return ranges[0].min(axis=0)[None], ranges[1].max(axis=0)[None]

@@ -162,7 +162,7 @@ def norm_shift(norm: Norm) -> tuple[Array, Array]:
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
     """Knuth's TwoSum: exactly `x + y − total` when `total = fl(x + y)`."""
     part = total - x
-    return (x - (total - part)) + (y - part)
+    return np.asarray((x - (total - part)) + (y - part))
 
 
 def _dense(matrix: Any) -> Array:
