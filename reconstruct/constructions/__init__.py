@@ -8,6 +8,7 @@ from reconstruct.constructions.construction import (
     System,
     Task,
 )
+from reconstruct.constructions.deep import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
@@ -15,6 +16,7 @@ from reconstruct.constructions.wide import Wide
 
 __all__ = [
     "Construction",
+    "Deep",
     "ExactMap",
     "ExactNorm",
     "Factored",

@@ -1,1 +1,110 @@
-"""The deep and narrow construction (Theorem 2)."""
+"""The deep and narrow construction (Theorem 2): width m·K instead of m·k, one layer per block.
+
+The input of an m × k map enters in blocks of K through skip connections:
+
+    h_1 = act(N_1(A_1 x^(1))),   h_i = act(N_i(M_i h_{i-1} + A_i x^(i))),   out = N_out(M_out h_D)
+
+`backward` solves for the scales from the last block to the first, `forward` places the shifts.
+Exact in theory; in float64 the condition of what is carried grows with depth, and spare width
+(`ratio` above 1) is what keeps it small (`carrying`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
+from reconstruct.constructions.chain import Chain, read_chain
+from reconstruct.constructions.construction import SiteSolution, System, Task
+from reconstruct.constructions.deep_status import block_systems
+from reconstruct.constructions.forward import Placed, place_chain
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.wide import check_width
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import Exact, Solver
+from reconstruct.networks import Affine, Network
+from reconstruct.progress import Progress
+
+ATTEMPTS = 24  # at fitting all values into bounded pieces
+
+
+@dataclass(frozen=True)
+class Deep:
+    """`block` inputs enter per layer; `ratio` hidden neurons for each of the m·block equations.
+
+    A map with fewer inputs than `block` takes them all at once. At ratio 1 the systems are square
+    and leave no choice: block sizes below 4 are then lost in float64 beyond a dozen layers.
+    """
+
+    block: int = 4
+    ratio: float = 1.5
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio)
+        if self.block < 1:
+            raise InputError(
+                f"the block size must be at least 1, the number of inputs that enter each layer, "
+                f"but is {self.block}"
+            )
+
+    @property
+    def name(self) -> str:
+        return "deep"
+
+    def blueprint(self, op: Affine) -> Blueprint:
+        m, k = op.weight.shape
+        size = min(self.block, k)
+        width = hidden_width(self.ratio, m * size)
+        edges = [*range(0, k, size), k]
+        layers = [LayerPlan(width, edge, carry=edge[0] > 0) for edge in pairwise(edges)]
+        return Blueprint(m, k, (*layers, LayerPlan(m, None, carry=True)))
+
+    def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
+        m = op.weight.shape[0]
+        for i, layer in enumerate(site.layers[:-1], start=1):
+            assert layer.block is not None
+            start, stop = layer.block
+            where = f"map {number} ({site.target!r}), block {i}"
+            check_width(frozen, layer, m, stop - start, where)
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        chain = read_chain(site, frozen)
+        names = [layer.norm for layer in site.layers]
+        blocks, placed = _solve_and_place(chain, task, solver, progress)
+        systems = block_systems(chain, task, blocks, placed)
+        return SiteSolution(dict(zip(names, placed.norms, strict=True)), systems)
+
+
+def _solve_and_place(
+    chain: Chain, task: Task, solver: Solver, progress: Progress
+) -> tuple[tuple[BlockSolution, ...], Placed]:
+    """Scales and shifts; with bounded pieces, stretched until every layer's values fit.
+
+    A layer's values shrink when the B behind it grows, which the last block's free part decides;
+    when that no longer helps, the blocks' own inputs are given less room.
+    """
+    stretch, worst = Stretch(), np.inf
+    for _ in range(ATTEMPTS):
+        blocks = solve_backward(chain, task.weight, task.magnitude, solver, progress, stretch)
+        placed = place_chain(chain, task, blocks)
+        widest = max(placed.overflow)
+        if placed.fits or _square(chain, task):
+            break
+        if widest <= worst / 2:
+            stretch = Stretch(stretch.last * 4 * widest, stretch.room)
+        else:
+            stretch = Stretch(stretch.last, stretch.room / 2)
+        worst = widest
+    return blocks, placed
+
+
+def _square(chain: Chain, task: Task) -> bool:
+    """Whether the blocks leave no choice of the solution."""
+    m = len(task.weight)
+    return all(k.width <= m * (k.block[1] - k.block[0]) for k in chain.links[1:])

@@ -1,0 +1,72 @@
+"""The frozen layers of a deep site as matrices.
+
+    h_1 = act(N_1(A_1 x^(1))),   h_i = act(N_i(M_i h_{i-1} + A_i x^(i))),   out = N_out(M_out h_D)
+
+A link is one hidden layer with the block of the input that enters it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reconstruct.constructions.construction import Vector
+from reconstruct.constructions.sites import Layer, Site, activation_of
+from reconstruct.networks import Affine, Matrix, Network, Norm, Piece
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A hidden layer: `carry` M (n × n before it, None in the first), `entry` A (n × block).
+
+    `bias` is the sum of the biases of both linear layers, `piece` the activation's linear piece.
+    """
+
+    carry: Matrix | None
+    entry: Matrix
+    block: tuple[int, int]
+    bias: Vector
+    norm: Norm
+    piece: Piece
+
+    @property
+    def width(self) -> int:
+        return int(self.entry.shape[0])
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the activation is linear on an interval only."""
+        return bool(np.isfinite(self.piece.hi))
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The hidden layers, first to last, and the layer that ends the chain."""
+
+    links: tuple[Link, ...]
+    last: Affine
+    norm: Norm
+
+    @property
+    def bounded(self) -> bool:
+        return any(link.bounded for link in self.links)
+
+
+def read_chain(site: Site, frozen: Network) -> Chain:
+    """The matrices of a site that `find_sites` recognised."""
+    *hidden, final = site.layers
+    last, norm = frozen.node(final.carry or "").op, frozen.node(final.norm).op
+    assert isinstance(last, Affine) and isinstance(norm, Norm)
+    return Chain(tuple(_link(layer, frozen) for layer in hidden), last, norm)
+
+
+def _link(layer: Layer, frozen: Network) -> Link:
+    entry, norm = frozen.node(layer.entry or "").op, frozen.node(layer.norm).op
+    assert isinstance(entry, Affine) and isinstance(norm, Norm) and layer.block is not None
+    carry = frozen.node(layer.carry).op if layer.carry else None
+    assert carry is None or isinstance(carry, Affine)
+    bias = entry.bias if carry is None else entry.bias + carry.bias
+    weight = None if carry is None else carry.weight
+    piece = activation_of(frozen, layer).piece
+    return Link(weight, entry.weight, layer.block, bias, norm, piece)
