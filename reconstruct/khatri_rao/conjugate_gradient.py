@@ -23,6 +23,7 @@ from reconstruct.khatri_rao.outcome import Outcome
 from reconstruct.khatri_rao.solution import attainable_residual, is_solved, relative_residual
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, to_dense
+from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.progress import Progress, Step
 
 Array = NDArray[np.float64]
@@ -200,17 +201,18 @@ def solve_cg(
     progress: Progress | None = None,
 ) -> Outcome:
     """Inner rounds until the float64 residual meets the tolerance or stops falling."""
-    whitened = Whitened(operator)
-    use = whitened.spread > WHITEN_ABOVE
-    return refined_cg(
-        operator,
-        whitened if use else operator,
-        whitened.whiten if use else lambda Y: Y,
-        W,
-        settings,
-        progress,
-        spread=whitened.spread if use else 1.0,
-    )
+    with one_blas_thread():  # the tiles run in parallel instead
+        whitened = Whitened(operator)
+        use = whitened.spread > WHITEN_ABOVE
+        return refined_cg(
+            operator,
+            whitened if use else operator,
+            whitened.whiten if use else lambda Y: Y,
+            W,
+            settings,
+            progress,
+            spread=whitened.spread if use else 1.0,
+        )
 
 
 def refined_cg(

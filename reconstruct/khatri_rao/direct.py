@@ -32,6 +32,7 @@ from reconstruct.progress import Progress, Step
 Array = NDArray[np.float64]
 
 SVD_LIMIT = 512  # equations up to which all singular values are cheaper than a second thought
+THREADS_ABOVE = 1024  # equations: below, threads of BLAS wait for each other more than they work
 POWER_STEPS = 12  # each is two triangular solves; the estimate is then good to some per cent
 BLOCK = 64  # LAPACK's usual block size: workspace per row
 HOPELESS = 1e12  # condition beyond which a failed refinement is blamed on conditioning
@@ -154,7 +155,7 @@ def solve_direct(
     """Factor, solve, refine; fall back to the rank-revealing factorisation when it matters."""
     if progress is not None:
         progress(Step("factoring", 0.0, 1.0))
-    with one_blas_thread() if operator.rows <= SVD_LIMIT else nullcontext():
+    with one_blas_thread() if operator.rows <= THREADS_ABOVE else nullcontext():
         outcome = _solve_and_judge(operator, W, settings)
     if progress is not None:
         progress(Step("factoring", 1.0, 1.0, outcome.residual))

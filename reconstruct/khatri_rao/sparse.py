@@ -22,15 +22,16 @@ from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.outcome import Outcome
 from reconstruct.khatri_rao.solution import ACCEPTED_DEFICIENT, relative_residual
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import Matrix, Vector, as_csr, to_dense
-from reconstruct.khatri_rao.structure import StructuralObstruction, khatri_rao_matrix
+from reconstruct.khatri_rao.storage import Matrix, Vector, to_dense
+from reconstruct.khatri_rao.structure import StructuralObstruction, transposed_matrix
 from reconstruct.progress import Progress
 
 Array = NDArray[np.float64]
 
 PAYS_BELOW = 1 / 32  # density of K: a sparse product runs at about this fraction of GEMM speed
-MOST_ENTRIES = 1 << 26  # of K: 12 bytes each, held in both orders
+MOST_ENTRIES = 1 << 26  # of K: 12 bytes each
 SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
+CHUNK = 1 << 16  # entries of K that are scaled at once
 PATIENCE = 10  # uneven equations slow the iteration down, and its steps are cheap
 
 
@@ -45,21 +46,30 @@ def sparse_pays(operator: KhatriRao) -> bool:
     return entries <= min(MOST_ENTRIES, PAYS_BELOW * operator.rows * operator.width)
 
 
+def _row_norms(operator: KhatriRao) -> Array:
+    """Lengths of the rows of K: `‖K[(i, j), :]‖² = ((M2 ∘ M2) (M1 ∘ M1))_ij`."""
+    M1, M2T = operator.M1.astype(np.float64), operator.M2T.astype(np.float64)
+    squares = M2T.multiply(M2T).T @ M1.multiply(M1)
+    return np.asarray(np.sqrt(to_dense(squares)).ravel())
+
+
 class ScaledSparse:
     """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
 
     def __init__(self, operator: KhatriRao) -> None:
-        K = khatri_rao_matrix(operator.M1, operator.M2T.T)
         self.shape = operator.shape
-        norms = np.sqrt(np.asarray(K.multiply(K).sum(axis=1)).ravel())
+        self.transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
+        norms = _row_norms(operator)
         self.scale = 1 / np.where(norms > 0, norms, 1.0)
-        K.data *= np.repeat(self.scale, np.diff(K.indptr))
-        self.matrix, self.transposed = K, as_csr(K.T)
+        where, values = self.transposed.indices, self.transposed.data
+        for start in range(0, len(values), CHUNK):  # in place, without a copy of K
+            part = slice(start, start + CHUNK)
+            values[part] *= self.scale[where[part]]
         self.spread = float(norms.max() / norms.min()) if norms.min() > 0 else 1.0
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`D K s`."""
-        return np.asarray(self.matrix @ s).reshape(self.shape)
+        return np.asarray(self.transposed.T @ s).reshape(self.shape)
 
     def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`Kᵀ D Y`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.csgraph
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.inputs import checked_pair
 from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse
@@ -24,6 +24,7 @@ _sparse: Any = scipy.sparse
 Indices = NDArray[np.integer[Any]]
 
 MISSES = 0.05  # expected zero rows or columns that a suggested density or width may leave
+TILE_UNITS = 1024  # hidden units whose products are written at once
 TRIED = 64  # unmatched equations from which a small violator is looked for
 SHOWN = 6  # equations that a message lists
 
@@ -94,7 +95,7 @@ def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | No
     ):
         return None
     pattern1, pattern2 = _pattern(first), _pattern(second)
-    pattern = khatri_rao_matrix(pattern1, pattern2)
+    pattern = as_csr(transposed_matrix(pattern1, as_csr(pattern2.T), np.int8).T)
     matched = _csgraph.maximum_bipartite_matching(pattern, perm_type="column")
     rank = int(np.count_nonzero(matched >= 0))
     if rank == m * k:
@@ -117,35 +118,42 @@ def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | No
 def khatri_rao_matrix(M1: Any, M2: Any) -> Any:
     """Sparse `K` (`m·k × n`, csr, row-major equations) of sparse `M1` and `M2`.
 
-    Column `l` of K is the outer product of column `l` of M2 and row `l` of M1, so entries come
-    out by repeating the first and tiling the second; `nnz = Σ_l nnz(M2[:, l]) nnz(M1[l, :])`.
+    Column `l` of K is the outer product of column `l` of M2 and row `l` of M1:
+    `nnz = Σ_l nnz(M2[:, l]) nnz(M1[l, :])`.
     """
-    left, right = as_csr(as_csr(M2).T), as_csr(M1)
-    k = right.shape[1]
-    a, b = np.diff(left.indptr), np.diff(right.indptr)
-    counts = a * b
+    return as_csr(transposed_matrix(as_csr(M1), as_csr(as_csr(M2).T), np.float64).T)
+
+
+def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike) -> Any:
+    """Sparse `Kᵀ` (`n × m·k`, csr) of csr `M1` and `M2ᵀ`, filled tile by tile."""
+    counts = np.diff(M2T.indptr).astype(np.int64) * np.diff(M1.indptr)
     start = np.concatenate([[0], np.cumsum(counts)])
-    unit = np.repeat(np.arange(len(counts)), counts)
-    offset = np.arange(start[-1]) - start[unit]
-    i = left.indptr[unit] + offset // np.maximum(b[unit], 1)
-    j = right.indptr[unit] + offset % np.maximum(b[unit], 1)
-    rows = left.indices[i].astype(np.int64) * k + right.indices[j]
-    data = left.data[i].astype(np.float64) * right.data[j]
-    transposed = as_csr_parts(data, rows, start, (right.shape[0], left.shape[1] * k))
-    return as_csr(transposed.T)
+    shape = (M1.shape[0], M2T.shape[1] * M1.shape[1])
+    kind = np.int32 if max(int(start[-1]), *shape) < 2**31 else np.int64
+    data, indices = np.empty(start[-1], dtype), np.empty(start[-1], kind)
+    for low in range(0, len(counts), TILE_UNITS):
+        high = min(low + TILE_UNITS, len(counts))
+        part = slice(start[low], start[high])
+        unit = low + np.repeat(np.arange(high - low), counts[low:high])
+        _fill(
+            M1, M2T, unit, np.arange(part.start, part.stop) - start[unit], data[part], indices[part]
+        )
+    return _sparse.csr_array((data, indices, start.astype(kind)), shape=shape)
 
 
-def as_csr_parts(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
-    """A csr_array from its three arrays, with 32-bit indices when they fit."""
-    kind = np.int32 if max(len(data), *shape) < 2**31 else np.int64
-    return _sparse.csr_array((data, indices.astype(kind), indptr.astype(kind)), shape=shape)
+def _fill(M1: Any, M2T: Any, unit: Any, offset: Any, data: Any, indices: Any) -> None:
+    """Entry `offset` of each unit's outer product, row-major."""
+    width = np.diff(M1.indptr)[unit]
+    i, j = M2T.indptr[unit] + offset // width, M1.indptr[unit] + offset % width
+    indices[:] = M2T.indices[i].astype(np.int64) * M1.shape[1] + M1.indices[j]
+    np.multiply(M2T.data[i], M1.data[j], out=data, dtype=data.dtype)
 
 
 def _pattern(matrix: Any) -> Any:
     """Ones where the matrix is not zero; stored zeros do not count."""
     pattern = as_csr(matrix).copy()
     pattern.eliminate_zeros()
-    pattern.data = np.ones_like(pattern.data)
+    pattern.data = np.ones(len(pattern.data), dtype=np.int8)
     return pattern
 
 

@@ -71,11 +71,11 @@ class Workers:
 
         Every task has ended when this returns or raises, an interrupt included.
         """
-        if len(slices) == 1 or self.count == 1:
-            return [function(part) for part in slices]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="khatri_rao")
         with one_blas_thread():
+            if len(slices) == 1 or self.count == 1:
+                return [function(part) for part in slices]
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.count, thread_name_prefix="khatri_rao")
             futures = [self._pool.submit(function, part) for part in slices]
             try:
                 return [future.result() for future in futures]
