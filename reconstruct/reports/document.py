@@ -1,7 +1,7 @@
 """report.json: what was asked, what was found, how it is known.
 
-The fields of the contract come first; `status`, `merged`, `options`, `certificate` and
-`difference` follow for the page that is made from it. A figure that is not known is null.
+The fields of the contract come first; `status`, `merged`, `options`, `certificate`, `difference`
+and `measurements` follow for the page that is made from it. A figure that is not known is null.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reconstruct.certificates.search import Search
-
-from reconstruct.certificates.verdicts import Certificate
-from reconstruct.constructions.construction import System
-from reconstruct.constructions.frozen import weights_hash
-from reconstruct.networks import Network
-from reconstruct.pipeline import Result
+from reconstruct.errors import InputError
 from reconstruct.reports.environment import environment, peak_bytes
+
+if TYPE_CHECKING:
+    from reconstruct.certificates.search import Search
+    from reconstruct.certificates.verdicts import Certificate
+    from reconstruct.constructions.construction import System
+    from reconstruct.networks import Network
+    from reconstruct.pipeline import Result
 
 SCHEMA = "reconstruct.report/1"
 
@@ -33,6 +34,9 @@ def build_report(
     seconds: float,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values."""
+    from reconstruct.reports.measurements import measurements
+
+    found = search.as_json()
     return {
         "schema": SCHEMA,
         "verdict": certificate.verdict.value,
@@ -48,8 +52,15 @@ def build_report(
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
         "options": dict(options),
         "certificate": certificate_part(certificate),
-        "difference": search.as_json(),
+        "difference": found,
+        "measurements": measurements(result, _worst(found), search.samples),
     }
+
+
+def _worst(found: Mapping[str, Any]) -> list[float] | None:
+    """The sampled input at which the networks differ most."""
+    points = found.get("worst") or ()
+    return list(points[0]["point"]) if points else None
 
 
 def target_part(target: Network) -> dict[str, Any]:
@@ -62,6 +73,8 @@ def target_part(target: Network) -> dict[str, Any]:
 
 
 def _frozen_part(result: Result) -> dict[str, Any]:
+    from reconstruct.constructions.frozen import weights_hash
+
     network = result.network
     origin = dict(result.frozen.origin or {})
     construction = result.frozen.construction
@@ -94,6 +107,7 @@ def _layer(row: System, certificate: Certificate) -> dict[str, Any]:
         "status": row.status.value,
         "message": row.message,
         "iterations": row.iterations,
+        "expected_iterations": _expected_iterations(row),
         "residual": _finite(row.residual),
         "residual_bound": _finite(bounds.get(row.name)),
         "rank": row.rank,
@@ -103,6 +117,16 @@ def _layer(row: System, certificate: Certificate) -> dict[str, Any]:
         "seconds": row.seconds,
         "history": [_finite(value) for value in row.history],
     }
+
+
+def _expected_iterations(row: System) -> float | None:
+    """By the Marchenko-Pastur law, for conjugate gradients with width to spare; else None."""
+    from reconstruct.khatri_rao.conjugate_gradient import expected_iterations
+
+    equations = row.rows * row.cols
+    if not row.solver.endswith("cg") or row.width <= equations:
+        return None
+    return expected_iterations(equations, row.width)
 
 
 def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
@@ -146,8 +170,6 @@ def to_bytes(report: Mapping[str, Any]) -> bytes:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    from reconstruct.errors import InputError
-
     try:
         report = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from reconstruct.reports.numbers import at_least, at_most, domain_text, duration, number
+
+COLUMNS = 80
+LABEL = 23  # columns for the names of figures
+MOST_LAYERS = 40  # a table with more rows than a screen is cut; report.json has them all
 
 HEADINGS = {
     "certified": "CERTIFIED",
@@ -27,28 +34,34 @@ def headline(report: Mapping[str, Any]) -> str:
     domain = domain_text(report["domain"])
     error, details = report["error"], report["certificate"]
     if verdict == "certified":
-        claim = f"|f − g| ≤ {number(error['certified_bound'])} for every x in {domain}"
+        claim = f"|f − g| ≤ {at_most(error['certified_bound'])} for every x in {domain}"
     elif verdict == "refuted":
         difference = details["witness"]["difference"] if details["witness"] else None
-        claim = f"|f − g| = {number(difference)} at an input inside {domain}"
+        claim = f"|f − g| ≥ {at_least(difference)} at an input inside {domain}"
     else:
         claim = (
             f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
             f"no proof of less than the tolerance {number(details['tolerance'])}"
         )
-    return f"{HEADINGS[verdict]} ({rigor}): {claim}"
+    return wrapped(f"{HEADINGS[verdict]} ({rigor}): {claim}")
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """The text in lines of at most 80 columns; what follows the first line is indented."""
+    return "\n".join(textwrap.wrap(text, COLUMNS, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def layer_table(layers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line for each system; a solve that failed says so in place of its method."""
     rows = [("map", "size", "width", "solver", "iter", "residual", "cond", "shift", "sec")]
-    for layer in layers:
-        status = "" if layer["status"] == "solved" else f" {layer['status']}"
+    for layer in layers[:MOST_LAYERS]:
+        solved = layer["status"] == "solved"
         rows.append(
             (
                 str(layer["index"]),
                 f"{layer['rows']}×{layer['cols']}",
                 str(layer["width"]),
-                layer["solver"] + status,
+                str(layer["solver"] if solved else layer["status"].replace("_", " ")),
                 str(layer["iterations"]),
                 number(layer["residual"]),
                 number(layer["condition"]),
@@ -56,24 +69,25 @@ def layer_table(layers: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{layer['seconds']:.1f}",
             )
         )
-    return columns(rows)
+    left = len(layers) - MOST_LAYERS
+    more = [f"… and {left} more in report.json"] if left > 0 else []
+    return [*columns(rows), *more]
 
 
 def figures(report: Mapping[str, Any]) -> list[str]:
+    """Names and numbers, the kind of knowledge beside each."""
     error, target = report["error"], report["target"]
     rows = [
         (
             "largest |f − g| found",
-            f"{number(error['float64_max'])} (float64, numerical, "
-            f"{error['samples']} samples and a search)",
+            f"{number(error['float64_max'])} in float64 (numerical, {error['samples']:,} samples)",
         ),
-        ("certified bound", f"{number(error['certified_bound'])} (real arithmetic, rigorous)"),
-        ("evaluated in float64", f"≤ {number(error['float64_bound'])} (rigorous)"),
+        ("certified bound", f"{at_most(error['certified_bound'])} in real arithmetic (rigorous)"),
+        ("evaluated in float64", f"at most {at_most(error['float64_bound'])} (rigorous)"),
         (
             "evaluated in float32",
-            f"{number(error['float32_max'])} found, "
-            f"≤ {number(error['float32_bound'])} (rigorous); "
-            f"target itself {number(error['target_float32_max'])}",
+            f"{number(error['float32_max'])} found, at most {at_most(error['float32_bound'])} "
+            f"(rigorous); the target itself {number(error['target_float32_max'])}",
         ),
         ("target", f"{target['parameters']:,} parameters"),
     ]
@@ -82,8 +96,8 @@ def figures(report: Mapping[str, Any]) -> list[str]:
         weights = sum(m * k for m, k in frozen["maps"])
         rows.append(("frozen", f"{weights:,} weights, {frozen['nonzeros']:,} non-zero"))
         rows.append(("tunable", f"{frozen['tunable']:,} norm parameters"))
-    rows.append(("time", f"{report['cost']['seconds']:.1f} s"))
-    return [f"{name:<22} {text}" for name, text in rows]
+    rows.append(("time", duration(report["cost"]["seconds"])))
+    return [wrapped(f"{name:<{LABEL}}{text}", " " * LABEL) for name, text in rows]
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -93,16 +107,3 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-
-
-def domain_text(domain: Mapping[str, Sequence[float]]) -> str:
-    """`[lo, hi]^d` for a cube, else the hull."""
-    lo, hi = domain["lo"], domain["hi"]
-    if len(set(lo)) == 1 and len(set(hi)) == 1:
-        return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
-    return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
-
-
-def number(value: float | None) -> str:
-    """Two or three digits, or a dash for what is not known."""
-    return "–" if value is None else f"{value:.2g}"

@@ -1,0 +1,102 @@
+"""HTML and SVG as trees of elements: text is escaped unless it is itself an element.
+
+Names, paths and metadata come from files that anyone may have written, so escaping is what
+happens by default and there is one way around it, `Markup`, used for our own figures and style.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+VOID = frozenset({"meta", "br", "hr", "img", "link", "col"})
+INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+@dataclass(frozen=True)
+class Markup:
+    """Text that is HTML already."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Child: TypeAlias = "Markup | str | int | None"
+Value: TypeAlias = "str | int | float | bool | None"
+
+
+def visible(text: str) -> str:
+    """The text with control, format and surrogate characters written out as `\\u202e`.
+
+    A file name may hold a right-to-left override that makes it read as another one, or half of a
+    surrogate pair, which no encoder takes.
+    """
+    return "".join(
+        f"\\u{ord(c):04x}" if c not in "\n\t" and unicodedata.category(c) in INVISIBLE else c
+        for c in text
+    )
+
+
+def escaped(text: str) -> str:
+    """The text for use between tags or between quotes."""
+    return html.escape(visible(text), quote=True)
+
+
+def element(name: str, /, *children: Child, **attributes: Value) -> Markup:
+    """`<name attributes>children</name>`; `class_` is class, `_` in a name is `-`."""
+    given = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in VOID:
+        return Markup(f"<{name}{given}>")
+    return Markup(f"<{name}{given}>{together(children)}</{name}>")
+
+
+def together(children: Iterable[Child]) -> Markup:
+    """The children one after the other; strings are escaped, None is nothing."""
+    return Markup("".join(_child(child) for child in children))
+
+
+def _child(child: Child) -> str:
+    if child is None:
+        return ""
+    return child.text if isinstance(child, Markup) else escaped(str(child))
+
+
+def _attribute(key: str, value: Value) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escaped(str(value))}"'
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]]) -> Markup:
+    """A table with a caption; its first column heads the rows, the others are right-aligned."""
+    top = element("tr", *(element("th", cell, scope="col") for cell in head))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", c) for c in row[1:]))
+        for row in rows
+    ]
+    inner = element(
+        "table",
+        element("caption", caption),
+        element("thead", top),
+        element("tbody", *body),
+    )
+    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
+    """A list of names with what is known of each."""
+    parts: list[Markup] = []
+    for name, value in pairs:
+        parts += [element("dt", name), element("dd", value)]
+    return element("dl", *parts)
+
+
+def figure(svg: Markup, caption: Child, *more: Child) -> Markup:
+    """A figure with its caption."""
+    return element("figure", svg, element("figcaption", caption, *more))

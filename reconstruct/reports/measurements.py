@@ -1,0 +1,157 @@
+"""Numbers that the page's figures need and that only a run can measure.
+
+They are kept in report.json under `measurements`, so that the page can be made again from the
+run's files alone. All of them are numerical: they illustrate and prove nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reconstruct.constructions.sites import Site, find_sites
+from reconstruct.khatri_rao import KhatriRao
+from reconstruct.networks import Affine, Box, Network
+from reconstruct.pipeline import Result
+from reconstruct.reports.predictions import predicted_rounding
+
+Vector = NDArray[np.float64]
+
+MOST_EQUATIONS = 600  # singular values of larger systems would take longer than the page is worth
+MOST_SPECTRA = 4
+KEPT_VALUES = 200
+SLICE_POINTS = 201
+SLICE_WORK = 2e10  # multiplications that a slice may cost
+MOST_NODES = 200  # a graph with more nodes is not drawn
+
+
+def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[str, Any]:
+    """The graphs, the spectra, the predicted rounding errors and a slice through `worst`."""
+    target = result.form.network
+    sites = find_sites(target, result.frozen.network, result.frozen.construction)
+    by_name = {site.target: site for site in sites}
+    with np.errstate(all="ignore"):
+        predicted = predicted_rounding(target, result.network, by_name, samples)
+    return {
+        "graphs": {"target": graph(target), "frozen": graph(result.network)},
+        "sites": {site.target: _members(site) for site in sites},
+        "predicted": {name: _finite(value) for name, value in predicted.items()},
+        "spectra": spectra(result.network, sites),
+        "slice": slice_through(result.target, result.network, result.domain, worst),
+    }
+
+
+def graph(network: Network) -> list[dict[str, Any]] | None:
+    """The nodes by name, kind, size and inputs; None when there are too many to draw."""
+    if len(network.nodes) > MOST_NODES:
+        return None
+    return [
+        {
+            "name": node.name,
+            "kind": type(node.op).__name__,
+            "size": network.sizes[node.name],
+            "inputs": list(node.inputs),
+        }
+        for node in network.nodes
+    ]
+
+
+def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
+    """Singular values of the small Khatri-Rao matrices `M2 ⊙ M1ᵀ`, over √n times their rms entry.
+
+    So scaled, the Marchenko-Pastur law puts them between 1 − √(mk/n) and 1 + √(mk/n).
+    """
+    found: list[dict[str, Any]] = []
+    for site in sites:
+        for before, after in zip(site.layers[::2], site.layers[1::2], strict=False):
+            first, second = before.entry or before.carry, after.carry
+            if first is None or second is None or after.entry is not None:
+                continue
+            M1, M2 = _weight(frozen, first), _weight(frozen, second)
+            m, k, n = int(M2.shape[0]), int(M1.shape[1]), int(M1.shape[0])
+            if m * k > MOST_EQUATIONS or len(found) == MOST_SPECTRA:
+                continue
+            values = scaled_singular_values(KhatriRao(M1, M2))
+            if values is not None:
+                row = {"name": site.target, "rows": m, "cols": k, "width": n}
+                found.append({**row, "values": _thinned(values)})
+    return found
+
+
+def scaled_singular_values(operator: KhatriRao) -> Vector | None:
+    """Singular values of K from `K Kᵀ`, smallest first; None where they are not numbers."""
+    K = operator.dense()
+    scale = np.linalg.norm(K) / np.sqrt(operator.rows)
+    if not (np.isfinite(scale) and scale > 0):
+        return None
+    values = np.linalg.svd(K / scale, compute_uv=False)
+    return np.asarray(np.sort(values))
+
+
+def slice_through(
+    target: Network, network: Network, box: Box, worst: ArrayLike | None
+) -> dict[str, Any] | None:
+    """f − g along the line through the middle of the domain and its worst point, edge to edge.
+
+    `position` runs from −1 to 1 (the middle is 0); the output shown is the one that differs most.
+    """
+    work = network.weights + target.weights
+    count = int(min(SLICE_POINTS, SLICE_WORK // max(work, 1)))
+    middle = box.lo / 2 + box.hi / 2
+    direction = _to_the_edge(box, middle, worst)
+    if count < 11 or direction is None:
+        return None
+    position = np.linspace(-1.0, 1.0, count)
+    points = np.clip(middle + position[:, None] * direction, box.lo, box.hi)
+    single = points.astype(np.float32).astype(np.float64)
+    with np.errstate(all="ignore"):
+        reference, candidate = target(points), network(points)
+        rounded = network(single, np.float32).astype(np.float64) - target(single)
+    gap = candidate - reference
+    if not (np.isfinite(gap).all() and np.isfinite(rounded).all()):
+        return None
+    output = int(np.argmax(np.max(np.abs(gap), axis=0)))
+    return {
+        "output": output,
+        "position": position.tolist(),
+        "target": reference[:, output].tolist(),
+        "float64": gap[:, output].tolist(),
+        "float32": rounded[:, output].tolist(),
+    }
+
+
+def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | None:
+    """The direction from the middle to the worst point, as long as the box allows."""
+    half = box.hi / 2 - box.lo / 2
+    step = half if worst is None else np.asarray(worst, dtype=np.float64) - middle
+    if step.shape != half.shape or not np.any(np.abs(step) > 0):
+        step = half
+    moving = half > 0
+    if not moving.any():
+        return None
+    reach = np.max(np.abs(step[moving]) / half[moving])
+    return np.asarray(np.where(moving, step / reach, 0.0)) if reach > 0 else np.asarray(half)
+
+
+def _members(site: Site) -> list[str]:
+    """The norms of a site, first to last: enough to find its layers in the graph."""
+    return [layer.norm for layer in site.layers]
+
+
+def _weight(network: Network, name: str) -> Any:
+    op = network.node(name).op
+    assert isinstance(op, Affine)
+    return op.weight
+
+
+def _thinned(values: Vector) -> list[float]:
+    """At most `KEPT_VALUES` of the values, the least and the largest among them."""
+    if len(values) > KEPT_VALUES:
+        values = values[np.linspace(0, len(values) - 1, KEPT_VALUES).round().astype(int)]
+    return [float(value) for value in values]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

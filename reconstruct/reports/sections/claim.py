@@ -1,0 +1,115 @@
+"""The opening: the verdict in a sentence, what it means, and the witness where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconstruct.reports.markup import Markup, element, table
+from reconstruct.reports.numbers import at_least, at_most, number, pretty
+from reconstruct.reports.run_files import RunFiles
+
+MARKS = {"certified": "✓", "refuted": "✗", "undecided": "?"}
+TITLES = {
+    "certified": "Certified: the two networks agree",
+    "refuted": "Refuted: the two networks differ",
+    "undecided": "Undecided: no proof, and no counterexample",
+}
+RIGOR = {
+    "exact": "Exact: an identity of rational numbers, checked digit by digit.",
+    "rigorous": "Rigorous: a proof in which every rounding error of the checking itself is "
+    "accounted for.",
+    "numerical": "Numerical: an observation at sampled inputs. It proves nothing about the others.",
+}
+MOST_COORDINATES = 64
+
+
+def opening(run: RunFiles) -> Markup:
+    """The verdict as a newcomer reads it."""
+    report = run.report
+    verdict = str(report["verdict"])
+    parts: list[Markup | None] = [
+        element("p", element("span", MARKS[verdict], aria_hidden="true"), class_="mark"),
+        element("h1", TITLES[verdict]),
+        element("p", sentence(report), class_="sentence"),
+        _identity(report) if verdict == "certified" else None,
+        element("p", RIGOR[str(report["rigor"])], class_="rigor"),
+    ]
+    return element("header", *parts, class_=f"verdict {verdict}")
+
+
+def sentence(report: Mapping[str, Any]) -> str:
+    """What is claimed, of which networks, on which domain."""
+    verdict, error, details = report["verdict"], report["error"], report["certificate"]
+    where = domain_words(report["domain"])
+    who, file = _subject(report), report["target"]["file"] or "the target"
+    if verdict == "certified":
+        bound = pretty(at_most(error["certified_bound"]))
+        return (
+            f"For every input {where}, {who} gives the same outputs as {file} to within {bound}, "
+            f"computed in real arithmetic."
+        )
+    tolerance = pretty(number(details["tolerance"]))
+    if verdict == "refuted":
+        gap = details["witness"]["difference"] if details["witness"] else error["float64_max"]
+        return (
+            f"There is an input {where} at which {who} and {file} differ by at least "
+            f"{pretty(at_least(gap))}, more than the tolerance {tolerance}. The input is below; "
+            f"both networks were evaluated at it in exact arithmetic."
+        )
+    return (
+        f"For inputs {where}, no proof was found that {who} and {file} agree to within the "
+        f"tolerance {tolerance}, and no input was found at which they differ by more. The largest "
+        f"difference seen is {pretty(number(error['float64_max']))} at {error['samples']:,} "
+        f"samples; inputs that were not sampled may differ by more."
+    )
+
+
+def domain_words(domain: Mapping[str, Sequence[float]]) -> str:
+    """The box in words, as far as words can carry it."""
+    lo, hi = domain["lo"], domain["hi"]
+    count = len(lo)
+    if len(set(lo)) == 1 and len(set(hi)) == 1:
+        each = f"with all {count} coordinates" if count > 1 else "with its one coordinate"
+        return f"{each} between {lo[0]:g} and {hi[0]:g}"
+    return f"in the box given below ({count} coordinates, from {min(lo):g} to {max(hi):g})"
+
+
+def witness_section(run: RunFiles) -> Markup | None:
+    """The input at which the networks differ, and what each gives there."""
+    witness = run.report["certificate"].get("witness")
+    if not witness:
+        return None
+    point = ", ".join(repr(float(v)) for v in witness["point"][:MOST_COORDINATES])
+    left_out = len(witness["point"]) - MOST_COORDINATES
+    how = "exact values" if witness["exact"] else "values enclosed in exact arithmetic"
+    place = "strictly inside the domain" if witness["strictly_inside"] else "on the domain's edge"
+    values = zip(witness["target"], witness["candidate"], strict=True)
+    rows = [(str(i), f"{g:.12g}", f"{f:.12g}", f"{f - g:.3g}") for i, (g, f) in enumerate(values)]
+    return element(
+        "section",
+        element("h2", "The witness"),
+        element("p", f"At this input, {place}, the networks differ ({how}; rounded for print):"),
+        element("pre", point + (f", and {left_out} more in report.json" if left_out > 0 else "")),
+        table("Both networks at the witness", ("output", "target g", "f", "f − g"), rows),
+        id="witness",
+    )
+
+
+def _identity(report: Mapping[str, Any]) -> Markup | None:
+    if not report["certificate"].get("exact_identity"):
+        return None
+    text = (
+        "With the rational norm parameters that the exact solver found, the two networks are "
+        "identical on this domain; the bound above is for the file, where they are rounded."
+    )
+    return element("p", text)
+
+
+def _subject(report: Mapping[str, Any]) -> str:
+    frozen = report.get("frozen")
+    if not frozen:
+        candidate = (report.get("candidate") or {}).get("file")
+        return str(candidate or "the other network")
+    origin = "your frozen network" if frozen.get("file") else "a frozen random network"
+    return f"{origin}, of which only the norm layers were chosen,"

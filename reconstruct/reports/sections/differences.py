@@ -1,0 +1,61 @@
+"""f − g over the domain: histogram, worst points, a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconstruct.reports.figures.difference_figures import histogram_figure, slice_figure
+from reconstruct.reports.markup import Child, Markup, element, figure, table
+from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.run_files import RunFiles
+
+MOST_POINTS = 10
+MOST_COORDINATES = 8
+
+
+def section(run: RunFiles) -> Markup:
+    found = run.report.get("difference") or {}
+    error = run.report["error"]
+    histogram = histogram_figure(found.get("histogram"))
+    line = slice_figure(run.measurements.get("slice"))
+    worst = found.get("worst") or ()
+    output = (run.measurements.get("slice") or {}).get("output")
+    pictures = [
+        figure(histogram, f"{error['samples']:,} inputs drawn from the domain.")
+        if histogram
+        else None,
+        figure(
+            line,
+            f"Output {output} along the line from edge to edge through the middle of the domain "
+            f"and the worst point found.",
+        )
+        if line
+        else None,
+    ]
+    return element(
+        "section",
+        element("h2", "The difference over the domain"),
+        element(
+            "p",
+            "All of this is numerical: it shows where the networks differ most among the inputs "
+            "that were looked at.",
+        ),
+        element("div", *pictures, class_="pair") if any(pictures) else None,
+        _worst(worst) if worst else None,
+        id="difference",
+    )
+
+
+def _worst(points: Sequence[Mapping[str, Any]]) -> Markup:
+    rows: list[tuple[Child, ...]] = [
+        (str(i), pretty(number(row["difference"])), element("code", _point(row["point"])))
+        for i, row in enumerate(points[:MOST_POINTS], start=1)
+    ]
+    return table("Inputs with the largest difference found", ("", "|f − g|", "input"), rows)
+
+
+def _point(values: Sequence[float]) -> str:
+    shown = ", ".join(f"{v:.6g}" for v in values[:MOST_COORDINATES])
+    more = len(values) - MOST_COORDINATES
+    return f"({shown}{f', … {more} more' if more > 0 else ''})"

@@ -1,0 +1,70 @@
+"""The systems that were solved, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconstruct.reports.markup import Child, Markup, element, table
+from reconstruct.reports.numbers import at_most, number, pretty
+from reconstruct.reports.run_files import RunFiles
+
+HEAD = (
+    "map",
+    "name",
+    "m×k",
+    "width n",
+    "solver",
+    "iterations",
+    "residual",
+    "entry bound",
+    "condition",
+    "largest |γ|",
+    "largest shift",
+    "seconds",
+)
+
+
+def section(run: RunFiles) -> Markup | None:
+    layers = run.report.get("layers")
+    if not layers:
+        return None
+    failed = [row for row in layers if row["status"] != "solved"]
+    return element(
+        "section",
+        element("h2", "Layer by layer"),
+        element(
+            "p",
+            "Each m×k map W needs a γ that solves M2 diag(γ) M1 = W: m·k equations, n unknowns. "
+            "“Residual” is what the solve left over, relative to W (numerical). “Entry bound” "
+            "bounds every entry of the difference (rigorous). “Shift” is what keeps the hidden "
+            "ReLUs active; a large one costs digits.",
+        ),
+        *(element("p", _failure(row), class_="failure") for row in failed),
+        element(
+            "div", table("Systems solved", HEAD, [_row(row) for row in layers]), class_="names"
+        ),
+        id="layers",
+    )
+
+
+def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:
+    solver = row["solver"] if row["status"] == "solved" else f"{row['solver']}: {row['status']}"
+    return (
+        str(row["index"]),
+        str(row["name"]),
+        f"{row['rows']}×{row['cols']}",
+        f"{row['width']:,}",
+        str(solver),
+        str(row["iterations"]),
+        pretty(number(row["residual"])),
+        pretty(at_most(row["residual_bound"])),
+        pretty(number(row["condition"])),
+        pretty(number(row["gamma_max"])),
+        pretty(number(row["shift_max"])),
+        f"{row['seconds']:.2f}",
+    )
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    return f"Map {row['index']} ({row['name']}) was not solved. {row['message']}"

@@ -1,0 +1,76 @@
+"""The two networks, side by side, with their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconstruct.reports.figures.diagram import diagram, rows_of
+from reconstruct.reports.markup import Markup, element, figure, table
+from reconstruct.reports.run_files import RunFiles
+
+CONSTRUCTIONS = {
+    "wide": "each affine map of the target is rebuilt by two frozen layers with at least m·k "
+    "neurons between them",
+    "factored": "each affine map is split into two thinner ones, and each of these is rebuilt by "
+    "two frozen layers",
+    "deep": "each affine map is rebuilt by a chain of narrow frozen layers that take the input "
+    "in block by block",
+}
+
+LEGEND = (
+    "Bars grow with the logarithm of the size. Blue: values that both networks have. Orange: the "
+    "hidden layers that the frozen network needs to make them."
+)
+
+
+def section(run: RunFiles) -> Markup:
+    report = run.report
+    drawing = diagram(rows_of(report))
+    frozen = report.get("frozen")
+    how = CONSTRUCTIONS.get(frozen["construction"]) if frozen else None
+    lead = (
+        f"Construction “{frozen['construction']}”: {how}. The weights of f are frozen; only the "
+        f"γ and β of its norm layers were computed."
+        if frozen and how
+        else "Two networks were compared; neither was made by this run."
+    )
+    picture = figure(drawing, LEGEND) if drawing else None
+    return element(
+        "section",
+        element("h2", "The two networks"),
+        element("p", lead),
+        picture,
+        _sizes(report),
+        _merged(report),
+        id="networks",
+    )
+
+
+def _sizes(report: Any) -> Markup:
+    target, frozen = report["target"], report.get("frozen") or report.get("candidate") or {}
+    weights = sum(m * k for m, k in frozen.get("maps") or ())
+    target_weights = sum(m * k for m, k in target["maps"])
+    rows = [
+        ("affine maps", f"{len(target['maps']):,}", f"{len(frozen.get('maps') or ()):,}"),
+        ("weights", f"{target_weights:,}", f"{weights:,}"),
+        ("non-zero weights", "–", _count(frozen.get("nonzeros"))),
+        ("norm parameters γ, β", "–", _count(frozen.get("tunable"))),
+        ("parameters in all", _count(target["parameters"]), _count(frozen.get("parameters"))),
+    ]
+    return table("Sizes", ("", "target g", "f"), rows)
+
+
+def _merged(report: Any) -> Markup | None:
+    merged = report.get("merged") or {}
+    if not merged:
+        return None
+    items = [element("li", " then ".join(chain), " became one map") for chain in merged.values()]
+    return element(
+        "details",
+        element("summary", f"{len(merged)} maps were made from several nodes of the file"),
+        element("ul", *items),
+    )
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"

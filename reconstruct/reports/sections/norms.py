@@ -1,0 +1,49 @@
+"""The gammas and betas that were found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reconstruct.reports.figures.norm_figures import near_zero, norm_figure
+from reconstruct.reports.markup import Child, Markup, element, figure, table
+from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.run_files import RunFiles
+
+MOST_ROWS = 60
+HEAD = ("norm layer", "channels", "smallest |γ|", "largest |γ|", "near-zero γ", "largest |β|")
+
+
+def section(run: RunFiles) -> Markup | None:
+    if not run.gammas:
+        return None
+    drawing = norm_figure(run.gammas, run.betas)
+    total = np.concatenate([np.ravel(g) for g in run.gammas.values()])
+    share = sum(near_zero(g) * len(g) for g in run.gammas.values()) / max(1, len(total))
+    names = list(run.gammas)
+    return element(
+        "section",
+        element("h2", "The norm parameters"),
+        element(
+            "p",
+            f"{len(total):,} γ and as many β were computed. {100 * share:.2g} % of the γ are near "
+            f"zero: below a thousandth of their layer's root mean square.",
+        ),
+        figure(drawing, "All γ and all β of the network.") if drawing else None,
+        table("Norm layers", HEAD, [_row(run, name) for name in names[:MOST_ROWS]]),
+        element("p", f"{len(names) - MOST_ROWS} more are in norms.npz.")
+        if len(names) > MOST_ROWS
+        else None,
+        id="norms",
+    )
+
+
+def _row(run: RunFiles, name: str) -> tuple[Child, ...]:
+    gamma, beta = run.gammas[name], run.betas.get(name, np.empty(0))
+    return (
+        name,
+        f"{len(gamma):,}",
+        pretty(number(float(np.min(np.abs(gamma), initial=np.inf)))) if len(gamma) else "–",
+        pretty(number(float(np.max(np.abs(gamma), initial=0.0)))),
+        f"{100 * near_zero(gamma):.2g} %",
+        pretty(number(float(np.max(np.abs(beta), initial=0.0)))),
+    )
