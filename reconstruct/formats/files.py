@@ -74,9 +74,14 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except UnsupportedError as error:
-        raise UnsupportedError(f"{path}: {error}") from None
+        raise UnsupportedError(f"{path}: {_one_line(error)}") from None
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {_one_line(error)}") from None
+
+
+def _one_line(error: InputError) -> str:
+    """The message without what a damaged file could smuggle into a terminal."""
+    return "".join(c if c.isprintable() else " " for c in str(error))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from reconstruct.formats.npz_graph import network_from_graph
 from reconstruct.networks import Network
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
-ZIP_MAGIC = b"PK"
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")  # the second one: an archive of nothing
 KEYS = (
     "W1, b1, W2, b2, … (weights of shape outputs × inputs, biases optional, final_relu optional) "
     "or the graph form that reconstruct.save writes"
@@ -36,11 +36,13 @@ def read_arrays(content: bytes) -> Arrays:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {key: _array(archive, key) for key in archive.files}
+    except InputError:
+        raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise InputError(
             f"the .npz archive is damaged ({error}); was the file cut short? fetch it again"
         ) from None
-    except (NotImplementedError, RuntimeError, KeyError) as error:
+    except (NotImplementedError, RuntimeError, KeyError, ValueError) as error:
         raise InputError(f"the .npz archive cannot be read ({error})") from None
 
 

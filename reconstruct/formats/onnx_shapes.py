@@ -45,6 +45,12 @@ def _moved(call: Call, build: Builder, value: Flow | Array, step: Any) -> Flow |
     return rearranged(build, call, value, np.asarray(step(positions(value))))
 
 
+def _axis(call: Call, axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise call.fault(f"names axis {axis} of a tensor of rank {rank}")
+    return axis % rank
+
+
 def identity(call: Call, build: Builder) -> Flow | Array:
     return call.value()
 
@@ -79,8 +85,8 @@ def reshape(call: Call, build: Builder) -> Flow | Array:
 def squeeze(call: Call, build: Builder) -> Flow | Array:
     value, axes = call.value(), call.integers(1, "axes")
     rank = len(value.shape)
-    chosen = {a % rank for a in axes} if axes is not None and rank else None
-    if chosen is None:
+    chosen = {_axis(call, a, rank) for a in axes or ()}
+    if axes is None:
         chosen = {i for i, n in enumerate(value.shape) if n == 1}
     if any(value.shape[i] != 1 for i in chosen):
         raise call.fault(f"squeezes axes {sorted(chosen)} of shape {tuple(value.shape)}")
@@ -92,7 +98,7 @@ def unsqueeze(call: Call, build: Builder) -> Flow | Array:
     if not axes:
         raise call.fault("lacks its axes")
     rank = len(value.shape) + len(axes)
-    chosen = {a % rank for a in axes}
+    chosen = {_axis(call, a, rank) for a in axes}
     if len(chosen) != len(axes):
         raise call.fault(f"names an axis twice in {axes}")
     sizes = iter(value.shape)
@@ -115,8 +121,7 @@ def slices(call: Call, build: Builder) -> Flow | Array:
     rank = len(value.shape)
     cut = [slice(None)] * rank
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        whole = step < 0 and end < -value.shape[axis]
-        cut[axis % rank] = slice(start, None if whole else end, step)
+        cut[_axis(call, axis, rank)] = slice(start, end, step)
     return _moved(call, build, value, lambda a: a[tuple(cut)])
 
 

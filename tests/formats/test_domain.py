@@ -1,0 +1,195 @@
+"""Domains as users write them, in text, VNN-LIB and .npz."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats import load_domain
+
+HEAD = "".join(f"(declare-const X_{i} Real)\n" for i in range(3)) + "(declare-const Y_0 Real)\n"
+BOX = """
+; a comment (with a parenthesis
+(assert (>= X_0 -0.5)) (assert (<= X_0 0.5))
+(assert (and (>= X_1 0) (and (<= X_1 1.5e0))))
+(assert (<= -2 X_2))
+(assert (>= 3.0 X_2))
+"""
+
+
+def test_numbers_for_all_inputs():
+    box = load_domain("-0.5,0.5", 4)
+    assert box.lo.tolist() == [-0.5] * 4 and box.hi.tolist() == [0.5] * 4
+    assert load_domain("0,1").lo.ndim == 0
+
+
+def test_lists():
+    box = load_domain("-1,0,2.5:1,0,3", 3)
+    assert box.lo.tolist() == [-1, 0, 2.5] and box.hi.tolist() == [1, 0, 3]
+    assert load_domain("0:1,2,3").lo.tolist() == [0, 0, 0]
+    assert load_domain("0:1", 2).hi.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b", "'a,b' is not made of numbers; write LO,HI"),
+        ("", "not made of numbers"),
+        ("0.5", "not two numbers; write LO,HI"),
+        ("0,1,2", "lo1,lo2,…:hi1,hi2"),
+        ("0:1:2", "not two numbers"),
+        ("nan,1", "NaN"),
+        ("0,inf", "must be bounded"),
+        ("1,0", r"lo = 1 and hi = 0; swap them"),
+        ("0,0:1,-1", "coordinate 1 has lo = 0 and hi = -1"),
+        ("0,0:1,1,1", "one length, but got 2 and 3"),
+        ("0,0:1,1", "3 inputs, but the domain has 2"),
+        ("nothing.vnnlib", r"nothing\.vnnlib: there is no such file"),
+        ("nothing.npz", r"nothing\.npz: there is no such file"),
+    ],
+)
+def test_refusals(text, message):
+    with pytest.raises(InputError, match=message):
+        load_domain(text, 3)
+
+
+def vnnlib(tmp_path, text, packed=False):
+    path = tmp_path / ("p.vnnlib.gz" if packed else "p.vnnlib")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "(assert (>= Y_0 1.0))",
+        "(assert (or (and (<= Y_0 0)) (and (>= Y_0 1))))",
+        "(assert (<= Y_0 X_0))",
+        "(assert (or (and (>= X_0 -7) (<= X_0 7) (>= Y_0 1))))",
+    ],
+)
+def test_vnnlib_box(more, packed, tmp_path):
+    box = load_domain(str(vnnlib(tmp_path, HEAD + BOX + more, packed)), 3)
+    assert box.lo.tolist() == [-0.5, 0, -2] and box.hi.tolist() == [0.5, 1.5, 3]
+
+
+def test_vnnlib_takes_the_tightest_bounds(tmp_path):
+    more = "(assert (<= X_0 (- 0.25))) (assert (= X_1 1))"
+    box = load_domain(str(vnnlib(tmp_path, HEAD + BOX + more)))
+    assert box.hi.tolist() == [-0.25, 1, 3] and box.lo.tolist() == [-0.5, 1, -2]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (HEAD + BOX.replace("(assert (>= 3.0 X_2))", ""), InputError, "no upper bound for X_2"),
+        (HEAD + BOX.replace("(assert (<= -2 X_2))", ""), InputError, "no lower bound for X_2"),
+        (HEAD.replace("X_1", "Y_1") + BOX, InputError, "does not declare X_1"),
+        (HEAD + BOX + "(assert (<= X_0 -1))", InputError, "lo = -0.5 and hi = -1"),
+        (
+            HEAD + BOX + "(assert (or (<= X_0 0) (>= X_0 0.1)))",
+            UnsupportedError,
+            "disjunction over the inputs.*single box; split",
+        ),
+        (HEAD + BOX + "(assert (<= X_0 X_1))", UnsupportedError, "X_1, but a box needs a finite"),
+        (
+            HEAD + BOX + "(assert (<= (+ X_0 X_1) 1))",
+            UnsupportedError,
+            r"\(<= \(\+ X_0 X_1\) 1\), but a box",
+        ),
+        (HEAD + BOX + "(assert (not (<= X_0 0)))", InputError, "which is unknown"),
+        (HEAD + BOX + "(check-sat-now)", InputError, r"statement \(check-sat-now\)"),
+        (HEAD + BOX + "(assert (<= X_0 1e999))", UnsupportedError, "finite number"),
+        (HEAD + BOX + "(assert (<= X_0 0)", InputError, "ends inside of a parenthesis"),
+        (HEAD + BOX + ")", InputError, "never opened"),
+        ("(" * 500 + ")" * 500, InputError, "nests deeper"),
+        ("; nothing here", InputError, "declares no inputs"),
+        ("(vnnlib-version <2.0>)", UnsupportedError, "VNN-LIB 2"),
+        ("hello world", InputError, "statement hello"),
+    ],
+)
+def test_vnnlib_refusals(text, kind, message, tmp_path):
+    path = vnnlib(tmp_path, text)
+    with pytest.raises(kind, match=message) as caught:
+        load_domain(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_vnnlib_of_the_wrong_length(tmp_path):
+    path = vnnlib(tmp_path, HEAD + BOX)
+    with pytest.raises(InputError, match=r"p\.vnnlib: the network has 5 inputs, .* has 3"):
+        load_domain(str(path), 5)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), size=st.integers(1, 12))
+def test_vnnlib_gives_back_a_planted_box(data, size, tmp_path):
+    number = st.floats(-1e6, 1e6)
+    pairs = [sorted((data.draw(number), data.draw(number))) for _ in range(size)]
+    facts = [
+        fact
+        for i, (lo, hi) in enumerate(pairs)
+        for fact in (f"(>= X_{i} {lo!r})", f"(<= X_{i} {hi!r})", f"(<= {lo - 1!r} X_{i})")
+    ]
+    lines = [f"(declare-const X_{i} Real)" for i in range(size)]
+    for fact in data.draw(st.permutations(facts)):
+        nested = data.draw(st.booleans())
+        lines.append(f"(assert (and (<= Y_0 0.0)\n {fact}))" if nested else f"(assert {fact})")
+    box = load_domain(str(vnnlib(tmp_path, "\n".join(lines))), size)
+    assert np.column_stack([box.lo, box.hi]).tolist() == [list(pair) for pair in pairs]
+
+
+def test_npz_box(tmp_path):
+    np.savez(tmp_path / "box.npz", lo=[0, 1], hi=np.float32([2, 3]))
+    assert load_domain(tmp_path / "box.npz", 2).hi.tolist() == [2, 3]
+    np.savez(tmp_path / "box.npz", lo=0, hi=1)
+    assert load_domain(tmp_path / "box.npz", 3).hi.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"lo": [0.0]}, "arrays lo and hi, but this .npz has lo; add hi"),
+        ({"a": [0.0]}, "add hi and lo"),
+        ({"lo": ["a"], "hi": [1]}, "'lo' must hold real numbers"),
+        ({"lo": [np.nan], "hi": [1]}, "finite"),
+        ({"lo": [2], "hi": [1]}, "lo = 2 and hi = 1"),
+        ({"lo": [[2]], "hi": [[1]]}, "shapes"),
+        ({"lo": np.array([{}]), "hi": [1]}, "pickled"),
+    ],
+)
+def test_npz_box_refusals(arrays, message, tmp_path):
+    np.savez(tmp_path / "box.npz", **arrays)
+    with pytest.raises(InputError, match=message) as caught:
+        load_domain(tmp_path / "box.npz")
+    assert "box.npz" in str(caught.value)
+
+
+TOKENS = ["(", ")", "assert", "and", "or", "<=", ">=", "X_0", "X_1", "Y_0", "1", "-2.5", ";", " "]
+
+
+@settings(
+    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(words=st.lists(st.sampled_from(TOKENS), max_size=30))
+def test_anything_else_is_an_input_error(words, tmp_path):
+    path = vnnlib(tmp_path, HEAD + BOX + " ".join(words))
+    try:
+        load_domain(str(path), 3)
+    except InputError as error:
+        assert str(path) in str(error)
+
+
+@settings(deadline=None, max_examples=200)
+@given(text=st.text(max_size=20))
+def test_any_text_is_a_box_or_an_input_error(text):
+    with suppress(InputError):
+        load_domain(text, 3)

@@ -1,0 +1,186 @@
+"""What is outside of the theorem, or broken, is refused by name in one sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
+from reconstruct.formats import load
+
+from .models import onnx_bytes
+
+pytest.importorskip("onnx")
+W = {"W": np.ones((4, 3)), "b": np.ones(3)}
+STATS = {name: np.ones(4) for name in ("g", "be", "mu", "v")}
+BN = ["x", *STATS]
+
+UNSUPPORTED = {
+    "sigmoid inside": (
+        [("Sigmoid", ["x"], "h", {"name": "act"}), ("Relu", ["h"], "y")],
+        {},
+        r"model\.onnx: node 'act' is of type Sigmoid, which is not supported; supported are Gemm",
+    ),
+    "softmax at the end": (
+        [("Relu", ["x"], "h"), ("Softmax", ["h"], "y", {"name": "last"})],
+        {},
+        r"'last' is of type Softmax.*remove the last node to use the network before it",
+    ),
+    "conv": ([("Conv", ["x", "W"], "y")], W, "of type Conv"),
+    "max pool": ([("MaxPool", ["x"], "y", {"kernel_shape": [1]})], {}, "of type MaxPool"),
+    "another domain": (
+        [("Gemm", ["x", "W"], "y", {"domain": "com.example"})],
+        W,
+        r"com\.example\.Gemm",
+    ),
+    "product of two branches": (
+        [("Mul", ["x", "x"], "y")],
+        {},
+        "both depend on the network's input",
+    ),
+    "matmul of two branches": ([("MatMul", ["x", "x"], "y")], {}, "both depend on"),
+    "division by a branch": ([("Div", ["c", "x"], "y")], {"c": np.ones(4)}, "divides by a value"),
+    "training norm": (
+        [("BatchNormalization", BN, "y", {"training_mode": 1})],
+        STATS,
+        "training mode.*export the model in evaluation mode",
+    ),
+    "training dropout": (
+        [("Dropout", ["x", "", "t"], "y")],
+        {"t": np.array(True)},
+        "training mode",
+    ),
+    "exp alone": ([("Exp", ["x"], "y")], {}, "only as a part of Elu"),
+    "cast to integers": ([("Cast", ["x"], "y", {"to": 7})], {}, "not a float"),
+    "max of branches": (
+        [("Relu", ["x"], "h"), ("Max", ["x", "h"], "y")],
+        {},
+        "of a value and a number",
+    ),
+    "steep leaky relu": (
+        [("LeakyRelu", ["x"], "y", {"alpha": 2.0})],
+        {},
+        "slope 2; slopes from 0 to 1",
+    ),
+    "clip by a branch": ([("Clip", ["x", "x"], "y")], {}, "bounds that depend on"),
+    "constant output": ([("Identity", ["W"], "y")], W, "a function of the input is needed"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported(name, tmp_path):
+    nodes, constants, message = UNSUPPORTED[name]
+    refused(tmp_path, UnsupportedError, message, onnx_bytes(nodes, [1, 4], constants))
+
+
+MALFORMED = {
+    "shapes that do not fit": ([("MatMul", ["x", "V"], "y")], {"V": np.ones((5, 2))}, r"\(1, 4\)"),
+    "bias that does not fit": (
+        [("Gemm", ["x", "W", "c"], "y")],
+        W | {"c": np.ones(7)},
+        "do not fit",
+    ),
+    "reshape that does not fit": (
+        [("Reshape", ["x", "s"], "y")],
+        {"s": np.array([3, -1])},
+        r"reshapes \(1, 4\) to \(3, -1\)",
+    ),
+    "unknown name": ([("Relu", ["nothing"], "y")], {}, "uses 'nothing', which no node makes"),
+    "division by zero": ([("Div", ["x", "c"], "y")], {"c": np.zeros(4)}, "divides by zero"),
+    "norm of another size": (
+        [("BatchNormalization", BN, "y")],
+        {k: np.ones(3) for k in STATS},
+        "3 channels",
+    ),
+    "negative variance": (
+        [("BatchNormalization", BN, "y")],
+        STATS | {"v": -np.ones(4)},
+        "var ≥ 0",
+    ),
+    "missing input": ([("MatMul", ["x"], "y")], {}, "lacks its input 2"),
+    "empty clip": (
+        [("Clip", ["x", "lo", "hi"], "y")],
+        {"lo": np.array(2.0), "hi": np.array(1.0)},
+        "empty",
+    ),
+    "slice out of the axes": (
+        [("Slice", ["x", "s", "e", "a"], "y")],
+        {"s": np.array([0]), "e": np.array([1]), "a": np.array([7])},
+        "axis 7 of a tensor of rank 2",
+    ),
+    "slice of nothing": (
+        [("Slice", ["x", "s", "e", "a"], "y")],
+        {"s": np.array([2]), "e": np.array([2]), "a": np.array([1])},
+        "leaves no values",
+    ),
+    "gather out of range": ([("Gather", ["x", "i"], "y")], {"i": np.array([9])}, "malformed"),
+    "NaN weights": (
+        [("Gemm", ["x", "V"], "y", {"name": "fc1"})],
+        {"V": np.array([[1.0], [np.nan], [2], [np.inf]])},
+        r"model\.onnx: node 'fc1': its weight must be finite numbers, but 2 of 4",
+    ),
+    "infinite bias": (
+        [("MatMul", ["x", "W"], "h"), ("Add", ["h", "c"], "y")],
+        W | {"c": np.array([1.0, np.inf, 0])},
+        r"node 'h': its bias must be finite numbers, but 1 of 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed(name, tmp_path):
+    nodes, constants, message = MALFORMED[name]
+    refused(tmp_path, InputError, message, onnx_bytes(nodes, [1, 4], constants))
+
+
+def refused(tmp_path, kind, message, content):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(kind, match=message) as caught:
+        load(path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_several_inputs(tmp_path):
+    inputs = {"x": [1, 4], "z": [1, 4]}
+    content = onnx_bytes([("Add", ["x", "z"], "y")], [], inputs=inputs)
+    refused(tmp_path, UnsupportedError, r"2 inputs \('x', 'z'\) and 1 outputs", content)
+
+
+def test_several_outputs(tmp_path):
+    content = onnx_bytes([("Relu", ["x"], "y")], [1, 4], outputs=("y", "x"))
+    refused(tmp_path, UnsupportedError, "2 outputs", content)
+
+
+def test_two_symbolic_dimensions(tmp_path):
+    content = onnx_bytes([("Relu", ["x"], "y")], ["N", "M"])
+    refused(tmp_path, UnsupportedError, "2 dimensions of unknown size", content)
+
+
+def test_an_input_without_shape(tmp_path):
+    content = onnx_bytes([("Relu", ["x"], "y")], None)
+    refused(tmp_path, UnsupportedError, "'x' has no shape", content)
+
+
+def test_integers_as_input(tmp_path):
+    content = onnx_bytes([("Relu", ["x"], "y")], [1, 4], dtype=np.int32)
+    refused(tmp_path, UnsupportedError, "real numbers", content)
+
+
+def test_an_input_of_absurd_size(tmp_path):
+    content = onnx_bytes([("Relu", ["x"], "y")], [1, 2**40])
+    refused(tmp_path, UnsupportedError, "more than the", content)
+
+
+def test_a_map_of_absurd_size(tmp_path):
+    content = onnx_bytes([("MatMul", ["x", "W"], "y")], [2**20, 20], {"W": np.ones((20, 20))})
+    refused(tmp_path, UnsupportedError, "too large", content)
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x08")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingDependencyError, match=r"reading ONNX files.*reconstruct\[onnx\]"):
+        load(tmp_path / "model.onnx")

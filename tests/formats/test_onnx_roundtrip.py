@@ -1,0 +1,124 @@
+"""What is written is what is read, and onnxruntime agrees on what it means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reconstruct.errors import InputError
+from reconstruct.formats import load, onnx_write, save
+from reconstruct.networks import Affine, Network, Node, Norm, Relu
+
+from .models import assert_same_graph, networks, numbers, run
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+RELAXED = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+DTYPES = st.sampled_from([np.float64, np.float32])
+
+
+def scale(network: Network, x: np.ndarray) -> float:
+    """The size that rounding errors are relative to: the largest value met on the way."""
+    largest = max(float(np.abs(v).max()) for v in network.values(x).values())
+    weights = max((np.abs(p).sum() for n in network.nodes for p in numbers(n.op)[:1]), default=1)
+    return max(1.0, largest) * max(1.0, float(weights if np.isfinite(weights) else 1)) * 30
+
+
+@RELAXED
+@given(network=networks(), dtype=DTYPES)
+def test_load_gives_back_the_saved_graph(network, dtype, tmp_path):
+    save(network, tmp_path / "a.onnx", dtype=dtype)
+    assert_same_graph(load(tmp_path / "a.onnx"), network, dtype)
+
+
+@RELAXED
+@given(network=networks(), dtype=DTYPES, seed=st.integers(0, 99))
+def test_onnxruntime_agrees_with_our_evaluation(network, dtype, seed, tmp_path):
+    path = tmp_path / "a.onnx"
+    save(network, path, dtype=dtype)
+    x = np.random.default_rng(seed).uniform(-2, 2, (4, network.size_in)).astype(dtype)
+    theirs, ours = run(str(path), x), network(x, dtype)
+    assert theirs.shape == ours.shape and theirs.dtype == dtype
+    assert np.abs(theirs - ours).max() <= scale(network, x) * np.finfo(dtype).eps
+
+
+@RELAXED
+@given(network=networks(), dtype=st.sampled_from([np.float64, np.float32, None]))
+def test_npz_gives_back_the_saved_graph(network, dtype, tmp_path):
+    save(network, tmp_path / "a.npz", dtype=dtype)
+    assert_same_graph(load(tmp_path / "a.npz"), network, dtype or np.float64)
+
+
+def test_the_model_is_pinned_to_versions_that_onnxruntime_knows(tmp_path):
+    import onnx
+
+    save(Network.mlp([np.eye(2)]), tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert model.ir_version == 8
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 15)]
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0]
+    assert batch.dim_param == "N"
+
+
+def test_epsilon_is_written_as_the_float32_that_the_norm_uses(tmp_path):
+    norm = Norm(np.ones(2), np.zeros(2), np.zeros(2), np.ones(2), eps=1e-3)
+    save(Network(2, (Node("n", norm, ("input",)),), "n"), tmp_path / "a.onnx")
+    assert load(tmp_path / "a.onnx").node("n").op.eps == norm.eps == float(np.float32(1e-3))
+
+
+def test_a_network_that_does_nothing(tmp_path):
+    save(Network(3, (), "input"), tmp_path / "a.onnx")
+    back = load(tmp_path / "a.onnx")
+    assert (back.output, back.nodes, back.size_out) == ("input", (), 3)
+
+
+def test_numbers_too_large_for_float32_are_refused(tmp_path):
+    network = Network.mlp([np.array([[1e300]])])
+    for name in ("a.onnx", "a.npz"):
+        with pytest.raises(InputError, match=r"'layer1'.*1e\+300.*float32; save it in float64"):
+            save(network, tmp_path / name, dtype=np.float32)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """A network that counts as too large for one protobuf message."""
+    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 1000)
+    rng = np.random.default_rng(0)
+    return Network.mlp([rng.normal(size=(40, 30)), rng.normal(size=(5, 40))])
+
+
+def test_large_models_keep_their_weights_beside_them(large, tmp_path):
+    path = tmp_path / "a.onnx"
+    save(large, path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.onnx", "a.onnx.data"]
+    assert path.stat().st_size < 3000
+    back = load(path)
+    assert_same_graph(back, large)
+    assert len(back.metadata["data_sha256"]) == 64
+    x = np.random.default_rng(1).normal(size=(3, 30))
+    np.testing.assert_allclose(run(str(path), x), large(x), rtol=1e-12, atol=1e-12)
+
+
+def test_weights_of_another_model_are_refused(large, tmp_path):
+    save(large, tmp_path / "a.onnx")
+    data = tmp_path / "a.onnx.data"
+    data.write_bytes(data.read_bytes()[:-8] + b"12345678")
+    with pytest.raises(InputError, match=r"a\.onnx\.data are not those"):
+        load(tmp_path / "a.onnx")
+    data.unlink()
+    with pytest.raises(InputError, match=r"a\.onnx\.data, which is not beside"):
+        load(tmp_path / "a.onnx")
+
+
+def test_names_that_clash_with_our_own_are_kept_apart(tmp_path):
+    first = Affine(np.eye(2), [1.0, 2.0])
+    nodes = (Node("a", first, ("input",)), Node("a.weight", Relu(), ("a",)))
+    network = Network(2, nodes, "a.weight")
+    save(network, tmp_path / "a.onnx")
+    assert_same_graph(load(tmp_path / "a.onnx"), network)
