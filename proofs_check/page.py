@@ -24,9 +24,9 @@ INTRODUCTION = """\
 # The proofs, checked
 
 `python -m proofs_check` checks every statement that `reconstruct` rests on, and sees each one
-refuted when a hypothesis is dropped; `python -m proofs_check --only NAME` shows one in full. This page is
-made from such a run by `python -m proofs_check.page`. The theorem is that of Giannou, Rajput and
-Papailiopoulos (COLT 2023, arXiv 2302.07937). How to add a statement:
+refuted when a hypothesis is dropped; `python -m proofs_check --only NAME` shows one in full. This
+page is made from such a run by `python -m proofs_check.page`. The theorem is that of Giannou,
+Rajput and Papailiopoulos (COLT 2023, arXiv 2302.07937). How to add a statement:
 [adding-a-statement.md](adding-a-statement.md).
 
 *Proved* means no more than the scope says. **Every size** rests on a general argument, written in

@@ -122,12 +122,12 @@ def full_rank_at_random_points(ensemble: Ensemble, effort: Effort) -> Finding:
     """
     rng = np.random.default_rng(41)
     squares = effort.choose((8, 16, 24, 32), (8, 16, 24, 32, 48, 64))
-    shapes = [(m, k) for m, k in product((2, 3, 1, 4), repeat=2) for _ in range(4)]
-    for m, k in [*shapes, (3, 11), (10, 4), *((d, d) for d in squares)]:
-        M1, M2 = ensemble.draw(rng, m, k, ensemble.width(m, k))
+    shapes = [(m, k, n) for m, k in product((2, 3, 1, 4), repeat=2) for n in (0, 0, 0, 3)]
+    shapes += [(3, 11, 0), (10, 4, 7), *((d, d, 0) for d in squares)]
+    for m, k, spare in shapes:
+        M1, M2 = ensemble.draw(rng, m, k, ensemble.width(m, k) + spare)
         K = ensemble.product(M2, M1.T)
-        found = modular.rank(K)
-        if found < m * k:
+        if modular.rank(K) < m * k:
             _confirm_loss(m, k, M1, M2, K)
     return Finding(
         f"m, k ≤ 4; square d ≤ {squares[-1]} (K {squares[-1] ** 2})",

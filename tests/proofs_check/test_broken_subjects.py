@@ -1,0 +1,268 @@
+"""Break each statement's code on purpose, in ways its own negatives do not, and see it refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+
+from proofs_check import Outcome, exact, judge
+from proofs_check.chain import STATEMENTS, find
+from proofs_check.statements import (
+    boolean_determinant,
+    cramer,
+    deep,
+    error_recursion,
+    full_rank,
+    kronecker_rank,
+    layers,
+    linear_algebra,
+    measure,
+    networks,
+    nonzero_entries,
+    norm_layers,
+    products,
+    sparse_choice,
+    sparse_exact,
+    sparse_matching,
+    sparse_pattern,
+    sparse_replacement,
+    vec_identity,
+)
+
+Products, System = products.Products, vec_identity.System
+Activity, TwoLayers = layers.Activity, layers.TwoLayers
+
+
+def without_last_term(M1: Any, M2: Any, s: Any) -> Any:
+    """M2 diag(s) M1 with the last hidden neuron left out."""
+    return M2[:, :-1] @ (s[:-1, None] * M1[:-1])
+
+
+def last_neuron_copied(rng: np.random.Generator, m: int, k: int, n: int) -> Any:
+    M1, M2 = full_rank.dense_draw(rng, m, k, n)
+    M1[-1], M2[:, -1] = M1[0], 2 * M2[:, 0]
+    return M1, M2
+
+
+def short_diagonals(m: int, k: int, n: int) -> Any:
+    """A witness that reaches only the first neurons."""
+    return np.eye(n, k, dtype=int), np.eye(m, n, dtype=int)
+
+
+def unsigned_expansion(B: Any) -> Any:
+    """The adjugate with one sign wrong."""
+    out = cramer.adjugate(B)
+    out[0, -1] = -out[0, -1]
+    return out
+
+
+BROKEN: list[tuple[str, str, Any]] = [
+    # wrong index order
+    ("row-major-index", "pair reversed", Products(pair=lambda r, k: (r % k, r // k))),
+    ("row-major-index", "off by one", Products(row=lambda a, b, k: a * k + b + 1)),
+    (
+        "kronecker-khatri-rao",
+        "columns of B shifted",
+        Products(kronecker_entry=lambda A, B, a, b, c, d: A[a, d] * B[b, c]),
+    ),
+    ("mixed-product", "C and D swapped in rows", Products(pair=lambda r, k: (r % k, r // k))),
+    ("vec-identity", "rows reversed", System(vec=lambda W: W[::-1].reshape(-1))),
+    (
+        "sparse-pattern-rank",
+        "column pattern ignored",
+        sparse_pattern.Pattern(rank=lambda columns, rows, r: min(rows, len(columns))),
+    ),
+    # transposed factor
+    (
+        "mixed-product",
+        "D transposed",
+        Products(mixed=lambda A, B, C, D: (A @ C, B @ D.T)),
+    ),
+    (
+        "gram-hadamard",
+        "M2 M2ᵀ in place of M2ᵀ M2, cut to size",
+        System(gram=lambda M1, M2: (M1 @ M1.T) * np.resize(M2 @ M2.T, (len(M1), len(M1)))),
+    ),
+    (
+        "adjoint",
+        "factors exchanged",
+        System(adjoint=lambda M1, M2, Y: System().adjoint(M1[::-1], M2, Y)),
+    ),
+    (
+        "two-frozen-layers",
+        "target transposed",
+        TwoLayers(system=lambda M1, M2: products.khatri_rao(M2, M1.T)[::-1]),
+    ),
+    (
+        "deep-backward-induction",
+        "scale on the other side of M",
+        deep.Deep(back=lambda B, s, M: (B @ M) * s),
+    ),
+    # missing term
+    ("vec-identity", "one neuron missing", System(forward=without_last_term)),
+    (
+        "adjoint",
+        "M2 missing",
+        System(adjoint=lambda M1, M2, Y: np.array([Y.sum(axis=0) @ row for row in M1])),
+    ),
+    (
+        "norm-is-affine",
+        "mean not removed",
+        norm_layers.NormForm(shift=lambda gamma, beta, mu, r: beta),
+    ),
+    (
+        "norm-is-affine",
+        "γ not rescaled on the way back",
+        norm_layers.NormForm(gamma=lambda s, t, mu, r: s),
+    ),
+    ("active-relu-is-identity", "no shift at all", Activity(lowest=lambda m, lo, hi: 0 * m)),
+    (
+        "active-relu-is-identity",
+        "shift twice as large: not the least",
+        Activity(lowest=lambda m, lo, hi: 2 * min(m * lo, m * hi) - 1),
+    ),
+    (
+        "two-frozen-layers",
+        "shift cancelled with the wrong sign",
+        TwoLayers(cancel=lambda b, M2, t1: b + M2 @ t1),
+    ),
+    (
+        "low-rank-factors",
+        "shift taken back twice",
+        networks.LowRank(uncancel=lambda b, U, t: b - 2 * (U @ t)),
+    ),
+    (
+        "layerwise-to-network",
+        "agreement at one value only",
+        networks.Composition(agreement=lambda reached: set(reached[:1])),
+    ),
+    (
+        "error-recursion",
+        "constant forgotten",
+        error_recursion.ErrorRule(step=lambda W, R, e, H, c: (abs(W) + abs(R)) @ e + abs(R) @ H),
+    ),
+    (
+        "error-recursion",
+        "errors of earlier layers forgotten",
+        error_recursion.ErrorRule(step=lambda W, R, e, H, c: abs(R) @ H + abs(c)),
+    ),
+    (
+        "deep-backward-induction",
+        "skip connection halved",
+        deep.Deep(inject=lambda A, x: A @ x / Fraction(2)),
+    ),
+    # wrong rule
+    (
+        "kronecker-rank",
+        "smaller of the two ranks",
+        kronecker_rank.RankRule(rank=lambda r, s: min(r, s)),
+    ),
+    (
+        "kronecker-rank",
+        "entries added",
+        kronecker_rank.RankRule(product=lambda A, B: np.kron(A, B) + 1),
+    ),
+    (
+        "rank-of-a-product",
+        "nullity of B",
+        linear_algebra.ProductRank(lambda A, B: exact.null_space(B).shape[1]),
+    ),
+    (
+        "solvable-iff-rank",
+        "augmented rank exactly one larger",
+        linear_algebra.Solvability(lambda rank, augmented: augmented == rank + 1),
+    ),
+    ("cramer-cofactors", "one sign wrong", cramer.Cofactors(unsigned_expansion)),
+    ("cramer-cofactors", "B itself", cramer.Cofactors(lambda B: B)),
+    (
+        "polynomial-zero-set",
+        "half the degree",
+        measure.ZeroSets(admits=any, bound=lambda d, q, n: d * q ** (n - 1) // 2),
+    ),
+    (
+        "khatri-rao-full-rank",
+        "two neurons parallel",
+        full_rank.Ensemble(draw=last_neuron_copied),
+    ),
+    (
+        "khatri-rao-full-rank",
+        "witness with the factors' indices exchanged",
+        full_rank.Ensemble(witness=short_diagonals),
+    ),
+    (
+        "khatri-rao-full-rank",
+        "Hadamard sum in place of the product",
+        full_rank.Ensemble(
+            product=lambda A, B: (A[:, None, :] + B[None, :, :]).reshape(-1, A.shape[1])
+        ),
+    ),
+    ("width-is-necessary", "one neuron more", full_rank.Width(lambda m, k: m * k + 1)),
+    (
+        "nonzero-entries",
+        "one weight matrix of ones and zeros",
+        nonzero_entries.Entries(
+            weights=lambda rng, m, k: (
+                exact.integers(rng, m * k, k, bound=999),
+                nonzero_entries.witness_weights(rng, m, k)[1],
+            )
+        ),
+    ),
+    (
+        "sparse-pattern-rank",
+        "one short",
+        sparse_pattern.Pattern(rank=lambda columns, rows, r: max(r - 1, 0)),
+    ),
+    (
+        "boolean-determinant",
+        "only the diagonal looked at",
+        boolean_determinant.Boolean(lambda X: int(all(X[i, i] for i in range(len(X))))),
+    ),
+    (
+        "sparse-exact-probability",
+        "p used once",
+        sparse_exact.Model(lambda m, k, p: sparse_exact.independent_columns(m * k, p)),
+    ),
+    (
+        "column-replacement",
+        "u and v both needed empty",
+        sparse_replacement.Replacement(empty=lambda m, k, p: (1 - p) ** (m + k)),
+    ),
+    (
+        "random-matching",
+        "only empty rows and columns counted",
+        sparse_matching.Hall(bound=lambda M, q: 2 * M * (1 - q) ** M / (M if M > 1 else 1)),
+    ),
+    (
+        "sparse-choice-of-p",
+        "p = ln d / d",
+        sparse_choice.Choice(p=lambda d: sympy.log(d) / d),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"), [(n, s) for n, _, s in BROKEN], ids=[f"{n}: {w}" for n, w, _ in BROKEN]
+)
+def test_broken_code_is_refuted_with_a_counterexample(name: str, subject: object) -> None:
+    verdict = judge(replace(find(name), subject=subject, negatives=()))
+    assert verdict.outcome is Outcome.REFUTED
+    assert any(e.counterexample for e in verdict.evidence)
+
+
+def test_every_statement_is_broken_at_least_once() -> None:
+    assert {name for name, _, _ in BROKEN} == {s.name for s in STATEMENTS}
+
+
+def test_a_p_that_stops_rising_is_not_proved() -> None:
+    """Enough at the start, too little later: the general argument must not be fooled."""
+    fading: Callable[[Any], Any] = lambda d: 100 / d
+    claim = replace(
+        find("sparse-choice-of-p"), subject=sparse_choice.Choice(p=fading), negatives=()
+    )
+    assert judge(claim).outcome is not Outcome.PROVED
