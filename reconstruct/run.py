@@ -122,7 +122,6 @@ def _finish(
         bounds=job.bounds,
         tolerance=job.tolerance,
         exact_norms=result.exact,
-        search=found,
         progress=progress,
     )
     write_certificate(

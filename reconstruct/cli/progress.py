@@ -8,9 +8,33 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from reconstruct.progress import Step
+from reconstruct.reports.numbers import duration
 
 FIRST_AFTER = 1.5  # seconds of silence: short work needs no bar
 LINE_EVERY = 5.0  # seconds between plain lines when stderr is not a terminal
+GUESS_AFTER = 0.02  # share of a task that has to be done before its end is guessed
+
+
+class Pace:
+    """How fast the present task goes: its steps so far, and how long it has left."""
+
+    def __init__(self) -> None:
+        self.task = ""
+        self.steps = 0
+        self.start = self.first = 0.0
+
+    def hear(self, step: Step, now: float) -> None:
+        """Count the step; a new task starts anew."""
+        if step.task != self.task:
+            self.task, self.steps, self.start, self.first = step.task, 0, now, step.done
+        self.steps += 1
+
+    def left(self, step: Step, now: float) -> float | None:
+        """Seconds until the task is done at its pace so far; None while that is a guess."""
+        if not step.total or step.done - self.first < GUESS_AFTER * step.total:
+            return None
+        rate = (step.done - self.first) / max(now - self.start, 1e-9)
+        return max(0.0, (step.total - step.done) / rate)
 
 
 class ProgressDisplay:
@@ -20,6 +44,7 @@ class ProgressDisplay:
         self.quiet = quiet
         self.stream = stream or sys.stderr
         self.start = self.last = time.monotonic()
+        self.pace = Pace()
         self.bar: Any = None
         self.task: Any = None
 
@@ -36,47 +61,57 @@ class ProgressDisplay:
             self.bar.stop()
 
     def __call__(self, step: Step) -> None:
+        if self.quiet:
+            return
         now = time.monotonic()
-        if self.quiet or now - self.start < FIRST_AFTER:
+        self.pace.hear(step, now)
+        if now - self.start < FIRST_AFTER:
             return
         if self.stream.isatty():
-            self._draw(step)
+            self._draw(step, now)
         elif now - self.last >= LINE_EVERY:
             self.last = now
-            self.stream.write(f"[{now - self.start:6.0f} s] {describe(step)}\n")
+            elapsed = duration(now - self.start)
+            self.stream.write(f"[{elapsed}] {step.task}: {describe(step, self.pace, now)}\n")
             self.stream.flush()
 
-    def _draw(self, step: Step) -> None:
+    def _draw(self, step: Step, now: float) -> None:
         if self.bar is None:
             self.bar = _rich_bar(self.stream)
             self.bar.start()
-            self.task = self.bar.add_task("", total=None)
-        text = step.task if step.residual is None else f"{step.task}  residual {step.residual:.1e}"
-        self.bar.update(self.task, description=text, completed=step.done, total=step.total)
+            self.task = self.bar.add_task("", total=None, rest="")
+        self.bar.update(
+            self.task,
+            description=step.task,
+            completed=step.done,
+            total=step.total,
+            rest=describe(step, self.pace, now),
+        )
 
 
-def describe(step: Step) -> str:
-    """One line: what is being done, how far it is, the residual if there is one."""
-    share = f" {step.done:g}" if step.total is None else f" {step.done:g}/{step.total:g}"
-    residual = "" if step.residual is None else f", residual {step.residual:.1e}"
-    return f"{step.task}{share}{residual}"
+def describe(step: Step, pace: Pace, now: float) -> str:
+    """How far it is: share done, iteration and residual of a solve, time left."""
+    parts = [f"{step.done:g} done" if step.total is None else _share(step)]
+    if step.residual is not None:
+        parts += [f"step {pace.steps}", f"residual {step.residual:.1e}"]
+    left = pace.left(step, now)
+    if left is not None:
+        parts.append(f"{duration(left)} left")
+    return ", ".join(parts)
+
+
+def _share(step: Step) -> str:
+    return f"{100 * step.done / step.total:.0f} %" if step.total else "0 %"
 
 
 def _rich_bar(stream: TextIO) -> Any:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn
 
     return Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=16),
+        TextColumn("{task.fields[rest]}", markup=False),
         console=Console(file=stream),
         transient=True,
         refresh_per_second=5,

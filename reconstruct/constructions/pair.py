@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from reconstruct.constructions.construction import ExactMap, ExactNorm, System, Task, Vector, system
 from reconstruct.constructions.placement import Placement, exact_dot, place, rational_root
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Exact, Solver, solve
+from reconstruct.khatri_rao import Exact, Solver, solve, solve_exact
 from reconstruct.networks import Activation, Affine, Matrix, Norm, dense
 from reconstruct.progress import Progress
 
@@ -82,8 +82,6 @@ def _norms(pair: Pair, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm
 
 def _solve_exactly(pair: Pair, task: Task) -> PairSolution:
     exact = task.exact or exact_map(task.weight, task.bias)
-    from reconstruct.khatri_rao import solve_exact
-
     found = solve_exact(pair.first.weight, pair.second.weight, exact.weight)
     solution = found.rounded()
     hidden = _place_hidden(pair, task, solution.s)

@@ -1,0 +1,149 @@
+"""`reconstruct inspect`: a network, and what each construction would make of it."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from dataclasses import asdict
+from typing import Any
+
+from reconstruct.cli.choices import DEFAULT_BLOCK
+from reconstruct.constructions import Construction, Deep, Factored, Wide, factor
+from reconstruct.constructions.costs import Cost, cost
+from reconstruct.constructions.frozen import check_target
+from reconstruct.errors import UnsupportedError
+from reconstruct.formats import load
+from reconstruct.networks import Affine, Network, Node
+from reconstruct.networks.random import Pencil
+from reconstruct.networks.transform import NormalForm, normal_form
+from reconstruct.reports.terminal import columns
+
+
+def main(options: Namespace) -> int:
+    network = load(options.network, nnet_header=options.nnet_header)
+    form = normal_form(network, merge=options.merge)
+    Pencil(sparsity=options.sparsity)  # refuses a sparsity outside of (0, 1]
+    costs = [cost(form.network, c, options.sparsity) for c in _constructions(options)]
+    if options.json:
+        print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))
+        return 0
+    print(_network_text(network, form))
+    print()
+    print("\n".join(_construction_table(costs, form.network)))
+    return 0
+
+
+def _constructions(options: Namespace) -> list[Construction]:
+    block = DEFAULT_BLOCK if options.block is None else options.block
+    return [
+        Wide(options.ratio),
+        Factored(options.ratio, options.rank),
+        Deep(block=block, ratio=options.ratio),
+    ]
+
+
+def _network_text(network: Network, form: NormalForm) -> str:
+    lines = [
+        f"{network.metadata.get('file')}: {network.size_in} inputs, {network.size_out} outputs"
+    ]
+    lines.append(
+        f"{len(network.affine_nodes())} affine maps, {len(network.activation_nodes())} "
+        f"activations, {len(network.norm_nodes())} norms, {network.parameters:,} parameters"
+    )
+    try:
+        check_target(form.network)
+    except UnsupportedError as error:
+        lines.append(f"as a target: {error}")
+    rows = [("map", "node", "size", "rank", "non-zero", "made from")]
+    for number, node in enumerate(form.network.affine_nodes(), start=1):
+        chain = form.chains[node.name]
+        made = f"{len(chain)} nodes merged" if len(chain) > 1 else ""
+        rows.append((str(number), _short(node.name), *_shape(node), made))
+    return "\n".join([*lines, "", *columns(rows)])
+
+
+def _shape(node: Node) -> tuple[str, str, str]:
+    assert isinstance(node.op, Affine)
+    m, k = node.op.weight.shape
+    filled = (node.op.weight != 0).mean()
+    rank = factor(node.op.weight).numerical_rank
+    return f"{m}×{k}", str(rank), f"{100 * filled:.0f} %"
+
+
+def _construction_table(costs: list[Cost], target: Network) -> list[str]:
+    rows = [
+        ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
+    ]
+    for c in costs:
+        widest = max((max(m.widths) for m in c.maps), default=0)
+        rows.append(
+            (
+                c.construction,
+                str(c.depth),
+                f"{widest:,}",
+                _count(c.weights),
+                _count(c.nonzeros),
+                _count(c.tunable),
+                _bytes(c.memory_bytes),
+                _seconds(c.seconds),
+            )
+        )
+    table = columns(rows)
+    widths = [("map", *(c.construction for c in costs))]
+    for i, node in enumerate(target.affine_nodes()):
+        widths.append((_short(node.name), *(_widths(c.maps[i].widths) for c in costs)))
+    return [
+        *table,
+        "",
+        "frozen widths of each map, layer by layer",
+        *columns(widths),
+        "",
+        f"theoretical minimum of tunable parameters: {_count(target.parameters)}, those of the "
+        f"target; memory and time are estimates for this machine",
+    ]
+
+
+def _as_json(network: Network, form: NormalForm, costs: list[Cost]) -> dict[str, Any]:
+    return {
+        "file": network.metadata.get("file"),
+        "sha256": network.metadata.get("sha256"),
+        "inputs": network.size_in,
+        "outputs": network.size_out,
+        "parameters": network.parameters,
+        "maps": [list(shape) for shape in form.network.maps],
+        "merged": {name: list(chain) for name, chain in form.merged.items()},
+        "constructions": [asdict(c) for c in costs],
+        "minimum": form.network.parameters,
+    }
+
+
+def _widths(widths: tuple[int, ...]) -> str:
+    if len(widths) <= 4:
+        return "-".join(map(str, widths))
+    return f"{len(widths) - 1}×{widths[0]}-{widths[-1]}"
+
+
+def _short(name: str, limit: int = 20) -> str:
+    return name if len(name) <= limit else f"…{name[1 - limit :]}"
+
+
+def _count(value: int) -> str:
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= 10 * size:
+            return f"{value / size:.0f} {unit}"
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return str(value)
+
+
+def _bytes(value: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value / 2**10:.0f} KiB"
+
+
+def _seconds(value: float) -> str:
+    if value >= 100:
+        return f"{value / 60:.0f} min"
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

@@ -1,0 +1,62 @@
+"""`reconstruct verify`: any two networks, certified, refuted or undecided on a box."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+from reconstruct.certificates import certify, write_certificate
+from reconstruct.certificates.search import search
+from reconstruct.cli import choices
+from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.cli.verdict import exit_code
+from reconstruct.errors import InputError
+from reconstruct.formats import load, load_domain
+from reconstruct.formats.files import write_atomically
+from reconstruct.reports.document import build_comparison, to_bytes
+from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.page import write_page
+from reconstruct.reports.terminal import summary
+
+FILES = ("certificate.json", "report.json", "report.html")
+
+
+def main(options: Namespace) -> int:
+    target = load(options.target, nnet_header=options.nnet_header)
+    candidate = load(options.candidate, nnet_header=options.nnet_header)
+    domain = load_domain(options.domain, target.size_in).of_size(target.size_in)
+    if options.time_limit <= 0:
+        raise InputError(f"--time-limit must be a number of seconds > 0, not {options.time_limit}")
+    folder = OutputFolder(options.output, force=options.force) if options.output else None
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        certificate = certify(
+            target,
+            candidate,
+            domain=domain,
+            bounds=choices.bounds(options.bounds),
+            tolerance=options.tolerance,
+            time_limit=options.time_limit,
+            progress=progress,
+        )
+        found = search(target, candidate, domain, samples=options.samples, progress=progress)
+    plain = {k: v for k, v in vars(options).items() if k not in ("module", "command")}
+    report = build_comparison(target, candidate, certificate, found, options=plain)
+    if folder is not None:
+        paths = {"target": Path(options.target), "candidate": Path(options.candidate)}
+        write_certificate(
+            folder.staging / "certificate.json",
+            certificate,
+            **paths,
+            nnet_header=options.nnet_header,
+        )
+        write_atomically(folder.staging / "report.json", to_bytes(report))
+        write_page(folder.staging)
+        folder.publish(FILES)
+    if options.json:
+        print(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        print(summary(report))
+        for line in certificate.tried:
+            print(f"  tried: {line}")
+    return exit_code(certificate.verdict)
