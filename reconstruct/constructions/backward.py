@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.block import BlockSystem, block_system, refine, residual
-from reconstruct.constructions.carrying import WEIGHT, improve
+from reconstruct.constructions.carrying import FINE, Carried, condition, improve
 from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.extended import Extended, Wide, extended, product, real_scale
 from reconstruct.khatri_rao import Solver
 from reconstruct.networks import dense
 from reconstruct.progress import Progress, Step
-
-BOUNDED_WEIGHT = 1.0  # ρ for activations with a bounded piece: there the size of s counts for more
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,11 @@ class Stretch:
 
     last: float = 1.0
     room: float = 0.5
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the free part is so large that float64 has no digits left for the rest."""
+        return self.last > 1e13 or self.room < 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +102,7 @@ def _solve_block(
     if link.carry is not None and not system.square:
         initial = _carrying_start(link, system, B, W, reach, stretch, last=last)
 
-    def real(sigma: Vector) -> NDArray[np.float64]:
+    def real(sigma: Wide) -> NDArray[np.float64]:
         return residual(B, sigma, link.entry, block)
 
     sigma, history = refine(system, initial, real)
@@ -134,11 +137,16 @@ def _carrying_start(
     if link.bounded and not last:
         reference = _room(link, reach[first:stop], stretch.room)
     wanted = system.rows.undo(W[:, first:stop])
-    start = reference + system.inverse(wanted - system.operator.apply(reference))
+    start = reference + system.inverse(wanted - system.apply(reference))
     if not system.factored or link.carry is None:
         return start
-    weight = BOUNDED_WEIGHT if link.bounded else WEIGHT
-    return improve(np.asarray(B, np.float64), link.carry, start, system.project, reference, weight)
+    before = np.asarray(B, np.float64)
+    fine = condition(before, link.carry, start) <= FINE * len(W)
+    if fine and (last or not link.bounded):
+        return start
+    unit = before / np.linalg.norm(before)
+    carried = Carried(unit, dense(link.carry), reference, link.bounded)
+    return improve(carried, start, system.project)
 
 
 def scale_of(link: Link, system: BlockSystem, W: NDArray[np.float64]) -> float:

@@ -20,7 +20,7 @@ from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.extended import Wide, product
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, solve
 from reconstruct.khatri_rao.direct import CompleteOrthogonal, Factor, SquareLU, WideQR
-from reconstruct.networks import Matrix, dense
+from reconstruct.networks import Matrix
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def orthonormal_rows(B: Array) -> Rows:
     sizes = np.linalg.svd(r, compute_uv=False)
     condition = float(sizes[0] / sizes[-1]) if sizes[-1] > 0 else float("inf")
     if not condition < SINGULAR or np.any(np.diagonal(r) == 0):
-        return Rows(B / scale, np.eye(len(B)) * scale, float("inf"))
+        return Rows(B / scale, np.eye(len(B)) * scale, condition)
     return Rows(q.T, r * scale, condition)
 
 
@@ -68,9 +68,13 @@ class BlockSystem:
     def square(self) -> bool:
         return self.operator.width <= self.operator.rows
 
+    def apply(self, v: Vector) -> Array:
+        """`Q diag(v) A`."""
+        return np.asarray(self.operator.apply(v), np.float64)
+
     def project(self, v: Vector) -> Vector:
         """The part of v in the null space: `v − K⁺ K v`."""
-        return v - self.inverse(self.operator.apply(v))
+        return v - self.inverse(self.apply(v))
 
 
 def block_system(B: Wide, A: Matrix, solver: Solver) -> BlockSystem:
@@ -100,7 +104,7 @@ def _factor(operator: KhatriRao) -> Factor:
     return factor if factor.condition < limit else CompleteOrthogonal(operator.dense())
 
 
-def residual(B: Wide, s: Vector, A: Matrix, W: Array) -> Array:
+def residual(B: Wide, s: Wide, A: Matrix, W: Array) -> Array:
     """`W − B diag(s) A` with the true B, extended where B is."""
     return np.asarray(W - product(B * s, A), np.float64)
 

@@ -35,58 +35,68 @@ TINY = 1e-16  # relative size at which a singular value counts as rounding
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """The matrix that the next block meets, `s ↦ B diag(s) M`, and how it likes s."""
+    """What is minimised: the condition of `B' = B diag(s) M` and the size of s against τ.
+
+    For activations with a bounded piece τ is what fits into the piece, and s has to stay there
+    while B' is kept large: then it is `log tr G⁻¹ + ½·mean (s/τ)⁴`, least at s about τ.
+    """
 
     B: Array
     M: Array
+    tau: Vector
+    bounded: bool = False
 
     def value(self, s: Vector) -> tuple[float, Vector]:
-        """`log tr G + log tr G⁻¹` and its gradient `2 diag(Bᵀ X B diag(s) M Mᵀ)`.
+        """The objective and its gradient; B' enters through its singular values.
 
-        Here `X = I/tr G − G⁻²/tr G⁻¹`; with the singular value decomposition `B' = U Σ Vᵀ` the
-        product `X B'` is `U (Σ/tr G − Σ⁻³/tr G⁻¹) Vᵀ`.
+        With `B' = U Σ Vᵀ` a function f of the singular values has the gradient
+        `diag(Bᵀ U f'(Σ) Vᵀ Mᵀ)`.
         """
         left, size, right = np.linalg.svd((self.B * s) @ self.M, full_matrices=False)
         size = np.maximum(size, TINY * size[0] + np.finfo(float).tiny ** 0.25)
+        value, slope = self._spectrum(size)
+        gradient = np.einsum("ij,ij->j", self.B, ((left * slope) @ right) @ self.M.T)
+        extra, direction = self._size(s / self.tau)
+        return value + extra, gradient + direction / self.tau
+
+    def _spectrum(self, size: Vector) -> tuple[float, Vector]:
         total, inverse = float(np.sum(size**2)), float(np.sum(size**-2.0))
-        inner = (left * (size / total - size**-3.0 / inverse)) @ right
-        gradient = 2 * np.einsum("ij,ij->j", self.B, inner @ self.M.T)
-        return float(np.log(total) + np.log(inverse)), gradient
+        value, slope = np.log(inverse), -2 * size**-3.0 / inverse
+        if not self.bounded:
+            value, slope = value + np.log(total), slope + 2 * size / total
+        return float(value), slope
+
+    def _size(self, ratio: Vector) -> tuple[float, Vector]:
+        if self.bounded:
+            return 0.5 * float(np.mean(ratio**4)), 2 * ratio**3 / len(ratio)
+        return WEIGHT * float(np.mean(ratio**2)), 2 * WEIGHT * ratio / len(ratio)
 
     @property
     def cost(self) -> float:
         """Floating-point operations of one evaluation."""
-        return 4.0 * self.B.shape[0] * self.M.size
+        return float(4 * self.B.shape[0] * self.M.size)
 
 
-def improve(
-    B: Array,
-    M: Matrix,
-    start: Vector,
-    project: Callable[[Vector], Vector],
-    reference: Vector,
-    weight: float = WEIGHT,
-) -> Vector:
-    """A solution near the scale `reference` (τ) whose B' is better conditioned than the start's.
+def condition(B: Array, M: Matrix, s: Vector) -> float:
+    """`‖B'‖_F ‖B'⁺‖_F` of `B' = B diag(s) M`: between the condition number and m times it."""
+    size = np.linalg.svd((B * s) @ dense(M), compute_uv=False)
+    return float(np.linalg.norm(size) * np.linalg.norm(1 / size)) if size[-1] > 0 else np.inf
+
+
+def improve(carried: Carried, start: Vector, project: Callable[[Vector], Vector]) -> Vector:
+    """A solution at the scale τ whose B' is better conditioned than the start's.
 
     `start` solves the block; `project` projects onto the null space of its system, so every
-    iterate solves it too. Returns the start when its B' is fine already.
+    iterate solves it too.
     """
-    carried = Carried(B / max(float(np.linalg.norm(B)), np.finfo(float).tiny), dense(M))
     steps = min(STEPS, int(WORK / carried.cost))
-    if steps < 2 or carried.value(start)[0] <= 2 * np.log(FINE * B.shape[0]):
-        return start
-    unit = float(np.sqrt(np.mean(reference**2)))
-    size = len(start)
+    unit = float(np.sqrt(np.mean(carried.tau**2)))
 
     def objective(y: Vector) -> tuple[float, Vector]:
-        s = start + unit * y
-        value, gradient = carried.value(s)
-        value += weight * float(np.mean((s / reference) ** 2))
-        gradient = gradient + (2 * weight / size) * s / reference**2
+        value, gradient = carried.value(start + unit * y)
         return value, unit * project(gradient)
 
     found = minimize(
-        objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"maxiter": steps}
+        objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"maxiter": steps}
     )
     return np.asarray(start + unit * project(found.x))

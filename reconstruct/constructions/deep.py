@@ -11,21 +11,19 @@ Exact in theory; in float64 the condition of what is carried grows with depth, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-
-import numpy as np
 
 from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.chain import Chain, read_chain
-from reconstruct.constructions.construction import SiteSolution, System, Task
+from reconstruct.constructions.construction import SiteSolution, Task
 from reconstruct.constructions.deep_status import block_systems
 from reconstruct.constructions.forward import Placed, place_chain
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Exact, Solver
+from reconstruct.khatri_rao import Solver
 from reconstruct.networks import Affine, Network
 from reconstruct.progress import Progress
 
@@ -87,20 +85,20 @@ def _solve_and_place(
     """Scales and shifts; with bounded pieces, stretched until every layer's values fit.
 
     A layer's values shrink when the B behind it grows, which the last block's free part decides;
-    when that no longer helps, the blocks' own inputs are given less room.
+    each block on the way takes some of it away. When a stretch no longer helps, the blocks' own
+    inputs are given less room.
     """
-    stretch, worst = Stretch(), np.inf
+    stretch, before = Stretch(), (len(chain.links), 0.0)
     for _ in range(ATTEMPTS):
         blocks = solve_backward(chain, task.weight, task.magnitude, solver, progress, stretch)
         placed = place_chain(chain, task, blocks)
-        widest = max(placed.overflow)
-        if placed.fits or _square(chain, task):
+        if placed.fits or _square(chain, task) or stretch.hopeless:
             break
-        if widest <= worst / 2:
-            stretch = Stretch(stretch.last * 4 * widest, stretch.room)
+        if placed.front < before:
+            stretch = replace(stretch, last=stretch.last * 4 * max(placed.overflow))
         else:
-            stretch = Stretch(stretch.last, stretch.room / 2)
-        worst = widest
+            stretch = replace(stretch, room=stretch.room / 2)
+        before = placed.front
     return blocks, placed
 
 

@@ -39,12 +39,18 @@ class Placed:
 
     @property
     def fits(self) -> bool:
-        return all(value == 1.0 for value in self.overflow)
+        return self.front == (0, 1.0)
+
+    @property
+    def front(self) -> tuple[int, float]:
+        """The last layer that does not fit, counted from 1, and its overflow; (0, 1) if none."""
+        wide = [(i, value) for i, value in enumerate(self.overflow, start=1) if value > 1]
+        return max(wide, default=(0, 1.0))
 
 
 def place_chain(chain: Chain, task: Task, blocks: tuple[BlockSolution, ...]) -> Placed:
     """The norms of the chain, given the scales of all blocks."""
-    state = _State(np.zeros((0, 0)), extended([]))
+    state = _State(np.zeros((0, 0)), extended([]), np.zeros(0))
     norms, shifts, overflow, noise = [], [], [], []
     for link, block in zip(chain.links, blocks, strict=True):
         final = link is chain.links[-1]
@@ -62,10 +68,14 @@ def place_chain(chain: Chain, task: Task, blocks: tuple[BlockSolution, ...]) -> 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """`h = linear·x + constant` behind a layer, x the inputs that came in so far."""
+    """`h = linear·x + constant` behind a layer, x the inputs that came in so far.
+
+    `size` is the typical |h|; `noise` what rounding in this layer does to the output.
+    """
 
     linear: NDArray[np.float64]
     constant: Extended
+    size: Vector
     noise: float = 0.0
 
 
@@ -73,22 +83,23 @@ def _place_link(
     link: Link, block: BlockSolution, task: Task, before: _State, final: bool
 ) -> tuple[_State, Norm, Placement]:
     slope = link.piece.slope
-    s = np.asarray(block.real / slope, np.float64)
+    real = block.real / slope
     linear, carried = _arriving(link, before)
-    values = s[:, None] * linear
-    size = np.abs(values) @ task.magnitude[: link.block[1]]
+    values = np.asarray(real, np.float64)[:, None] * linear
+    reach = task.magnitude[: link.block[1]]
+    terms = np.abs(np.asarray(real, np.float64)) * _row_sizes(link, before, reach)
     lo, hi = task.functionals(_padded(values, task.weight.shape[1]))
-    rounding = np.abs(s) * _row_norms(link, before)
-    held = place(link.piece, lo, hi, size + ROUNDING * np.sqrt(link.width) * rounding)
+    slack = np.abs(values) @ reach + ROUNDING * np.sqrt(link.width) * terms
+    held = place(link.piece, lo, hi, slack)
     scale = held.scale if final else 1.0
-    wanted = scale * block.s
-    t = np.asarray(held.shift - scale * extended(block.real) / slope * carried, np.float64)
-    norm = link.norm.with_effective(wanted, t)
+    t = np.asarray(held.shift - scale * real * carried, np.float64)
+    norm = link.norm.with_effective(scale * block.s, t)
     real_s, real_t = real_effective(norm)
     constant = slope * (real_s * carried + real_t)
+    size = np.hypot(np.asarray(constant, np.float64), slope * scale * _spread(values, reach))
     columns = np.linalg.norm(np.asarray(block.B, np.float64), axis=0)
-    noise = EPS * float(np.linalg.norm(columns * (rounding + np.abs(held.shift) / scale)))
-    return _State(slope * scale * values, constant, noise), norm, held
+    noise = EPS * float(np.linalg.norm(columns * (slope * terms + size / scale)))
+    return _State(slope * scale * values, constant, size, noise), norm, held
 
 
 def _arriving(link: Link, before: _State) -> tuple[NDArray[np.float64], Extended]:
@@ -105,10 +116,19 @@ def _padded(values: NDArray[np.float64], cols: int) -> NDArray[np.float64]:
     return np.hstack([values, np.zeros((len(values), rest))]) if rest else values
 
 
-def _row_norms(link: Link, before: _State) -> Vector:
-    """`‖M_l ∘ h‖` for random rows: ‖M_l‖·‖h‖/√n, what rounding of the row's sum scales with."""
+def _spread(rows: NDArray[np.float64], reach: Vector) -> Vector:
+    """Standard deviation of `rows·x` for x uniform in a box of half-width `reach`."""
+    return np.asarray(np.linalg.norm(rows * reach, axis=1) / np.sqrt(3))
+
+
+def _row_sizes(link: Link, before: _State, reach: Vector) -> Vector:
+    """Typical size of the terms that each row of the layer sums, in the 2-norm.
+
+    For M it is ‖M_l‖·‖h‖/√n, as if weights and values were unrelated.
+    """
+    start, stop = link.block
+    own = _spread(dense(link.entry), reach[start:stop])
     if link.carry is None:
-        return np.linalg.norm(dense(link.entry), axis=1)
+        return own
     rows = np.linalg.norm(dense(link.carry), axis=1)
-    size = float(np.linalg.norm(np.asarray(before.constant, np.float64)))
-    return rows * size / np.sqrt(link.carry.shape[1])
+    return np.asarray(own + rows * np.linalg.norm(before.size) / np.sqrt(link.carry.shape[1]))
