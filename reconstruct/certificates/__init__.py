@@ -1,16 +1,24 @@
 """Certificates: what is proved about |f − g| on the whole domain, and how it is checked again."""
 
 from reconstruct.certificates.certify import certify
+from reconstruct.certificates.checker import check
+from reconstruct.certificates.checking.report import CheckReport, CheckStatus
+from reconstruct.certificates.document import build_document, write_certificate
 from reconstruct.certificates.exact import enclose, evaluate_exact
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
 
 __all__ = [
     "Certificate",
+    "CheckReport",
+    "CheckStatus",
     "Rigor",
     "Segment",
     "Verdict",
     "Witness",
+    "build_document",
     "certify",
+    "check",
     "enclose",
     "evaluate_exact",
+    "write_certificate",
 ]

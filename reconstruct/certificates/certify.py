@@ -9,20 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Method, reach
+from reconstruct.bounds import Crown, Method, Reach, Split, reach
+from reconstruct.bounds.split import grid
 from reconstruct.certificates.enclosures import upward
+from reconstruct.certificates.exact_identity import RationalNorm, prove_identity
 from reconstruct.certificates.layered import Layered, bound_layers
 from reconstruct.certificates.roundoff import roundoff
-from reconstruct.certificates.segments import align
-from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict, Witness
+from reconstruct.certificates.search import Search, search
+from reconstruct.certificates.segments import Alignment, align
+from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
 from reconstruct.certificates.witness import Replay
 from reconstruct.errors import InputError
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Add, Box, Network
 from reconstruct.progress import Progress, Step, silent
 
 RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512
 SEED = 11
+PUBLISHED = 1 + 2.0**-10  # claims are rounded up by this much, so that another proof may differ
 
 
 def certify(
@@ -32,7 +36,8 @@ def certify(
     domain: Box,
     bounds: Method | None = None,
     tolerance: float | None = None,
-    exact_norms: Mapping[str, Any] | None = None,
+    exact_norms: Mapping[str, RationalNorm] | None = None,
+    search: Search | None = None,
     time_limit: float = 60.0,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -41,15 +46,18 @@ def certify(
     The layered proof comes first (`layered`), then a search for an input where they differ, then
     a joint bound of the difference (`general`); search and joint bound share `time_limit`
     seconds. Without a tolerance, 1e-6 × max(1, largest sampled |target|) counts: a sampled scale
-    is never above the true one, so the claim is never weaker than it reads.
+    is never above the true one, so the claim is never weaker than it reads. `search` is the
+    outcome of a search that was made already; `exact_norms` are rational gammas and betas (true
+    ones, not effective scales) for which equality is then proved as well.
     """
     box = _check(target, network, domain, tolerance)
     work = _Work(target, network, box, bounds or Crown(), progress or silent, time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
+    work.seen = search
     certificate = work.decide(limit, scale)
     if exact_norms is not None:
-        certificate = _with_identity(certificate, work, exact_norms)
+        certificate = work.with_identity(certificate, exact_norms)
     return replace(certificate, seconds=time.perf_counter() - work.started)
 
 
@@ -89,6 +97,9 @@ class _Work:
     time_limit: float
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
+    seen: Search | None = None
+    known: Reach | None = None
+    alignment: Alignment | None = None
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
@@ -108,6 +119,10 @@ class _Work:
             return self._refuted(found, witness, "search")
         return self._general(found, tolerance)
 
+    @property
+    def remaining(self) -> float:
+        return max(0.0, self.time_limit - (time.perf_counter() - self.started))
+
     # --- the steps ------------------------------------------------------------------------------
 
     def _probe(self, tolerance: float) -> Witness | None:
@@ -120,29 +135,38 @@ class _Work:
                     return witness
         return None
 
+    def _prepare(self) -> tuple[Reach, Alignment]:
+        """The target's bounds and the alignment, once."""
+        if self.known is None or self.alignment is None:
+            self.tell(Step("bounds of the target", 0, None))
+            self.alignment = align(self.target, self.network, self.box)
+            self.known = reach(self.target, self.box, self.method, progress=self.tell)
+        return self.known, self.alignment
+
     def _layered(self, start: Certificate) -> Certificate:
         """The proof segment by segment, with the three figures."""
-        alignment = align(self.target, self.network, self.box)
-        cuts = len(self.target.activation_nodes())
-        self.tell(Step("bounds of the target", 0, None))
-        known = reach(self.target, self.box, self.method)
+        known, alignment = self._prepare()
         layered = bound_layers(self.target, self.network, known, alignment, self._tick)
         if not np.isfinite(layered.bound):
             self.tried.append("layer by layer: no finite bound")
             return start
         self.tried.append(
-            f"layer by layer: {len(alignment.pairs)} cuts aligned ({cuts} activations in the "
-            f"target), bound {layered.bound:.3g}, least margin of an inner activation "
-            f"{layered.margin:.3g}"
+            f"layer by layer: {len(alignment.pairs)} cuts aligned of "
+            f"{len(self.target.activation_nodes())} activations in the target, bound "
+            f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
         )
         return replace(
             start,
-            bound=layered.bound,
+            bound=_published(layered.bound),
             float64_bound=self._float_bound(layered, np.float64),
             float32_bound=self._float_bound(layered, np.float32),
             method="layered",
-            segments=layered.segments,
+            segments=tuple(_published_segment(segment) for segment in layered.segments),
             alignment=alignment.pairs,
+            lines=_lines(self.target, known, alignment),
+            grid=grid(self.target, self.box, known.method)
+            if isinstance(known.method, Split)
+            else None,
         )
 
     def _float_bound(self, layered: Layered, dtype: Any) -> float | None:
@@ -151,18 +175,45 @@ class _Work:
         if outcome.bound is None or not np.isfinite(outcome.bound):
             self.tried.append(f"{name} bound: none, {outcome.reason or 'it is not finite'}")
             return None
-        return float(upward(outcome.bound + layered.bound))
+        return _published(outcome.bound + layered.bound)
 
     def _search(self, tolerance: float) -> Witness | None:
+        """Replay the worst points of a search, one that was made before or a new one."""
+        if self.seen is None:
+            limit = max(1.0, 0.3 * self.remaining)
+            self.seen = search(
+                self.target, self.network, self.box, time_limit=limit, progress=self.tell
+            )
+        found = self.seen
+        self.tried.append(
+            f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
+            f"difference {found.float64_max:.3g}"
+        )
+        for gap, point in found.points:
+            if gap > tolerance:
+                witness = self.replay.witness(np.array(point), tolerance)
+                if witness is not None:
+                    return witness
         return None
 
     def _general(self, found: Certificate, tolerance: float) -> Certificate:
+        """The joint bound of the difference, in whatever time is left."""
         return replace(found, tried=tuple(self.tried))
 
     def _tick(self, done: int, total: int) -> None:
         self.tell(Step("certificate", done, total))
 
     # --- the outcomes ---------------------------------------------------------------------------
+
+    def with_identity(
+        self, certificate: Certificate, norms: Mapping[str, RationalNorm]
+    ) -> Certificate:
+        """Adds the exact identity, when it holds; the figures stay those of the file."""
+        outcome = prove_identity(self.target, self.network, norms, *self._prepare())
+        tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
+        if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
+            return replace(certificate, tried=tried)
+        return replace(certificate, tried=tried, rigor=Rigor.EXACT, exact_identity=True)
 
     def _certified(self, found: Certificate) -> Certificate:
         return replace(
@@ -181,5 +232,27 @@ class _Work:
         )
 
 
-def _with_identity(certificate: Certificate, work: _Work, norms: Mapping[str, Any]) -> Certificate:
-    raise NotImplementedError
+def _published(value: float) -> float:
+    """The figure as it is claimed: a little above what was proved."""
+    return float(upward(value * PUBLISHED))
+
+
+def _published_segment(segment: Segment) -> Segment:
+    return replace(
+        segment,
+        residual_bound=_published(segment.residual_bound),
+        constant_bound=_published(segment.constant_bound),
+        error_in=_published(segment.error_in),
+        error_out=_published(segment.error_out),
+    )
+
+
+def _lines(target: Network, known: Reach, alignment: Alignment) -> dict[str, str]:
+    """Which units of each cut take slope 1 for the line below, as CROWN chooses: hi > −lo."""
+    marks = {}
+    for name, _ in alignment.pairs:
+        node = target.node(name)
+        if not isinstance(node.op, Add):
+            lo, hi = known.whole.values[node.inputs[0]]
+            marks[name] = "".join("1" if up else "0" for up in (hi[0] > -lo[0]))
+    return marks

@@ -160,7 +160,20 @@ class _Recursion:
             error_out=error_out,
             inner=tuple(self.pending),
             margin=min((self.state.margins[i] for i in self.pending), default=None),
+            maps=self._maps(names[0]),
         )
+
+    def _maps(self, name: str) -> tuple[str, ...]:
+        """The target's affine nodes between the cuts before and the node `name` (or the end)."""
+        seen: set[str] = set()
+        cut = name in self.cuts
+        todo = list(self.target.node(name).inputs) if cut else [self.target.output]
+        while todo:
+            current = todo.pop()
+            if current not in seen and current not in self.ours.sources:
+                seen.add(current)
+                todo.extend(self.target.node(current).inputs)
+        return tuple(n.name for n in self.target.affine_nodes() if n.name in seen)
 
     def _error(self, form: Form, gap: Form) -> Array:
         total = gap.constant.magnitude()

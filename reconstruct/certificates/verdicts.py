@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
@@ -65,7 +66,8 @@ class Segment:
     `residual_bound` bounds every entry of the difference of the two composed matrices,
     `constant_bound` that of the constants; `error_in` and `error_out` bound |f − g| at the cuts
     before and at this one; `margin` is the least distance of an inner activation's input from
-    the end of its linear piece (None without inner activations; below 0: it may leave the piece).
+    the end of its linear piece (None without inner activations; below 0: it may leave the piece);
+    `maps` are the target's affine nodes in this segment.
     """
 
     target_node: str
@@ -78,6 +80,7 @@ class Segment:
     error_out: float
     inner: tuple[str, ...]
     margin: float | None
+    maps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ class Certificate:
     `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
     in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
     that the network with rational norms equals the target by `==`; `bound` is then still that of
-    the network as written in floats.
+    the network as written in floats. `alignment`, `lines` and `grid` are hints for the checker:
+    the cuts, which bent units take slope 1 below, the sub-boxes of a split.
     """
 
     verdict: Verdict
@@ -121,6 +125,7 @@ class Certificate:
     method: str
     segments: tuple[Segment, ...] = ()
     alignment: tuple[tuple[str, str], ...] = ()
+    lines: Mapping[str, str] = field(default_factory=dict)
     witness: Witness | None = None
     exact_identity: bool = False
     tried: tuple[str, ...] = ()

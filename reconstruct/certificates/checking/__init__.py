@@ -1,0 +1,1 @@
+"""The checker's own arithmetic: nothing here is shared with what makes certificates."""
