@@ -186,3 +186,34 @@ def read_report(path: Path) -> dict[str, Any]:
 
 def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+def build_comparison(
+    target: Network,
+    candidate: Network,
+    certificate: Certificate,
+    search: Search,
+    *,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The report of a comparison of two networks that came from elsewhere: nothing was solved."""
+    box = certificate.domain
+    return {
+        "schema": SCHEMA,
+        "verdict": certificate.verdict.value,
+        "rigor": certificate.rigor.value,
+        "target": target_part(target),
+        "candidate": target_part(candidate),
+        "frozen": None,
+        "domain": {"lo": box.lo.tolist(), "hi": box.hi.tolist()},
+        "layers": [],
+        "error": error_part(certificate, search),
+        "cost": {"seconds": certificate.seconds + search.seconds, "peak_bytes": peak_bytes()},
+        "environment": environment(),
+        "status": None,
+        "merged": {},
+        "options": dict(options),
+        "certificate": certificate_part(certificate),
+        "difference": search.as_json(),
+        "measurements": None,
+    }

@@ -1,0 +1,71 @@
+"""The numbers behind the figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.khatri_rao import KhatriRao
+from reconstruct.reports.figures.norm_figures import near_zero
+from reconstruct.reports.figures.palette import VARIABLES
+from reconstruct.reports.figures.solve_figures import law
+from reconstruct.reports.measurements import scaled_singular_values, slice_through
+from tests.reports.conftest import small_target
+
+
+def test_the_law_is_that_of_a_random_matrix() -> None:
+    rng = np.random.default_rng(0)
+    rows, width = 400, 800
+    values = np.linalg.svd(rng.normal(size=(rows, width)) / np.sqrt(width), compute_uv=False)
+    share = (np.arange(rows) + 0.5) / rows
+    assert np.max(np.abs(np.sort(values) - law(width / rows, share))) < 0.02
+
+
+def test_scaled_singular_values_have_mean_square_one() -> None:
+    rng = np.random.default_rng(0)
+    operator = KhatriRao(rng.normal(size=(60, 5)), 7 * rng.normal(size=(8, 60)))
+    values = scaled_singular_values(operator)
+    assert values is not None and len(values) == 40
+    assert np.mean(values**2) == pytest.approx(1.0)
+
+
+def test_slice_runs_from_edge_to_edge_through_the_worst_point() -> None:
+    target = small_target()
+    frozen = rc.draw(target, rc.Wide(2.0), seed=0)
+    result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1))
+    line = slice_through(target, result.network, result.domain, [0.5, 0.25, 0.0, -0.5])
+    assert line is not None
+    position = np.asarray(line["position"])
+    points = position[:, None] * np.array([1.0, 0.5, 0.0, -1.0])
+    assert np.array_equal(line["target"], target(points)[:, line["output"]])
+    assert np.max(np.abs(line["float64"])) < 1e-12
+
+
+def test_a_domain_of_one_point_has_no_slice() -> None:
+    target = small_target()
+    box = rc.Box([0.5] * 4, [0.5] * 4)
+    assert slice_through(target, target, box, [0.5] * 4) is None
+
+
+def test_prediction_is_of_the_right_size(report: dict[str, Any]) -> None:
+    for kind in ("float64", "float32"):
+        measured = report["error"][f"{kind}_max"]
+        assert measured / 30 < report["measurements"]["predicted"][kind] < 30 * measured
+
+
+def test_near_zero_share() -> None:
+    assert near_zero(np.array([1.0, 1.0, 1e-5, 0.0])) == 0.5
+    assert near_zero(np.array([])) == 0.0
+
+
+def test_figures_take_their_colours_from_the_page(report: dict[str, Any]) -> None:
+    from reconstruct.reports.figures.solve_figures import spectrum_figure
+
+    drawing = spectrum_figure(report["measurements"]["spectra"])
+    assert drawing is not None
+    assert "currentColor" in drawing.text and "var(--first)" in drawing.text
+    assert not any(stand_in in drawing.text for stand_in in VARIABLES)
+    assert "<metadata" not in drawing.text and "<style" not in drawing.text

@@ -1,0 +1,173 @@
+"""The page: self-contained, escaped, clear about every verdict, made from the run's files."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconstruct.cli import main
+from reconstruct.errors import InputError
+from reconstruct.reports import page
+from reconstruct.reports.page import render, write_page
+from reconstruct.reports.run_files import RunFiles, read_run
+from reconstruct.reports.sections.reproduce import command
+from tests.reports.conftest import (
+    EVIL,
+    refuted,
+    run_in_memory,
+    small_target,
+    undecided,
+    write_folder,
+)
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects tags, ids and everything that could load something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for key, value in attrs:
+            if key == "id":
+                self.ids.append(value or "")
+            if key in ("src", "href", "xlink:href", "data", "action"):
+                self.links.append(value or "")
+            if key.startswith("on"):
+                self.handlers.append(key)
+
+
+def outline(text: str) -> Outline:
+    parsed = Outline()
+    parsed.feed(text)
+    return parsed
+
+
+def test_nothing_from_outside(folder: Path) -> None:
+    text = render(read_run(folder))
+    seen = outline(text)
+    assert "script" not in seen.tags and "link" not in seen.tags and "iframe" not in seen.tags
+    assert seen.links and all(link.startswith("#") for link in seen.links)
+    assert not seen.handlers
+    assert "@import" not in text and "url(http" not in text
+    outside = set(re.findall(r"https?://[^\s\"'<]+", text))
+    assert outside <= {"http://www.w3.org/2000/svg"}  # the name of SVG, never fetched
+
+
+def test_ids_are_unique_and_links_lead_somewhere(folder: Path) -> None:
+    seen = outline(render(read_run(folder)))
+    assert len(seen.ids) == len(set(seen.ids))
+    assert {link[1:] for link in seen.links} <= set(seen.ids)
+
+
+def test_every_part_is_there(folder: Path) -> None:
+    seen = outline(render(read_run(folder)))
+    parts = {"errors", "networks", "layers", "norms", "solves", "difference", "reproduce"}
+    assert parts <= set(seen.ids)
+    assert {"norms-title", "spectrum-title", "slice-title", "histogram-title"} <= set(seen.ids)
+
+
+def test_the_same_files_give_the_same_page(folder: Path) -> None:
+    assert render(read_run(folder)) == render(read_run(folder))
+
+
+def test_a_layer_named_like_a_script_shows_as_text(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, *run_in_memory(small_target(EVIL)))
+    text = render(read_run(folder))
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5  # title, tables, diagram
+
+
+def test_text_that_would_mislead_is_written_out(report: dict[str, Any]) -> None:
+    report["target"]["file"] = "safe\u202exnno.exe\x00\ud800"
+    text = render(RunFiles(report))
+    assert "safe\\u202exnno.exe\\u0000\\ud800" in text
+    text.encode()  # no half of a surrogate pair is left
+
+
+def test_certified_says_what_where_and_how(report: dict[str, Any]) -> None:
+    text = render(RunFiles(report))
+    assert "Certified: the two networks agree" in text
+    assert "with all 4 coordinates between -1 and 1" in text
+    assert "first.onnx" in text and "Rigorous: a proof" in text
+
+
+def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
+    text = render(RunFiles(refuted(report)))
+    assert "Refuted: the two networks differ" in text
+    assert "differ by at least 0.25" in text
+    assert "0.5, -0.25, 0.125, 1.0" in text and 'id="witness"' in text
+    assert "Certified" not in outline_text(text)
+
+
+def test_undecided_does_not_claim(report: dict[str, Any]) -> None:
+    text = render(RunFiles(undecided(report)))
+    assert "Undecided: no proof, and no counterexample" in text
+    assert "inputs that were not sampled may differ by more" in text
+    assert "Numerical: an observation" in text
+
+
+def outline_text(text: str) -> str:
+    """The headings of the page."""
+    return " ".join(re.findall(r"<h[12]>(.*?)</h[12]>", text)).replace(
+        "Measured, predicted, certified", ""
+    )
+
+
+def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
+    report["layers"][0]["status"] = "rank_deficient"
+    report["layers"][0]["message"] = "rank 20 of 24 needed"
+    assert "was not solved. rank 20 of 24 needed" in render(RunFiles(report))
+
+
+def test_comparison_of_two_networks_has_a_page(report: dict[str, Any]) -> None:
+    report.update(frozen=None, layers=[], measurements=None, candidate={"file": "b.onnx"})
+    report["options"] = {"target": "a.onnx", "candidate": "b.onnx", "domain": "0,1"}
+    text = render(RunFiles(report))
+    assert "b.onnx gives the same outputs as" in text
+    assert "reconstruct verify a.onnx b.onnx --domain 0,1" in text
+
+
+def test_without_matplotlib_the_page_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "available", lambda: False)
+    monkeypatch.setattr("reconstruct.reports.figures.canvas.available", lambda: False)
+    text = render(read_run(folder))
+    assert "made without its plots" in text
+    assert 'id="diagram-title"' in text and 'id="norms-title"' not in text
+
+
+def test_command_spells_out_what_was_asked(report: dict[str, Any]) -> None:
+    expected = "reconstruct run 'net & co.onnx' --output out --domain=-1,1 --seed 3"
+    assert command(report) == expected
+
+
+def test_report_command_rebuilds_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_page(folder)
+    first = (folder / "report.html").read_bytes()
+    (folder / "report.html").unlink()
+    assert main(["report", str(folder)]) == 0
+    assert (folder / "report.html").read_bytes() == first
+    assert capsys.readouterr().out.strip().endswith("report.html")
+    assert len(first) < 2_000_000
+
+
+def test_report_command_refuses_other_directories(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(tmp_path)]) == 2
+    assert "is this the output of a run?" in capsys.readouterr().err
+
+
+def test_damaged_norms_are_refused(folder: Path) -> None:
+    (folder / "norms.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(InputError, match="not readable norm parameters"):
+        read_run(folder)

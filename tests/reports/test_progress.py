@@ -1,0 +1,72 @@
+"""Progress: silent at first, plain lines where there is no terminal, a bar where there is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from reconstruct.cli import progress as module
+from reconstruct.cli.progress import Pace, ProgressDisplay, describe
+from reconstruct.progress import Step
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_short_work_is_silent(clock: Clock) -> None:
+    stream = io.StringIO()
+    with ProgressDisplay(stream=stream) as display:
+        for _ in range(10):
+            clock.now += 0.1
+            display(Step("solving", 1, 10))
+    assert stream.getvalue() == ""
+
+
+def test_plain_lines_tell_task_step_residual_and_time_left(clock: Clock) -> None:
+    stream = io.StringIO()
+    with ProgressDisplay(stream=stream) as display:
+        for i in range(11):
+            display(Step("map 2/7 (50×50): conjugate gradients", i, 20, 10.0**-i))
+            clock.now += 1.0
+    first, *rest = stream.getvalue().splitlines()
+    assert first == (
+        "[5.0 s] map 2/7 (50×50): conjugate gradients: 25 %, step 6, residual 1.0e-05, 15 s left"
+    )
+    assert len(rest) == 1  # every five seconds, not every step
+
+
+def test_quiet_is_quiet(clock: Clock) -> None:
+    stream = io.StringIO()
+    with ProgressDisplay(quiet=True, stream=stream) as display:
+        clock.now += 60
+        display(Step("solving", 5, 10))
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_gets_a_bar(clock: Clock) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with ProgressDisplay(stream=stream) as display:
+        clock.now += 2
+        display(Step("solving", 5, 10, 1e-3))
+    assert "solving" in stream.getvalue() and "residual 1.0e-03" in stream.getvalue()
+
+
+def test_the_end_of_a_task_is_not_guessed_too_soon() -> None:
+    pace = Pace()
+    pace.hear(Step("a", 0, 100), 0.0)
+    assert pace.left(Step("a", 1, 100), 1.0) is None
+    assert pace.left(Step("a", 50, 100), 10.0) == pytest.approx(10.0)
+    assert describe(Step("a", 3), pace, 1.0) == "3 done"
