@@ -157,7 +157,7 @@ def every_small_system(rule: Solvability, effort: Effort) -> Finding:
                         f"over the field of {prime}: A={exact.show(A)}, b={exact.show(list(b))}: "
                         f"rank A = {rank}, rank [A|b] = {augmented}, solvable: {b in images}"
                     )
-    return Finding("fields of 2 and 3, 2x2 to 2x3", f"all {count} systems")
+    return Finding(f"fields of 2 and 3, to {effort.choose('2x3', '3x3')}", f"all {count} systems")
 
 
 @by(Method.GENERAL)

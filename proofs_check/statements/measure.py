@@ -73,7 +73,9 @@ def schwartz_zippel_count(family: ZeroSets, effort: Effort) -> Finding:
                     f"P = {name} over the field of {prime}: {zeros} of {len(points)} points are "
                     f"zeros, more than {bound}"
                 )
-    return Finding("fields of 2 and 3, ≤ 2 variables", f"all {count} polynomials of degree ≤ 2")
+    return Finding(
+        f"fields of 2 to {cases[-1][0]}, ≤ 2 variables", f"all {count} polynomials of degree ≤ 2"
+    )
 
 
 def _write(coefficients: Coefficients, exponents: Sequence[tuple[int, ...]]) -> str:

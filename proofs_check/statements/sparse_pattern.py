@@ -176,7 +176,8 @@ def monomials_are_distinct(claim: Pattern, effort: Effort) -> Finding:
                 )
             seen[monomial] = sigma
     return Finding(
-        "every m, k, n; run for m·k ≤ 6", "the monomial of a matching names the matching"
+        f"every m, k, n; run for m·k ≤ {effort.choose(6, 8)}",
+        "the monomial of a matching names the matching",
     )
 
 
