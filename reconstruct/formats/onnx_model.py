@@ -89,6 +89,8 @@ def _parse(content: bytes, folder: Path) -> tuple[Any, int, str | None]:
             "export it with dense weights"
         )
     versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if not versions and model.ir_version >= 3:  # earlier models meant opset 1
+        raise InputError("the ONNX model states no operator set; was it cut short?")
     return model.graph, int(versions[0]) if versions else 1, check_data(model, folder)
 
 
