@@ -242,8 +242,31 @@ def lower_bounds(
 
     `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows). With `boxes`, an array of
     indices, entry i of the batch is taken on box `boxes[i]`.
+    """
+    form, const = carry_back(network, name, forms, offsets, transfers, ranges, boxes)
+    return on_source(form, const, _on(transfers[network.source], boxes))
+
+
+def on_source(form: Array, const: Array, box: Transfer) -> Array:
+    """The least value of `form·x + const` on the box; what is not finite bounds nothing: −inf."""
+    with np.errstate(all="ignore"):
+        low = box.constant(form, const)
+    return np.where(np.isfinite(low) & np.isfinite(form).all(axis=-1), low, -np.inf)
+
+
+def carry_back(
+    network: Network,
+    name: str,
+    forms: Array,
+    offsets: Array,
+    transfers: Mapping[str, Transfer],
+    ranges: Mapping[str, Range],
+    boxes: Array | None = None,
+) -> tuple[Array, Array]:
+    """`(form, const)` with `forms·v + offsets ≥ form·x + const` for every input x of the box.
+
     Coefficients that meet at a node with several consumers are added; each sum errs by u
-    relative, which costs u·|C|·|value|. What is not finite bounds nothing: −inf.
+    relative, which costs u·|C|·|value|.
     """
     pending = {name: forms}
     const = offsets
@@ -255,13 +278,9 @@ def lower_bounds(
             step = _on(transfers[node.name], boxes)
             const = step.constant(form, const)
             pulled = step.pull(form)
-            for source_name in node.inputs:
-                const = _collect(pending, source_name, pulled, const, ranges[source_name], boxes)
-        if network.source in pending:
-            form = pending[network.source]
-            const = _on(transfers[network.source], boxes).constant(form, const)
-            const = np.where(np.isfinite(form).all(axis=-1), const, -np.inf)
-    return np.where(np.isfinite(const), const, -np.inf)
+            for origin in node.inputs:
+                const = _collect(pending, origin, pulled, const, ranges[origin], boxes)
+    return pending[network.source], const
 
 
 def _on(step: Transfer, boxes: Array | None) -> Transfer:

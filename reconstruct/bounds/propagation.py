@@ -10,6 +10,7 @@ from scipy import sparse
 
 from reconstruct.bounds.crown import Transfer, lower_bounds, source, transfer
 from reconstruct.bounds.interval import Range, affine, image
+from reconstruct.bounds.relaxations import decided
 from reconstruct.networks.activations import ACTIVATIONS, Array
 from reconstruct.networks.graph import Network
 from reconstruct.networks.ops import Matrix
@@ -51,18 +52,25 @@ class Ranges:
 
 
 def propagate(
-    network: Network, lo: Array, hi: Array, *, backward: bool, known: Mapping[str, Range] | None
+    network: Network,
+    lo: Array,
+    hi: Array,
+    *,
+    backward: bool,
+    known: Mapping[str, Range] | None = None,
+    lean: bool = False,
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
 
     Forward through the graph: each node's interval from its inputs' bounds, cut with what is
     `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
-    or that is the output.
+    or that is the output. `lean` does so only for units that intervals leave in doubt about the
+    activation's piece, and not for the output.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     transfers: dict[str, Transfer] = {network.source: source(lo, hi)} if backward else {}
     state = Ranges(network, values, transfers)
-    bent = {i for n in network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
+    bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, ACTIVATIONS)}
     for node in network.nodes:
         value = image(node.op, *(values[i] for i in node.inputs))
         if known is not None and node.name in known:
@@ -71,9 +79,14 @@ def propagate(
         if not backward:
             continue
         transfers[node.name] = transfer(node, values)
-        wanted = node.name in bent or node.name == network.output
-        if wanted and not isinstance(node.op, ACTIVATIONS):
-            values[node.name] = meet(value, identity_bounds(state, node.name))
+        if isinstance(node.op, ACTIVATIONS):
+            continue
+        wanted = node.name in bent or (node.name == network.output and not lean)
+        if wanted and lean:
+            units = np.flatnonzero(~decided(bent[node.name], *value).all(axis=0))
+            values[node.name] = _sharpen(state, node.name, units)
+        elif wanted:
+            values[node.name] = _sharpen(state, node.name, np.arange(value[0].shape[1]))
     return state
 
 
@@ -92,17 +105,18 @@ def merge(batches: list[Ranges]) -> Ranges:
     return Ranges(network, values, transfers)
 
 
-def identity_bounds(state: Ranges, name: str) -> Range:
-    """Bounds of the value itself by `functionals`, a tile of coordinates at a time."""
-    size = state.network.sizes[name]
-    rows = tile_rows(state.network, state.boxes)
-    parts = []
-    for start in range(0, size, rows):
-        count = min(rows, size - start)
-        parts.append(state.functionals(name, np.eye(count, size, k=start), np.zeros(count)))
-    return np.concatenate([p[0] for p in parts], axis=1), np.concatenate(
-        [p[1] for p in parts], axis=1
-    )
+def _sharpen(state: Ranges, name: str, units: Array) -> Range:
+    """The value's bounds, those of `units` carried back to the input, a tile at a time."""
+    lo, hi = (end.copy() for end in state.values[name])
+    step = tile_rows(state.network, state.boxes)
+    for start in range(0, len(units), step):
+        part = units[start : start + step]
+        forms = np.zeros((len(part), lo.shape[1]))
+        forms[np.arange(len(part)), part] = 1.0
+        lower, upper = state.functionals(name, forms, np.zeros(len(part)))
+        lo[:, part] = np.maximum(lo[:, part], lower)
+        hi[:, part] = np.minimum(hi[:, part], upper)
+    return lo, hi
 
 
 def meet(first: Range, second: Range) -> Range:

@@ -62,6 +62,14 @@ def relax(op: Activation, lo: Array, hi: Array) -> Band:
     )
 
 
+def decided(op: Activation, lo: Array, hi: Array) -> Array:
+    """Whether f is one straight piece on `[lo, hi]`."""
+    if isinstance(op, Elu | Selu):
+        return np.asarray(lo >= 0)
+    inside = [(lo < point) & (point < hi) for point in _breakpoints(op)]
+    return np.asarray(~np.logical_or.reduce(inside))
+
+
 def _finite(slope: Array) -> Array:
     """The slope where it is a finite number, else 0 (an interval end was infinite)."""
     return np.where(np.isfinite(slope), slope, 0.0)

@@ -13,20 +13,28 @@ from reconstruct.networks.ops import Add, Affine, Norm, Select
 
 
 def gradient(network: Network, values: Mapping[str, Array], name: str, seeds: Array) -> Array:
-    """The gradient of `seeds · v` by the input, v the value `name`: one row per point.
+    """The gradient of `seeds · v` by the input, v the value `name`: one row per point."""
+    rows = adjoints(network, values, {name: seeds})
+    return rows.get(network.source, np.zeros_like(values[network.source]))
 
-    `values` are those of `network.values` at the points, `seeds` has one row per point. Reverse
-    mode: the rows are multiplied by each node's transposed derivative, from `name` to the input;
-    at a kink the derivative that the activation gives itself is taken.
+
+def adjoints(
+    network: Network, values: Mapping[str, Array], seeds: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The gradient of `Σ seeds[name] · v_name` by the value of every node that matters to it.
+
+    `values` are those of `network.values` at the points, seeds have one row per point. Reverse
+    mode: the rows are multiplied by each node's transposed derivative, from the seeds to the
+    input; at a kink the derivative that the activation gives itself is taken.
     """
-    pending = {name: seeds}
+    found = dict(seeds)
     for node in reversed(network.nodes):
-        if node.name not in pending:
+        if node.name not in found:
             continue
-        rows = pending.pop(node.name)
-        for source, pulled in zip(node.inputs, _pull(node, values, rows), strict=True):
-            pending[source] = pending[source] + pulled if source in pending else pulled
-    return pending.get(network.source, np.zeros_like(values[network.source]))
+        pulled = _pull(node, values, found[node.name])
+        for source, rows in zip(node.inputs, pulled, strict=True):
+            found[source] = found[source] + rows if source in found else rows
+    return found
 
 
 def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:

@@ -1,0 +1,215 @@
+"""Any two networks: a rigorous bound of their difference, by branch and bound over the input.
+
+The difference is one network with a shared input, so that what both networks have in common
+cancels in the linear bounds. The box is cut where the bound is worst until the bound is within
+the tolerance, an input is met where the difference seems larger, or the time is over.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from reconstruct.bounds.crown import carry_back, on_source
+from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
+from reconstruct.certificates.branching import looseness
+from reconstruct.certificates.difference import difference_network
+from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.networks.box import Box
+from reconstruct.networks.graph import Network
+from reconstruct.networks.ops import Affine, nonzeros
+from reconstruct.progress import Progress, Step, silent
+
+BATCH = 256  # boxes bounded at once, at most
+NOISE = 2.0**-36  # relative size of differences that float64 evaluation may invent
+FLOPS = 4e9  # multiplications per second counted on, when a network's cost is foreseen
+
+
+@dataclass(frozen=True)
+class GeneralResult:
+    """`bound` ≥ sup over the box of max_j |f_j − g_j| in real arithmetic (rigorous, may be inf).
+
+    `boxes` were bounded, `open_boxes` of them are still above the tolerance. `suspect` is an
+    input where the difference, evaluated in float64, exceeds the tolerance (numerical: to be
+    replayed), with `suspect_difference`. `tried` says in words what was done.
+    """
+
+    bound: float
+    tolerance: float
+    boxes: int
+    open_boxes: int
+    suspect: tuple[float, ...] | None
+    suspect_difference: float
+    seconds: float
+    tried: str
+
+    @property
+    def certified(self) -> bool:
+        return self.bound <= self.tolerance
+
+
+def bound_difference(
+    target: Network,
+    candidate: Network,
+    box: Box,
+    *,
+    tolerance: float = 0.0,
+    time_limit: float = 60.0,
+    progress: Progress | None = None,
+) -> GeneralResult:
+    """Bound |f − g| on the box, cutting it until the bound is at most `tolerance`.
+
+    Best first: the boxes with the largest bounds are halved, each along the coordinate that
+    contributes most to its bound.
+    """
+    start = time.perf_counter()
+    work = _Branching(difference_network(target, candidate), tolerance)
+    domain = box.of_size(target.size_in)
+    work.visit(domain.lo[None], domain.hi[None], np.array([np.inf]), work.affordable(time_limit))
+    reason = "the whole box was bounded"
+    while work.queue:
+        reason = work.reason_to_stop(start + time_limit)
+        if reason:
+            break
+        work.halve()
+        (progress or silent)(Step("boxes bounded", work.boxes, None, work.bound))
+    return work.result(time.perf_counter() - start, reason or "every box is within the tolerance")
+
+
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """A box whose bound is above the tolerance, and the coordinate to cut it along."""
+
+    lo: Array
+    hi: Array
+    bound: float
+    coordinate: int
+
+
+class _Branching:
+    """The boxes that are still open, the worst first, and the bound of those that are closed."""
+
+    def __init__(self, network: Network, tolerance: float) -> None:
+        self.network, self.tolerance = network, tolerance
+        self.queue: list[tuple[float, int, _Open]] = []
+        self.closed = 0.0
+        self.boxes = 0
+        self.suspect: tuple[float, ...] | None = None
+        self.suspect_difference = 0.0
+        widest = max(network.sizes.values())
+        self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, BATCH))
+
+    @property
+    def bound(self) -> float:
+        return max(self.closed, -self.queue[0][0] if self.queue else 0.0)
+
+    def affordable(self, seconds: float) -> bool:
+        """Whether carrying every activation's input back once fits into the time."""
+        bent = {i for n in self.network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
+        cost, upstream = 0.0, 0.0
+        for node in self.network.nodes:
+            if isinstance(node.op, Affine):
+                upstream += nonzeros(node.op.weight)
+            if node.name in bent:
+                cost += 2.0 * self.network.sizes[node.name] * upstream
+        return cost <= FLOPS * max(seconds, 0.0)
+
+    def reason_to_stop(self, deadline: float) -> str:
+        if self.suspect is not None:
+            return "an input was met where the difference seems to be above the tolerance"
+        if time.perf_counter() > deadline:
+            return "the time was over"
+        worst = self.queue[0][2]
+        return "" if _splittable(worst) else "a box could not be cut any further"
+
+    def halve(self) -> None:
+        """Cuts the worst boxes in two and bounds the halves, no worse than their parents."""
+        chosen: list[_Open] = []
+        while self.queue and len(chosen) < max(1, self.batch // 2):
+            if not _splittable(self.queue[0][2]):
+                break
+            chosen.append(heapq.heappop(self.queue)[2])
+        lo, hi = np.stack([b.lo for b in chosen]), np.stack([b.hi for b in chosen])
+        rows, along = np.arange(len(chosen)), np.array([b.coordinate for b in chosen])
+        middle = 0.5 * lo[rows, along] + 0.5 * hi[rows, along]
+        left, right = hi.copy(), lo.copy()
+        left[rows, along] = right[rows, along] = middle
+        parents = np.array([b.bound for b in chosen])
+        self.visit(
+            np.concatenate([lo, right]), np.concatenate([left, hi]), np.tile(parents, 2), True
+        )
+
+    def visit(self, lo: Array, hi: Array, parents: Array, backward: bool) -> None:
+        """Bounds these boxes, closes those within the tolerance, opens the others."""
+        state = propagate(self.network, lo, hi, backward=backward, lean=True)
+        bounds, influence, corners = _bound(state)
+        bounds = np.minimum(bounds, parents)
+        self.boxes += len(lo)
+        self._look(np.concatenate([0.5 * lo + 0.5 * hi, corners]))
+        for i in range(len(lo)):
+            if bounds[i] <= self.tolerance:
+                self.closed = max(self.closed, float(bounds[i]))
+                continue
+            part = _Open(lo[i], hi[i], float(bounds[i]), int(np.argmax(influence[i])))
+            heapq.heappush(self.queue, (-part.bound, self.boxes * BATCH + i, part))
+
+    def _look(self, points: Array) -> None:
+        """The difference at points of the boxes, in float64: a guess, not a proof.
+
+        What could be rounding alone (NOISE relative to the outputs) raises no suspicion.
+        """
+        with np.errstate(all="ignore"):
+            values = self.network.values(points)
+            gaps = np.max(np.abs(values[self.network.output]), axis=1, initial=0.0)
+            noise = NOISE * np.max(np.abs(values["target.negated"]), axis=1, initial=0.0)
+            excess = gaps - noise - self.tolerance
+        worst = int(np.argmax(np.where(np.isfinite(excess), excess, -np.inf)))
+        if excess[worst] > 0 and gaps[worst] > self.suspect_difference:
+            self.suspect_difference = float(gaps[worst])
+            self.suspect = tuple(points[worst].tolist())
+
+    def result(self, seconds: float, reason: str) -> GeneralResult:
+        tried = (
+            f"joint bound of the difference: {self.boxes} boxes in {seconds:.1f} s, bound "
+            f"{self.bound:.3g}; {reason}"
+        )
+        return GeneralResult(
+            self.bound,
+            self.tolerance,
+            self.boxes,
+            len(self.queue),
+            self.suspect,
+            self.suspect_difference,
+            seconds,
+            tried,
+        )
+
+
+def _bound(state: Ranges) -> tuple[Array, Array, Array]:
+    """Per box: the bound of max_j |difference_j|, each coordinate's part in it, a likely corner."""
+    network = state.network
+    lo, hi = state.values[network.source]
+    low, high = state.values[network.output]
+    if not state.transfers:
+        return np.max(np.maximum(-low, high), axis=1), 0.5 * hi - 0.5 * lo, lo
+    size = network.size_out
+    forms = np.concatenate([np.eye(size), -np.eye(size)])[None]
+    form, const = carry_back(
+        network, network.output, forms, np.zeros((1, 2 * size)), state.transfers, state.values
+    )
+    sharp = -on_source(form, const, state.transfers[network.source])
+    above = np.minimum(sharp, np.concatenate([-low, high], axis=1))
+    worst = np.argmax(above, axis=1)
+    rows = np.arange(len(lo))
+    form = np.broadcast_to(form, (len(lo), *form.shape[1:]))[rows, worst]
+    corners = np.where(form > 0, lo, hi)
+    return np.maximum(above[rows, worst], 0.0), looseness(state, worst % size), corners
+
+
+def _splittable(part: _Open) -> bool:
+    lo, hi = part.lo[part.coordinate], part.hi[part.coordinate]
+    middle = 0.5 * lo + 0.5 * hi
+    return bool(lo < middle < hi)
