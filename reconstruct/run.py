@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds import Crown, Method
-from reconstruct.certificates import certify, write_certificate
+from reconstruct.certificates import certify
+from reconstruct.certificates.document import write_certificate
 from reconstruct.certificates.search import search
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key

@@ -24,8 +24,8 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
-    command = importlib.import_module(f"reconstruct.cli.{options.module}")
     try:
+        command = importlib.import_module(f"reconstruct.cli.{options.module}")
         return int(command.main(options))
     except KeyboardInterrupt:
         _say("interrupted; what was solved so far is kept, use --resume to go on")

@@ -6,7 +6,8 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from reconstruct.certificates import certify, write_certificate
+from reconstruct.certificates import certify
+from reconstruct.certificates.document import write_certificate
 from reconstruct.certificates.search import search
 from reconstruct.cli import choices
 from reconstruct.cli.progress import ProgressDisplay
