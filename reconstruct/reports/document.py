@@ -44,7 +44,7 @@ def build_report(
         "target": target_part(result.target),
         "frozen": _frozen_part(result),
         "domain": {"lo": result.domain.lo.tolist(), "hi": result.domain.hi.tolist()},
-        "layers": [_layer(row, certificate) for row in result.layers],
+        "layers": [_layer(row, _residual_bound(row, result, certificate)) for row in result.layers],
         "error": error_part(certificate, search),
         "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
         "environment": environment(),
@@ -54,6 +54,39 @@ def build_report(
         "certificate": certificate_part(certificate),
         "difference": found,
         "measurements": measurements(result, _worst(found), search.samples),
+    }
+
+
+def build_comparison(
+    target: Network,
+    candidate: Network,
+    certificate: Certificate,
+    search: Search,
+    *,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The report of a comparison of two networks that came from elsewhere: nothing was solved."""
+    from reconstruct.reports.measurements import comparison
+
+    box, found = certificate.domain, search.as_json()
+    return {
+        "schema": SCHEMA,
+        "verdict": certificate.verdict.value,
+        "rigor": certificate.rigor.value,
+        "target": target_part(target),
+        "candidate": target_part(candidate),
+        "frozen": None,
+        "domain": {"lo": box.lo.tolist(), "hi": box.hi.tolist()},
+        "layers": [],
+        "error": error_part(certificate, search),
+        "cost": {"seconds": certificate.seconds + search.seconds, "peak_bytes": peak_bytes()},
+        "environment": environment(),
+        "status": None,
+        "merged": {},
+        "options": dict(options),
+        "certificate": certificate_part(certificate),
+        "difference": found,
+        "measurements": comparison(target, candidate, box, _worst(found)),
     }
 
 
@@ -95,8 +128,14 @@ def _frozen_part(result: Result) -> dict[str, Any]:
     }
 
 
-def _layer(row: System, certificate: Certificate) -> dict[str, Any]:
-    bounds = {s.target_node: s.residual_bound for s in certificate.segments}
+def _residual_bound(row: System, result: Result, certificate: Certificate) -> float | None:
+    """The certificate's bound for the segment that holds the row's map."""
+    parts = set(result.form.chains.get(row.name, ())) | {row.name}
+    bounds = [s.residual_bound for s in certificate.segments if parts & set(s.maps)]
+    return max(bounds, default=None)
+
+
+def _layer(row: System, residual_bound: float | None) -> dict[str, Any]:
     return {
         "index": row.index,
         "name": row.name,
@@ -109,7 +148,7 @@ def _layer(row: System, certificate: Certificate) -> dict[str, Any]:
         "iterations": row.iterations,
         "expected_iterations": _expected_iterations(row),
         "residual": _finite(row.residual),
-        "residual_bound": _finite(bounds.get(row.name)),
+        "residual_bound": _finite(residual_bound),
         "rank": row.rank,
         "condition": _finite(row.condition),
         "gamma_max": _finite(row.gamma_max),
@@ -186,34 +225,3 @@ def read_report(path: Path) -> dict[str, Any]:
 
 def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
-
-
-def build_comparison(
-    target: Network,
-    candidate: Network,
-    certificate: Certificate,
-    search: Search,
-    *,
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The report of a comparison of two networks that came from elsewhere: nothing was solved."""
-    box = certificate.domain
-    return {
-        "schema": SCHEMA,
-        "verdict": certificate.verdict.value,
-        "rigor": certificate.rigor.value,
-        "target": target_part(target),
-        "candidate": target_part(candidate),
-        "frozen": None,
-        "domain": {"lo": box.lo.tolist(), "hi": box.hi.tolist()},
-        "layers": [],
-        "error": error_part(certificate, search),
-        "cost": {"seconds": certificate.seconds + search.seconds, "peak_bytes": peak_bytes()},
-        "environment": environment(),
-        "status": None,
-        "merged": {},
-        "options": dict(options),
-        "certificate": certificate_part(certificate),
-        "difference": search.as_json(),
-        "measurements": None,
-    }

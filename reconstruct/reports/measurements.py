@@ -43,6 +43,19 @@ def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[
     }
 
 
+def comparison(
+    target: Network, candidate: Network, box: Box, worst: ArrayLike | None
+) -> dict[str, Any]:
+    """The same for two networks that came from elsewhere: no sites, nothing solved."""
+    return {
+        "graphs": {"target": graph(target), "frozen": graph(candidate)},
+        "sites": {},
+        "predicted": {"float64": None, "float32": None},
+        "spectra": [],
+        "slice": slice_through(target, candidate, box, worst),
+    }
+
+
 def graph(network: Network) -> list[dict[str, Any]] | None:
     """The nodes by name, kind, size and inputs; None when there are too many to draw."""
     if len(network.nodes) > MOST_NODES:

@@ -82,12 +82,12 @@ def figures(report: Mapping[str, Any]) -> list[str]:
             "largest |f − g| found",
             f"{number(error['float64_max'])} in float64 (numerical, {error['samples']:,} samples)",
         ),
-        ("certified bound", f"{at_most(error['certified_bound'])} in real arithmetic (rigorous)"),
-        ("evaluated in float64", f"at most {at_most(error['float64_bound'])} (rigorous)"),
+        ("in real arithmetic", proved(error["certified_bound"])),
+        ("evaluated in float64", proved(error["float64_bound"])),
         (
             "evaluated in float32",
-            f"{number(error['float32_max'])} found, at most {at_most(error['float32_bound'])} "
-            f"(rigorous); the target itself {number(error['target_float32_max'])}",
+            f"{proved(error['float32_bound'])}; {number(error['float32_max'])} found "
+            f"(the target itself: {number(error['target_float32_max'])})",
         ),
         ("target", f"{target['parameters']:,} parameters"),
     ]
@@ -98,6 +98,11 @@ def figures(report: Mapping[str, Any]) -> list[str]:
         rows.append(("tunable", f"{frozen['tunable']:,} norm parameters"))
     rows.append(("time", duration(report["cost"]["seconds"])))
     return [wrapped(f"{name:<{LABEL}}{text}", " " * LABEL) for name, text in rows]
+
+
+def proved(bound: float | None) -> str:
+    """A rigorous bound, or that there is none."""
+    return "no bound is proved" if bound is None else f"at most {at_most(bound)} (rigorous)"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

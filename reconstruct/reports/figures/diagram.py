@@ -6,6 +6,7 @@ with the logarithm of its size. On the right stand the frozen layers that take i
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ LEFT, RIGHT, BAR = 8, 292, 236
 STEP, HIGH = 46, 12
 MOST_ROWS = 60
 LONGEST_NAME = 29
+JOINING = ("Relu", "LeakyRelu", "Elu", "Selu", "Clip", "Norm")  # drawn with what they follow
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """A value of the target and the frozen layers that make the same value."""
+    """A value of the target, and the layers of the other network that make the same value."""
 
-    target: Bar
+    target: Bar | None
     frozen: tuple[Bar, ...]
 
 
@@ -45,44 +47,53 @@ def rows_of(report: Mapping[str, Any]) -> list[Row]:
     target, frozen = graphs.get("target"), graphs.get("frozen")
     if not target or not frozen:
         return []
-    sizes = {node["name"]: node["size"] for node in frozen}
     size_in = len(report["domain"]["lo"])
-    rows = [Row(Bar("input", size_in), (Bar("input", size_in),))]
-    for node in target:
-        name, size = node["name"], node["size"]
-        if name in sites:
-            layers = sites[name]
-            bars = tuple(Bar(norm, sizes[norm], "", norm != layers[-1]) for norm in layers)
-            rows.append(Row(Bar(name, size), bars))
-        elif node["inputs"] == [rows[-1].target.name] and not rows[-1].target.note:
-            rows[-1] = _followed(rows[-1], node)
+    left = _bars(target, size_in)
+    if not sites:
+        right = _bars(frozen, size_in)
+        pairs = itertools.zip_longest(left, right)
+        return [Row(a, () if b is None else (b,)) for a, b in pairs]
+    sizes = {node["name"]: node["size"] for node in frozen}
+    return [Row(bar, _made(bar, sites.get(bar.name), sizes)) for bar in left]
+
+
+def _bars(nodes: Sequence[Mapping[str, Any]], size_in: int) -> list[Bar]:
+    """The network's values in order; an activation joins the bar that it follows."""
+    bars, last = [Bar("input", size_in)], "input"
+    for node in nodes:
+        if node["kind"] in JOINING and node["inputs"] == [last]:
+            note = f"{bars[-1].note}, {node['kind']}" if bars[-1].note else str(node["kind"])
+            bars[-1] = Bar(bars[-1].name, bars[-1].size, note)
         else:
-            rows.append(Row(Bar(name, size, _kind(node)), (Bar(name, size, _kind(node)),)))
-    return rows
+            bars.append(Bar(node["name"], node["size"], _kind(node)))
+        last = node["name"]
+    return bars
 
 
-def _followed(row: Row, node: Mapping[str, Any]) -> Row:
-    """The row with the activation that follows; it then makes the value of that name."""
-    last = row.frozen[-1]
-    own = Bar(row.target.name, row.target.size, _kind(node))
-    return Row(own, (*row.frozen[:-1], Bar(last.name, last.size, _kind(node))))
+def _made(bar: Bar, layers: Sequence[str] | None, sizes: Mapping[str, int]) -> tuple[Bar, ...]:
+    """The frozen layers of a site, the last one with what follows the target's map."""
+    if not layers:
+        return (bar,)
+    hidden = [Bar(norm, sizes[norm], "", True) for norm in layers[:-1]]
+    return (*hidden, Bar(layers[-1], sizes[layers[-1]], bar.note))
 
 
-def diagram(rows: Sequence[Row]) -> Markup | None:
+def diagram(rows: Sequence[Row], right: str) -> Markup | None:
     """The drawing, or None when there is nothing to draw or too much."""
-    total = sum(len(row.frozen) for row in rows)
+    total = sum(max(1, len(row.frozen)) for row in rows)
     if not rows or total > MOST_ROWS:
         return None
-    longest = max(bar.size for row in rows for bar in (row.target, *row.frozen))
+    longest = max(bar.size for row in rows for bar in (row.target, *row.frozen) if bar)
     parts: list[Markup] = [
         _text(LEFT, 16, "target g", "head"),
-        _text(RIGHT, 16, "frozen f with its norms", "head"),
+        _text(RIGHT, 16, right, "head"),
     ]
     y = 30
     for row in rows:
-        height = STEP * len(row.frozen)
+        height = STEP * max(1, len(row.frozen))
         parts.append(_band(y, height))
-        parts += _bar(row.target, LEFT, y + (height - STEP) // 2, longest)
+        if row.target:
+            parts += _bar(row.target, LEFT, y + (height - STEP) // 2, longest)
         for i, bar in enumerate(row.frozen):
             parts += _bar(bar, RIGHT, y + i * STEP, longest)
         y += height + 4
@@ -101,6 +112,8 @@ def diagram(rows: Sequence[Row]) -> Markup | None:
 
 def _kind(node: Mapping[str, Any]) -> str:
     kind = str(node["kind"])
+    if kind == "Affine":
+        return ""
     return f"sum of {len(node['inputs'])}" if kind == "Add" else kind
 
 
@@ -127,6 +140,6 @@ def _text(x: int | str, y: int, words: str, kind: str) -> Markup:
 
 
 def _spoken(rows: Sequence[Row]) -> str:
-    left = " to ".join(str(row.target.size) for row in rows)
+    left = " to ".join(str(row.target.size) for row in rows if row.target)
     right = " to ".join(str(bar.size) for row in rows for bar in row.frozen)
     return f"The target has values of sizes {left}; the frozen network {right}"

@@ -62,7 +62,17 @@ def sentence(report: Mapping[str, Any]) -> str:
         f"tolerance {tolerance}, and no input was found at which they differ by more. The largest "
         f"difference seen is {pretty(number(error['float64_max']))} at {error['samples']:,} "
         f"samples; inputs that were not sampled may differ by more."
+        f"{_proved(error['certified_bound'])}"
     )
+
+
+def _proved(bound: float | None) -> str:
+    """What is known all the same: a bound above the tolerance."""
+    return "" if bound is None else f" It is proved that none differs by more than {_up(bound)}."
+
+
+def _up(bound: float) -> str:
+    return pretty(at_most(bound))
 
 
 def domain_words(domain: Mapping[str, Sequence[float]]) -> str:

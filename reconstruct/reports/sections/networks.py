@@ -21,12 +21,13 @@ LEGEND = (
     "Bars grow with the logarithm of the size. Blue: values that both networks have. Orange: the "
     "hidden layers that the frozen network needs to make them."
 )
+PLAIN_LEGEND = "Bars grow with the logarithm of the size."
 
 
 def section(run: RunFiles) -> Markup:
     report = run.report
-    drawing = diagram(rows_of(report))
     frozen = report.get("frozen")
+    drawing = diagram(rows_of(report), "frozen f with its norms" if frozen else "candidate f")
     how = CONSTRUCTIONS.get(frozen["construction"]) if frozen else None
     lead = (
         f"Construction “{frozen['construction']}”: {how}. The weights of f are frozen; only the "
@@ -34,7 +35,7 @@ def section(run: RunFiles) -> Markup:
         if frozen and how
         else "Two networks were compared; neither was made by this run."
     )
-    picture = figure(drawing, LEGEND) if drawing else None
+    picture = figure(drawing, LEGEND if frozen else PLAIN_LEGEND) if drawing else None
     return element(
         "section",
         element("h2", "The two networks"),
