@@ -1,0 +1,119 @@
+"""The primitives of outward rounding against exact rationals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from reconstruct.bounds import rounding
+from reconstruct.networks import Norm
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def exact_product(left, right):
+    return [
+        [
+            sum((Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, column, strict=True)))
+            for column in np.asarray(right).T
+        ]
+        for row in np.asarray(left)
+    ]
+
+
+@pytest.mark.parametrize(
+    "scales", [(1, 1), (1e-200, 1e-150), (1e200, 1e150), (1e-310, 1), (1e8, 1)]
+)
+@pytest.mark.parametrize("terms", [1, 2, 7, 40])
+def test_a_product_is_enclosed(scales, terms):
+    rng = np.random.default_rng(terms)
+    left, right = rng.normal(size=(4, terms)) * scales[0], rng.normal(size=(terms, 3)) * scales[1]
+    left[:, 0] *= -1e3
+    centre, radius = rounding.product(left, right)
+    assert not np.isnan(centre).any() and not np.isnan(radius).any()
+    for i, row in enumerate(exact_product(left, right)):
+        for j, value in enumerate(row):
+            assert radius[i, j] == np.inf or abs(value - Fraction(centre[i, j])) <= Fraction(
+                radius[i, j]
+            )
+
+
+def test_a_sparse_product_is_enclosed_as_the_dense_one_is():
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.4)
+    right = rng.normal(size=(6, 2))
+    centre, radius = rounding.product(sparse.csr_array(left), right)
+    for i, row in enumerate(exact_product(left, right)):
+        for j, value in enumerate(row):
+            assert abs(value - Fraction(centre[i, j])) <= Fraction(radius[i, j])
+
+
+def test_a_product_of_zeros_is_exactly_zero():
+    centre, radius = rounding.product(np.zeros((2, 3)), np.ones((3, 2)))
+    assert np.array_equal(centre, np.zeros((2, 2))) and np.array_equal(radius, np.zeros((2, 2)))
+
+
+def test_an_overflow_has_no_bound_and_no_nan():
+    centre, radius = rounding.product(np.full((1, 2), 1e300), np.array([[1e300], [-1e300]]))
+    assert np.isfinite(centre).all() and radius[0, 0] == np.inf
+
+
+@given(st.integers(1, 2**39))
+def test_gamma_is_an_upper_bound(terms):
+    nu = Fraction(terms, 2**53)
+    assert nu / (1 - nu) <= Fraction(rounding.gamma(terms))
+
+
+def test_gamma_refuses_sums_beyond_its_derivation():
+    with pytest.raises(ValueError, match="outside"):
+        rounding.gamma(2**40)
+
+
+@given(FLOATS, FLOATS)
+def test_a_midpoint_covers_both_ends(first, second):
+    lo, hi = np.array([min(first, second)]), np.array([max(first, second)])
+    centre, radius = rounding.midpoint(lo, hi)
+    if np.isfinite(radius[0]):
+        assert Fraction(centre[0]) - Fraction(radius[0]) <= Fraction(lo[0])
+        assert Fraction(centre[0]) + Fraction(radius[0]) >= Fraction(hi[0])
+
+
+@given(
+    st.floats(-1e300, 1e300),
+    st.floats(-1e300, 1e300),
+    st.floats(0, 1e100),
+    st.sampled_from([2.0**-17, 2.0**-3, 1.0]),
+)
+def test_the_effective_scale_and_shift_of_a_norm_are_enclosed(gamma, mean, var, eps):
+    norm = Norm([gamma], [1.5], [mean], [var], eps)
+    (lo,), (hi,) = rounding.norm_scale(norm)
+    low, high = _root(Fraction(var) + Fraction(eps))
+    ends = [Fraction(gamma) / low, Fraction(gamma) / high]
+    assert (lo == -np.inf or Fraction(lo) <= min(ends)) and (
+        hi == np.inf or Fraction(hi) >= max(ends)
+    )
+    (lo,), (hi,) = rounding.norm_shift(norm)
+    shifts = [Fraction(1.5) - s * Fraction(mean) for s in ends]
+    assert (lo == -np.inf or Fraction(lo) <= min(shifts)) and (
+        hi == np.inf or Fraction(hi) >= max(shifts)
+    )
+
+
+def _root(value: Fraction) -> tuple[Fraction, Fraction]:
+    """The square root between two rationals 2^-900 apart: far closer than floats are."""
+    scale = 2**900
+    whole = isqrt(value.numerator * scale * scale // value.denominator)
+    return Fraction(whole, scale), Fraction(whole + 1, scale)
+
+
+def test_drawn_norms_have_an_exact_scale():
+    gamma = np.array([0.3, -7.0, 0.0])
+    norm = Norm(gamma, np.ones(3), np.zeros(3), np.full(3, 1 - 2.0**-17))
+    assert np.array_equal(rounding.norm_scale(norm), (gamma, gamma))
+    assert np.array_equal(rounding.norm_shift(norm), (np.ones(3), np.ones(3)))
