@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -98,15 +97,23 @@ def inline(svg: str, name: str, title: str) -> Markup:
 
 
 def powers_of_ten(axis: Any) -> None:
-    """Label a logarithmic axis with 10⁻⁸ as one word that any font can show."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    """Label a logarithmic axis with 10⁻⁸ as one word that any font can show.
 
-    axis.set_major_locator(LogLocator(numticks=7))
+    On a short axis 2 and 5 times a power are labelled too. Call it when all data is drawn.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    low, high = axis.get_view_interval()
+    short = low > 0 and high < 300 * low
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,), numticks=7))
     axis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
     axis.set_minor_formatter(NullFormatter())
+    if short:
+        axis.set_minor_locator(NullLocator())
 
 
 def power_of_ten(value: float) -> str:
-    """10⁻⁸ for 1e-8."""
-    exponent = str(round(math.log10(value))) if value > 0 else ""
-    return "10" + exponent.translate(SUPERSCRIPTS) if exponent else ""
+    """10⁻⁸ for 1e-8, 2·10⁻⁸ for 2e-8."""
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
+    return power if mantissa == "1" else f"{mantissa}·{power}"

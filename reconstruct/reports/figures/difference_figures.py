@@ -23,6 +23,7 @@ def histogram_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
         axes.stairs(counts, edges, fill=True, color=FIRST)
         if edges[0] > 0:
             axes.set_xscale("log")
+            axes.set_xlim(edges[0], edges[-1])
             powers_of_ten(axes.xaxis)
         axes.set_xlabel("largest |f − g| over the outputs, evaluated in float64")
         axes.set_ylabel("sampled inputs")

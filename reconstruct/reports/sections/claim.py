@@ -19,6 +19,7 @@ RIGOR = {
     "exact": "Exact: an identity of rational numbers, checked digit by digit.",
     "rigorous": "Rigorous: a proof in which every rounding error of the checking itself is "
     "accounted for.",
+    "witness": "Exact: the witness was replayed in rational arithmetic; anyone can do it again.",
     "numerical": "Numerical: an observation at sampled inputs. It proves nothing about the others.",
 }
 MOST_COORDINATES = 64
@@ -33,7 +34,7 @@ def opening(run: RunFiles) -> Markup:
         element("h1", TITLES[verdict]),
         element("p", sentence(report), class_="sentence"),
         _identity(report) if verdict == "certified" else None,
-        element("p", RIGOR[str(report["rigor"])], class_="rigor"),
+        element("p", RIGOR["witness" if verdict == "refuted" else report["rigor"]], class_="rigor"),
     ]
     return element("header", *parts, class_=f"verdict {verdict}")
 
@@ -54,7 +55,7 @@ def sentence(report: Mapping[str, Any]) -> str:
         gap = details["witness"]["difference"] if details["witness"] else error["float64_max"]
         return (
             f"There is an input {where} at which {who} and {file} differ by at least "
-            f"{pretty(at_least(gap))}, more than the tolerance {tolerance}. The input is below; "
+            f"{pretty(at_least(gap, 3))}, more than the tolerance {tolerance}. The input is below; "
             f"both networks were evaluated at it in exact arithmetic."
         )
     return (
