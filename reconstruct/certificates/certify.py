@@ -11,11 +11,13 @@ import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, Split, reach
 from reconstruct.bounds.split import grid
+from reconstruct.certificates import search as searching
 from reconstruct.certificates.enclosures import upward
 from reconstruct.certificates.exact_identity import RationalNorm, prove_identity
+from reconstruct.certificates.general import bound_difference
 from reconstruct.certificates.layered import Layered, bound_layers
 from reconstruct.certificates.roundoff import roundoff
-from reconstruct.certificates.search import Search, search
+from reconstruct.certificates.search import Search
 from reconstruct.certificates.segments import Alignment, align
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
 from reconstruct.certificates.witness import Replay
@@ -105,9 +107,7 @@ class _Work:
         self.replay = Replay(self.target, self.network, self.box)
 
     def decide(self, tolerance: float, scale: float) -> Certificate:
-        start = Certificate(
-            Verdict.UNDECIDED, Rigor.NUMERICAL, self.box, None, None, None, tolerance, scale, "none"
-        )
+        start = _blank(self.box, tolerance, scale)
         witness = self._probe(tolerance)
         if witness is not None:
             return self._refuted(start, witness, "sampling and corners")
@@ -181,7 +181,7 @@ class _Work:
         """Replay the worst points of a search, one that was made before or a new one."""
         if self.seen is None:
             limit = max(1.0, 0.3 * self.remaining)
-            self.seen = search(
+            self.seen = searching.search(
                 self.target, self.network, self.box, time_limit=limit, progress=self.tell
             )
         found = self.seen
@@ -198,6 +198,26 @@ class _Work:
 
     def _general(self, found: Certificate, tolerance: float) -> Certificate:
         """The joint bound of the difference, in whatever time is left."""
+        outcome = bound_difference(
+            self.target,
+            self.network,
+            self.box,
+            tolerance=tolerance,
+            time_limit=self.remaining,
+            progress=self.tell,
+        )
+        self.tried.append(outcome.tried)
+        if outcome.suspect is not None and outcome.suspect_difference > tolerance:
+            witness = self.replay.witness(np.array(outcome.suspect), tolerance)
+            if witness is not None:
+                return self._refuted(found, witness, "branch and bound")
+        if np.isfinite(outcome.bound) and outcome.bound < (found.bound or np.inf):
+            bound = float(outcome.bound)
+            found = replace(
+                _blank(self.box, tolerance, found.output_scale), bound=bound, method="general"
+            )
+        if found.bound is not None and found.bound <= tolerance:
+            return self._certified(found)
         return replace(found, tried=tuple(self.tried))
 
     def _tick(self, done: int, total: int) -> None:
@@ -230,6 +250,13 @@ class _Work:
             witness=witness,
             tried=tuple(self.tried),
         )
+
+
+def _blank(box: Box, tolerance: float, scale: float) -> Certificate:
+    """Nothing proved yet."""
+    return Certificate(
+        Verdict.UNDECIDED, Rigor.NUMERICAL, box, None, None, None, tolerance, scale, "none"
+    )
 
 
 def _published(value: float) -> float:

@@ -69,12 +69,14 @@ def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], boo
 
 def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int]) -> Enclosure:
     """Σ_{p+q < SLICES} 2^(−BITS(p+q+2)) A_p B_q, each product exact, smallest scale first."""
+    beside = np.concatenate(columns, axis=1)
+    k = shape[1]
+    products = [part @ beside[:, : (SLICES - p) * k] for p, part in enumerate(rows)]
     high, low, radius = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for level in reversed(range(SLICES)):
         for p in range(max(0, level - len(columns) + 1), min(level + 1, len(rows))):
-            if not rows[p].any() or not columns[level - p].any():
-                continue
-            exact = (rows[p] @ columns[level - p]) * 2.0 ** (-BITS * (level + 2))
+            q = level - p
+            exact = products[p][:, q * k : (q + 1) * k] * 2.0 ** (-BITS * (level + 2))
             high, error = two_sum(high, exact)
             low = low + error
             radius += UNIT * np.abs(low)

@@ -51,16 +51,19 @@ def grown(x: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """The exact product of two matrices of integers, limb by limb through float64 BLAS."""
-    total = 0
+    """The exact product of two matrices of integers: all pairs of limbs in one float64 product."""
+    m, k = left.shape[0], right.shape[1]
+    total = np.zeros((m, k), dtype=np.int64).astype(object)
     for start in range(0, left.shape[1], TERMS):
         a, b = _limbs(left[:, start : start + TERMS]), _limbs(right[start : start + TERMS])
-        for i, x in enumerate(a):
-            for j, y in enumerate(b):
-                if x.any() and y.any():
-                    total = total + ((x @ y).astype(np.int64).astype(object) << LIMB * (i + j))
-    zero = np.zeros((left.shape[0], right.shape[1]), dtype=np.int64).astype(object)
-    return zero + total
+        if not a or not b:
+            continue
+        pairs = np.concatenate(a) @ np.concatenate(b, axis=1)  # exact: |sum| ≤ TERMS·2^(2·LIMB)
+        for i in range(len(a)):
+            for j in range(len(b)):
+                part = pairs[i * m : (i + 1) * m, j * k : (j + 1) * k]
+                total = total + (part.astype(np.int64).astype(object) << LIMB * (i + j))
+    return total
 
 
 def _limbs(matrix: Any) -> list[Any]:
