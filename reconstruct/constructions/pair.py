@@ -3,7 +3,7 @@
     h ↦ N2( M2 · act( N1( M1 h ) ) )  =  W h + b      for all reachable h
 
 Solve `M2 diag(s1) M1 = W`, shift every hidden value into the linear piece of the activation,
-cancel the shift behind it. Checked in `proofs_check/layers.py`.
+cancel the shift behind it. Checked in `proofs_check/statements/layers.py`.
 """
 
 from __future__ import annotations
