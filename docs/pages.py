@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,7 @@ def _item(page: Page, here: bool) -> str:
 def _anchored(tokens: list[Token]) -> list[str]:
     """Give every heading an id; headings of the same name are numbered."""
     made: list[str] = []
-    for before, inner in zip(tokens, tokens[1:], strict=False):
+    for before, inner in itertools.pairwise(tokens):
         if before.type == "heading_open":
             name = slug(inner.content)
             count = sum(1 for other in made if re.fullmatch(rf"{re.escape(name)}(-\d+)?", other))
