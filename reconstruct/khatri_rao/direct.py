@@ -94,6 +94,7 @@ class WideQR:
 
     def __init__(self, K: Array) -> None:
         rows, self._width = K.shape
+        norm = _spectral_norm(K) if rows > SVD_LIMIT else 0.0
         geqrf, self._ormqr, self._trtrs = _lapack("geqrf", "ormqr", "trtrs")
         self._qr, self._tau, _, _ = geqrf(K.T, lwork=BLOCK * rows, overwrite_a=True)
         self._rows = rows
@@ -103,8 +104,7 @@ class WideQR:
         elif np.any(np.diagonal(self._qr) == 0):
             self.condition = np.inf
         else:
-            largest = np.sqrt(_power(lambda v: self._r(self._r(v), 1), rows))
-            self.condition = largest * np.sqrt(_power(self._solve_normal, rows))
+            self.condition = norm * float(np.sqrt(_power(self._solve_normal, rows)))
         self.rank = rows
 
     def solve(self, w: Array) -> Array:
@@ -115,13 +115,11 @@ class WideQR:
         return np.asarray(out[:, 0])
 
     def _triangular(self, w: Array, trans: int) -> Array:
-        return np.asarray(self._trtrs(self._qr[: self._rows], w, lower=0, trans=trans)[0])
+        # the whole factor goes in: LAPACK reads its leading triangle, and a slice would be a copy
+        return np.asarray(self._trtrs(self._qr, w, lower=0, trans=trans)[0])
 
     def _solve_normal(self, v: Array) -> Array:
         return self._triangular(self._triangular(v, trans=1), trans=0)
-
-    def _r(self, v: Array, trans: int = 0) -> Array:
-        return np.asarray(la.blas.dtrmv(self._qr[: self._rows], v, trans=trans))
 
 
 class CompleteOrthogonal:

@@ -21,7 +21,7 @@ from reconstruct.khatri_rao import (
     solve,
     solve_exact,
 )
-from reconstruct.khatri_rao.modular import PRIMES, pivots_modulo, rank_modulo, residues
+from reconstruct.khatri_rao.modular import PRIMES, _mod, pivots_modulo, rank_modulo, residues
 
 from .planted import plant, relative, tolerance
 
@@ -226,6 +226,14 @@ class TestModular:
             for row in values.tolist()
         ]
         assert residues(values, prime).tolist() == oracle
+
+    def test_reduction_is_exact_up_to_2_to_the_53(self) -> None:
+        prime = PRIMES[0]
+        rng = np.random.default_rng(0)
+        quotients = rng.integers(2**29, 2**53 // prime, 2000)
+        values = np.concatenate([quotients * prime + shift for shift in (-2, -1, 0, 1, prime // 2)])
+        values = np.concatenate([values, -values, [0, prime - 1, prime, -1]])
+        assert np.array_equal(_mod(values.astype(np.float64), prime), values % prime)
 
     def test_full_rank_is_proved(self, backend: str) -> None:
         for ratio in (1.0, 1.5):

@@ -20,6 +20,7 @@ from reconstruct.khatri_rao import (
     solve_exact,
 )
 from reconstruct.khatri_rao import solve as solve_function
+from reconstruct.khatri_rao.solution import is_solved
 
 from .planted import plant, residual_tolerance
 
@@ -189,6 +190,18 @@ def test_a_tolerance_that_was_asked_for_counts() -> None:
     found = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(tolerance=1e-4))
     assert found.status is Status.SOLVED
     assert residual_tolerance(planted, found.s) < found.residual <= 1e-4
+
+
+def test_a_deficient_system_is_solved_at_rounding_level_only() -> None:
+    """Just outside of the range is outside, whatever tolerance was asked for."""
+    assert is_solved(1e-10, 1e-14, 1e-9, full_rank=True)
+    assert not is_solved(1e-10, 1e-14, 1e-9, full_rank=False)
+    assert not is_solved(1e-10, 1e-4, 1e-15, full_rank=False)
+    assert not is_solved(float("nan"), 1.0, 1.0, full_rank=True)
+    planted = plant(4, 5, 0.7)
+    W = planted.W * (1 + 1e-10 * generic((4, 5)))
+    for solver in (Direct(tolerance=1e-6), ConjugateGradient(tolerance=1e-6)):
+        assert solve(planted.M1, planted.M2, W, solver).status is Status.TOO_NARROW
 
 
 def test_repr_and_message_carry_the_numbers() -> None:
