@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -49,10 +50,7 @@ class SiteStore:
             return None
         with np.load(path, allow_pickle=False) as data:
             head = json.loads(bytes(data["head"]).decode())
-            norms = {
-                name: Norm(*(data[f"{i}.{part}"] for part in PARTS), eps=head["eps"][i])
-                for i, name in enumerate(head["norms"])
-            }
+            norms = {name: _norm(data, i, head["eps"][i]) for i, name in enumerate(head["norms"])}
         self.reused += 1
         return SiteSolution(norms, _systems(head["systems"]), _exact(head["exact"]))
 
@@ -91,6 +89,11 @@ class SiteStore:
 
 
 PARTS = ("gamma", "beta", "mean", "var")
+
+
+def _norm(data: Mapping[str, Any], i: int, eps: float) -> Norm:
+    gamma, beta, mean, var = (data[f"{i}.{part}"] for part in PARTS)
+    return Norm(gamma, beta, mean, var, eps)
 
 
 def run_key(parts: dict[str, Any]) -> str:

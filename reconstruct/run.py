@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from reconstruct.certificates.search import search
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
+from reconstruct.constructions.rank_proofs import prove_ranks
 from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, Solver
@@ -53,6 +54,7 @@ class Job:
     dtype: str = "float64"
     samples: int = 10_000
     tolerance: float | None = None
+    prove_rank: bool = False
     force: bool = False
     resume: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -87,8 +89,8 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
     """Reconstruct, write the network, certify the file as written, report."""
     start = time.perf_counter()
     folder = OutputFolder(job.output, force=job.force, resume=job.resume)
+    store = SiteStore(folder.staging, job.key(), resume=job.resume)
     try:
-        store = SiteStore(folder.staging, job.key(), resume=job.resume)
         result = reconstruct(
             job.target,
             job.frozen,
@@ -103,7 +105,8 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
     except KeyboardInterrupt:
         raise  # .partial stays: that is what --resume goes on with
     except BaseException:
-        folder.discard()
+        if not job.resume:
+            folder.discard()
         raise
     folder.publish(FILES)
     return outcome
@@ -134,6 +137,10 @@ def _finish(
     )
     seconds = time.perf_counter() - start
     report = build_report(result, certificate, found, options=job.options, seconds=seconds)
+    if job.prove_rank:
+        progress(Step("proving full rank", 0))
+        for row, proof in zip(report["layers"], prove_ranks(result.form, job.frozen), strict=True):
+            row["rank_proof"] = None if proof is None else asdict(proof)
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)

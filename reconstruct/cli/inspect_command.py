@@ -98,8 +98,8 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
         "frozen widths of each map, layer by layer",
         *columns(widths),
         "",
-        f"theoretical minimum of tunable parameters: {_count(target.parameters)}, those of the "
-        f"target; memory and time are estimates for this machine",
+        f"theoretical minimum of tunable parameters: {target.parameters:,}, those of the target",
+        "memory and time are estimates for this machine, solves only",
     ]
 
 

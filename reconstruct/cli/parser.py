@@ -133,6 +133,7 @@ def _add_prove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     prove.add_argument("--json", action="store_true")
     prove.add_argument("--only", metavar="NAME")
     prove.add_argument("--thorough", action="store_true")
+    prove.add_argument("--list", action="store_true", help="names and claims, nothing is run")
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

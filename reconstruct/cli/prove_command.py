@@ -8,7 +8,7 @@ from proofs_check.cli import main as prove
 
 
 def main(options: Namespace) -> int:
-    words = [f"--{flag}" for flag in ("json", "thorough") if getattr(options, flag)]
+    words = [f"--{flag}" for flag in ("json", "thorough", "list") if getattr(options, flag)]
     if options.only is not None:
         words += ["--only", options.only]
     return prove(words)

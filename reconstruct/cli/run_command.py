@@ -35,6 +35,7 @@ def main(options: Namespace) -> int:
         dtype=options.dtype,
         samples=_samples(options),
         tolerance=_tolerance(options),
+        prove_rank=options.prove_rank,
         force=options.force,
         resume=options.resume,
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},

@@ -44,11 +44,11 @@ def main(options: Namespace) -> int:
     plain = {k: v for k, v in vars(options).items() if k not in ("module", "command")}
     report = build_comparison(target, candidate, certificate, found, options=plain)
     if folder is not None:
-        paths = {"target": Path(options.target), "candidate": Path(options.candidate)}
         write_certificate(
             folder.staging / "certificate.json",
             certificate,
-            **paths,
+            target=Path(options.target),
+            candidate=Path(options.candidate),
             nnet_header=options.nnet_header,
         )
         write_atomically(folder.staging / "report.json", to_bytes(report))

@@ -18,7 +18,7 @@ from reconstruct.constructions.construction import SiteSolution, Task, Vector
 from reconstruct.constructions.pair import solve_pair
 from reconstruct.constructions.placement import place
 from reconstruct.constructions.sites import Site, activation_of
-from reconstruct.constructions.wide import check_width, pair_of
+from reconstruct.constructions.wide import check_pattern, check_width, pair_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Solver
 from reconstruct.networks import Affine, Matrix, Network, dense
@@ -95,6 +95,9 @@ class Factored:
             )
         check_width(frozen, site.layers[0], r, k, f"{where}, first factor")
         check_width(frozen, site.layers[2], m, r, f"{where}, second factor")
+        one, two, three, four = site.layers
+        check_pattern(pair_of(frozen, one, two), f"{where}, first factor")
+        check_pattern(pair_of(frozen, three, four), f"{where}, second factor")
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress

@@ -9,7 +9,7 @@ from reconstruct.constructions.construction import SiteSolution, Task
 from reconstruct.constructions.pair import Pair, solve_pair
 from reconstruct.constructions.sites import Layer, Site, activation_of
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Solver
+from reconstruct.khatri_rao import Solver, structural_obstruction
 from reconstruct.networks import Affine, Network, Norm
 from reconstruct.progress import Progress
 
@@ -35,7 +35,10 @@ class Wide:
 
     def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
         m, k = op.weight.shape
-        check_width(frozen, site.layers[0], m, k, f"map {number} ({site.target!r})")
+        first, second = site.layers
+        where = f"map {number} ({site.target!r})"
+        check_width(frozen, first, m, k, where)
+        check_pattern(pair_of(frozen, first, second), where)
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
@@ -67,3 +70,10 @@ def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str) -> No
             f"{m}×{k} matrix, but the frozen network has {width} neurons at {layer.norm!r}; widen "
             f"it by {m * k - width}, or use --construction factored if the map has low rank"
         )
+
+
+def check_pattern(pair: Pair, where: str) -> None:
+    """Refuse, before any numerical work, weights whose zeros alone leave some W out of reach."""
+    obstruction = structural_obstruction(pair.first.weight, pair.second.weight)
+    if obstruction is not None:
+        raise InputError(f"{where} cannot be reached by this frozen network: {obstruction.message}")

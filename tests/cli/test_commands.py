@@ -1,0 +1,95 @@
+"""verify, inspect, demo, prove, and how the program introduces itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from reconstruct.formats import save
+from reconstruct.networks import Network
+from tests.constructions.targets import mlp
+
+
+def test_a_network_equals_itself(cli, target):
+    code, stdout, _ = cli("verify", target, target, "--domain", "-1,1")
+    assert code == 0 and stdout.startswith("CERTIFIED")
+
+
+def test_two_networks_that_differ_are_refuted_with_a_witness(cli, target, tmp_path):
+    save(mlp([3, 4, 2], 1), tmp_path / "other.onnx")
+    out = tmp_path / "out"
+    code, stdout, _ = cli(
+        "verify", target, tmp_path / "other.onnx", "--domain", "-1,1", "-o", out, "--json"
+    )
+    report = json.loads(stdout)
+    assert code == 1 and report["verdict"] == "refuted"
+    witness = report["certificate"]["witness"]
+    x = np.array(witness["point"])
+    assert np.all(np.abs(x) <= 1)
+    gap = np.abs(mlp([3, 4, 2], 0)(x) - mlp([3, 4, 2], 1)(x)).max()
+    assert gap == pytest.approx(witness["difference"], rel=1e-9)
+    assert (out / "report.html").is_file()
+    assert cli("check", out)[0] == 0
+
+
+def test_networks_of_different_sizes_are_refused(cli, target, tmp_path):
+    save(mlp([2, 4, 2], 1), tmp_path / "other.onnx")
+    code, _, stderr = cli("verify", target, tmp_path / "other.onnx", "--domain", "-1,1")
+    assert code == 2 and "inputs" in stderr and stderr.count("\n") == 1
+
+
+def test_inspect_shows_each_construction(cli, target):
+    code, stdout, _ = cli("inspect", target)
+    assert code == 0
+    for word in ("wide", "factored", "deep", "theoretical minimum"):
+        assert word in stdout
+    assert all(len(line) <= 80 for line in stdout.splitlines())
+    code, stdout, _ = cli("inspect", target, "--json")
+    document = json.loads(stdout)
+    assert document["minimum"] == mlp([3, 4, 2], 0).parameters
+    wide = document["constructions"][0]
+    assert wide["maps"][0]["widths"] == [18, 4] and wide["weights"] == 18 * 7 + 12 * 6
+
+
+def test_inspect_counts_what_is_merged(cli, tmp_path):
+    np.savez(tmp_path / "t.npz", W1=np.ones((2, 2)))
+    run = Network.mlp([np.eye(2)])
+    save(run, tmp_path / "t.npz")
+    assert cli("inspect", tmp_path / "t.npz")[0] == 0
+
+
+def test_check_of_something_else(cli, tmp_path):
+    code, stdout, stderr = cli("check", tmp_path / "nothing")
+    assert code == 2 and "Traceback" not in stderr + stdout
+
+
+def test_prove_passes_the_options_on(cli):
+    code, stdout, _ = cli("prove", "--only", "vec-identity")
+    assert code == 0 and "vec-identity" in stdout
+    assert cli("prove", "--only", "no-such-statement")[0] == 2
+
+
+def test_help_is_instant_because_nothing_heavy_is_imported():
+    program = (
+        "import sys; from reconstruct.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'scipy', 'onnx', 'sympy', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_public_names_are_all_there():
+    import reconstruct
+
+    for name in reconstruct.__all__:
+        assert getattr(reconstruct, name) is not None
+    with pytest.raises(AttributeError):
+        _ = reconstruct.no_such_name
