@@ -24,7 +24,7 @@ from reconstruct.networks import Matrix
 
 Array: TypeAlias = NDArray[np.float64]
 
-DENSE_BYTES = 1 << 28  # largest dense K that is factored here; beyond it the solver is asked
+DENSE_BYTES = 1 << 27  # largest dense K that is factored here; beyond it the solver is asked
 REFINEMENTS = 4
 SINGULAR = 1e20  # condition of R beyond which B has lost rank: then nothing is preconditioned
 

@@ -5,7 +5,7 @@ before it) meets `B' = B diag(s) M`, and loses as many digits as the condition o
 more hidden neurons than equations s is free along the null space of the system, and that freedom
 is spent on the condition: minimise
 
-    log tr G + log tr G⁻¹ + ρ·mean (s/τ)²,        G = B' B'ᵀ,
+    log tr G + log tr G⁻¹ + ρ·(q − log q),      G = B' B'ᵀ,   q = mean (s/τ)²,
 
 from the constant vector τ on, over all solutions. The first two terms are twice the logarithm of
 `‖B'‖_F ‖B'⁺‖_F`; the last keeps s, and with it the shifts, at the scale τ of the equations.
@@ -69,7 +69,9 @@ class Carried:
     def _size(self, ratio: Vector) -> tuple[float, Vector]:
         if self.bounded:
             return 0.5 * float(np.mean(ratio**4)), 2 * ratio**3 / len(ratio)
-        return WEIGHT * float(np.mean(ratio**2)), 2 * WEIGHT * ratio / len(ratio)
+        mean = max(float(np.mean(ratio**2)), np.finfo(float).tiny)
+        value = WEIGHT * (mean - float(np.log(mean)))
+        return value, (2 * WEIGHT * (1 - 1 / mean) / len(ratio)) * ratio
 
     @property
     def cost(self) -> float:

@@ -49,8 +49,9 @@ class Chain:
     norm: Norm
 
     @property
-    def bounded(self) -> bool:
-        return any(link.bounded for link in self.links)
+    def width(self) -> int:
+        """Neurons of the widest hidden layer."""
+        return max(link.width for link in self.links)
 
 
 def read_chain(site: Site, frozen: Network) -> Chain:

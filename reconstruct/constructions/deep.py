@@ -11,8 +11,12 @@ Exact in theory; in float64 the condition of what is carried grows with depth, a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
@@ -24,9 +28,11 @@ from reconstruct.constructions.sites import Site
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Solver
+from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.networks import Affine, Network
 from reconstruct.progress import Progress
 
+ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves
 ATTEMPTS = 24  # at fitting all values into bounded pieces
 
 
@@ -74,13 +80,16 @@ class Deep:
     ) -> SiteSolution:
         chain = read_chain(site, frozen)
         names = [layer.norm for layer in site.layers]
-        blocks, placed = _solve_and_place(chain, task, solver, progress)
-        systems = block_systems(chain, task, blocks, placed)
+        unit = _unit(task.weight)
+        inner = task.with_map(task.weight / unit, task.bias / unit)
+        with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
+            blocks, placed = _solve_and_place(chain, inner, solver, progress, unit)
+        systems = block_systems(chain, inner, blocks, placed)
         return SiteSolution(dict(zip(names, placed.norms, strict=True)), systems)
 
 
 def _solve_and_place(
-    chain: Chain, task: Task, solver: Solver, progress: Progress
+    chain: Chain, task: Task, solver: Solver, progress: Progress, unit: float
 ) -> tuple[tuple[BlockSolution, ...], Placed]:
     """Scales and shifts; with bounded pieces, stretched until every layer's values fit.
 
@@ -91,7 +100,7 @@ def _solve_and_place(
     stretch, before = Stretch(), (len(chain.links), 0.0)
     for _ in range(ATTEMPTS):
         blocks = solve_backward(chain, task.weight, task.magnitude, solver, progress, stretch)
-        placed = place_chain(chain, task, blocks)
+        placed = place_chain(chain, task, blocks, unit)
         if placed.fits or _square(chain, task) or stretch.hopeless:
             break
         if placed.front < before:
@@ -100,6 +109,11 @@ def _solve_and_place(
             stretch = replace(stretch, room=stretch.room / 2)
         before = placed.front
     return blocks, placed
+
+
+def _unit(W: NDArray[np.float64]) -> float:
+    """The power of two next to W's largest entry: the last norm multiplies by it."""
+    return float(np.ldexp(1.0, int(np.frexp(np.max(np.abs(W), initial=0.0))[1])))
 
 
 def _square(chain: Chain, task: Task) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,6 @@ from reconstruct.khatri_rao import Status
 
 ACCEPTED = 1e-6  # relative error of the whole map beyond which float64 is said not to carry it
 LARGEST = 4.0  # the largest of many rounding errors, in standard deviations
-LOST = 1e12  # condition of B beyond which a missing rank is blamed on rounding, not on the weights
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,24 @@ def block_systems(
     """One System per block, first to last.
 
     `residual` is that of the block's own equation with the true matrices, relative to ‖W‖_F;
-    `condition` is the 2-norm condition number of B_i, the matrix that the block meets. A block's
-    share of the accepted error is 1/√D, so that D accepted blocks make an accepted map.
+    `condition` is the 2-norm condition number of B_i, the matrix that the block meets. Only the
+    error of all blocks together counts; when it is too large, the blocks to blame are those with
+    more than 1/√D of what is accepted.
     """
     norm = float(np.linalg.norm(task.weight)) or 1.0
     output = _output_size(task) or 1.0
-    share = ACCEPTED / np.sqrt(len(blocks))
-    rows = []
-    for i, (link, block) in enumerate(zip(chain.links, blocks, strict=True)):
-        figures = Figures(block.residual / norm, LARGEST * placed.noise[i] / output, share)
-        status, reason = _judge(task, link, block, figures, placed.overflow[i])
+    rounding = [LARGEST * value / output for value in placed.noise]
+    total = max(_total(b.residual / norm for b in blocks), _total(rounding))
+    share = ACCEPTED if total <= ACCEPTED else ACCEPTED / float(np.sqrt(len(blocks)))
+    rows, behind = [], Status.SOLVED
+    for i in reversed(range(len(blocks))):
+        link, block = chain.links[i], blocks[i]
+        figures = Figures(block.residual / norm, rounding[i], share)
+        status, reason = _judge(task, link, block, figures, placed.overflow[i], behind)
+        behind = status if behind is Status.SOLVED else behind
         message = _message(status, reason, link, block, figures, f"block {i + 1} of {len(blocks)}")
         rows.append(_system(task, link, block, status, message, figures, placed.shift_max[i], norm))
-    return tuple(rows)
+    return tuple(reversed(rows))
 
 
 def _system(
@@ -100,8 +105,9 @@ def _message(
 
 
 def _judge(
-    task: Task, link: Link, block: BlockSolution, figures: Figures, overflow: float
+    task: Task, link: Link, block: BlockSolution, figures: Figures, overflow: float, behind: Status
 ) -> tuple[Status, str]:
+    """The status of a block; one that fails meets what a failure `behind` it left over."""
     m, (start, stop) = len(task.weight), link.block
     needed = m * (stop - start)
     if overflow > 1:
@@ -111,17 +117,27 @@ def _judge(
             f"[{link.piece.lo:g}, {link.piece.hi:g}], and among the solutions that width "
             f"{link.width} for {needed} equations leaves, none was found that fits"
         )
-    if start > 0 and not np.any(block.s) and np.any(task.weight[:, :start]):
+    if not np.any(block.s) and not np.any(task.weight[:, start:stop]) and _needed(task, start):
         return Status.RANK_DEFICIENT, (
             f"the block of W is zero, and with width {link.width} for {needed} equations its only "
             f"solution is s = 0, which carries nothing of the {start} inputs before it"
         )
     if figures.carried:
         return Status.SOLVED, "B_i diag(s_i) A_i equals the block of W, and float64 carries it"
+    if behind is not Status.SOLVED:
+        return behind, ""
     missing = block.rank is not None and block.rank < needed
-    if missing and (block.condition < LOST or not np.any(block.B)):
-        return Status.RANK_DEFICIENT, ""
-    return Status.ILL_CONDITIONED, ""
+    return (Status.RANK_DEFICIENT if missing else Status.ILL_CONDITIONED), ""
+
+
+def _total(errors: Iterable[float]) -> float:
+    """Errors of unrelated signs add up in squares."""
+    return float(np.linalg.norm(list(errors)))
+
+
+def _needed(task: Task, start: int) -> bool:
+    """Whether there is anything before input `start` that has to be carried on."""
+    return bool(np.any(task.weight[:, :start]))
 
 
 def _output_size(task: Task) -> float:

@@ -48,8 +48,10 @@ class Placed:
         return max(wide, default=(0, 1.0))
 
 
-def place_chain(chain: Chain, task: Task, blocks: tuple[BlockSolution, ...]) -> Placed:
-    """The norms of the chain, given the scales of all blocks."""
+def place_chain(
+    chain: Chain, task: Task, blocks: tuple[BlockSolution, ...], unit: float = 1.0
+) -> Placed:
+    """The norms of the chain, given the scales of all blocks; the last one multiplies by `unit`."""
     state = _State(np.zeros((0, 0)), extended([]), np.zeros(0))
     norms, shifts, overflow, noise = [], [], [], []
     for link, block in zip(chain.links, blocks, strict=True):
@@ -62,7 +64,7 @@ def place_chain(chain: Chain, task: Task, blocks: tuple[BlockSolution, ...]) -> 
     back = 1 / held.scale
     constant = dot(chain.last.weight, state.constant) + chain.last.bias
     t = np.asarray(task.bias - back * constant, np.float64)
-    norms.append(chain.norm.with_effective(np.full(len(t), back), t))
+    norms.append(chain.norm.with_effective(np.full(len(t), unit * back), unit * t))
     return Placed(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))
 
 
