@@ -1,6 +1,6 @@
 """certificate.json: what a certificate says, in numbers that lose nothing.
 
-Floats are written in hexadecimal and rationals as p/q, so that what is checked is what was proved.
+Floats and rationals p/q are written in hexadecimal, so that what is checked is what was proved.
 Networks are named by file and sha256. `digest` covers the whole document: a change that touches no
 proof is noticed too.
 """
@@ -110,9 +110,9 @@ def _segment(segment: Segment) -> dict[str, Any]:
 def _witness(witness: Witness) -> dict[str, Any]:
     return {
         "point": [float(x).hex() for x in witness.point],
-        "target": [[str(lo), str(hi)] for lo, hi in witness.target],
-        "candidate": [[str(lo), str(hi)] for lo, hi in witness.candidate],
-        "difference": str(witness.difference),
+        "target": [[_rational(lo), _rational(hi)] for lo, hi in witness.target],
+        "candidate": [[_rational(lo), _rational(hi)] for lo, hi in witness.candidate],
+        "difference": _rational(witness.difference),
         "strictly_inside": witness.strictly_inside,
     }
 
@@ -127,7 +127,12 @@ def _norms(norms: Mapping[str, RationalNorm] | None) -> dict[str, Any] | None:
 
 
 def _rationals(values: tuple[Fraction, ...]) -> list[str]:
-    return [str(value) for value in values]
+    return [_rational(value) for value in values]
+
+
+def _rational(value: Fraction) -> str:
+    """p/q in hexadecimal: Python limits decimal text to 4,300 digits."""
+    return f"{value.numerator:#x}/{value.denominator:#x}"
 
 
 def _hex(value: float | None) -> str | None:

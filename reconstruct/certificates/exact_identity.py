@@ -60,6 +60,7 @@ class _Form:
     denominator: int
 
     def plus(self, other: _Form) -> _Form:
+        """The sum, over the least common denominator."""
         common = lcm(self.denominator, other.denominator)
         a, b = self._over(common), other._over(common)
         names = dict.fromkeys([*a, *b])
@@ -76,17 +77,8 @@ class _Form:
         return _Form(parts, self.denominator * denominator)
 
     def equals(self, other: _Form) -> bool:
-        a, b = self._over(other.denominator), other._over(self.denominator)
-        for name in {*a, *b}:
-            here, there = a.get(name), b.get(name)
-            difference = (
-                here - there
-                if here is not None and there is not None
-                else (there if here is None else here)
-            )
-            if difference is not None and difference.any():
-                return False
-        return True
+        negative = _Form({n: -part for n, part in other.parts.items()}, other.denominator)
+        return not any(part.any() for part in self.plus(negative).parts.values())
 
 
 def prove_identity(

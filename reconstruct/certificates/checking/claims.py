@@ -105,10 +105,12 @@ class Claims:
         return tuple(grid)
 
     def fraction(self, value: Any, field: str) -> Fraction:
+        """A rational "p/q", both in hexadecimal (decimal text is limited to 4,300 digits)."""
         try:
-            return Fraction(value)
-        except (TypeError, ValueError, ZeroDivisionError):
-            raise CheckFailed(field, f"a rational p/q is needed, not {value!r}") from None
+            above, below = str(value).split("/")
+            return Fraction(int(above, 16), int(below, 16))
+        except (ValueError, ZeroDivisionError):
+            raise CheckFailed(field, f"a rational p/q is needed, not {str(value)[:40]!r}") from None
 
     def norms(self) -> dict[str, tuple[list[Fraction], list[Fraction]]]:
         """The rational gammas and betas of an exact certificate, by norm."""

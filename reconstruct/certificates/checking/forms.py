@@ -20,6 +20,7 @@ from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Norm, Select
 LIMB = 20  # products of two limbs, summed over 2^13 terms, stay below 2^53: float64 is exact
 TERMS = 2**13
 ROOT_BITS = 256
+LONG = 512
 
 
 def up(x: Any) -> Any:
@@ -53,6 +54,8 @@ def grown(x: Any) -> Any:
 def multiply(left: Any, right: Any) -> Any:
     """The exact product of two matrices of integers: all pairs of limbs in one float64 product."""
     m, k = left.shape[0], right.shape[1]
+    if int(np.max(np.abs(right), initial=0)).bit_length() > LONG:
+        return left @ right  # the long integers of rational norms: Python multiplies them faster
     total = np.zeros((m, k), dtype=np.int64).astype(object)
     for start in range(0, left.shape[1], TERMS):
         a, b = _limbs(left[:, start : start + TERMS]), _limbs(right[start : start + TERMS])

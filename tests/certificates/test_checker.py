@@ -1,0 +1,339 @@
+"""The checker: accepts what was proved, rejects every kind of tampering, and stands alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reconstruct.bounds import Crown, Interval, Split
+from reconstruct.certificates import (
+    Certificate,
+    CheckStatus,
+    Rigor,
+    Verdict,
+    certify,
+    check,
+    enclose,
+    write_certificate,
+)
+from reconstruct.certificates.checking import claims as claims_module
+from reconstruct.certificates.checking.point import evaluate
+from reconstruct.constructions import Deep, Factored, Wide, draw
+from reconstruct.formats import load, save
+from reconstruct.khatri_rao import Exact
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    Clip,
+    Elu,
+    LeakyRelu,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    Selu,
+)
+from reconstruct.pipeline import reconstruct
+from tests.certificates.building import random_target, wide
+
+PACKAGE = Path(claims_module.__file__).parents[2]
+
+
+def certified(
+    folder: Path, target: Network, network: Network, box: Box, **options: object
+) -> Certificate:
+    """Write both networks, certify what is read back, write the certificate."""
+    save(target, folder / "target.npz")
+    save(network, folder / "network.npz")
+    pair = load(folder / "target.npz"), load(folder / "network.npz")
+    certificate = certify(*pair, domain=box, **options)  # type: ignore[arg-type]
+    write_certificate(
+        folder / "certificate.json",
+        certificate,
+        target=folder / "target.npz",
+        candidate=folder / "network.npz",
+        exact_norms=options.get("exact_norms"),  # type: ignore[arg-type]
+    )
+    return certificate
+
+
+def simple(folder: Path, **options: object) -> Certificate:
+    rng = np.random.default_rng(0)
+    target, box = random_target(rng, (3, 5, 4, 2)), Box(-0.5, 0.5).of_size(3)
+    return certified(folder, target, wide(target, box, rng, **options), box)  # type: ignore[arg-type]
+
+
+def edit(folder: Path, *path: str | int, value: object, sign: bool = True) -> None:
+    """Change one field of the certificate, and (as a forger would) its digest."""
+    place = folder / "certificate.json"
+    document = json.loads(place.read_text())
+    holder = document
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value(holder[path[-1]]) if callable(value) else value
+    if sign:
+        document["digest"] = claims_module.digest(document)
+    place.write_text(json.dumps(document))
+
+
+def half(text: str) -> str:
+    return (float.fromhex(text) / 2).hex()
+
+
+# --- what was proved is accepted ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+@pytest.mark.parametrize("method", [Interval(), Crown(), Split(parts=2)])
+def test_reconstructions_are_accepted(tmp_path, statistics, method) -> None:
+    rng = np.random.default_rng(4)
+    target, box = random_target(rng, (2, 6, 5, 2)), Box(-1.0, 0.5).of_size(2)
+    network = wide(target, box, rng, statistics=statistics, method=method)
+    certificate = certified(tmp_path, target, network, box, bounds=method)
+    assert certificate.verdict is Verdict.CERTIFIED
+    report = check(tmp_path)
+    assert report.accepted, report
+    assert report.verified == ("bound",) and report.bound == certificate.bound
+
+
+@pytest.mark.parametrize("activation", [LeakyRelu(0.1), Elu(), Selu(), Clip(-1.0, 1.0)])
+def test_other_activations_are_accepted(tmp_path, activation) -> None:
+    rng = np.random.default_rng(4)
+    target = random_target(rng, (2, 6, 5, 2), activation=activation)
+    box = Box(-1.0, 0.5).of_size(2)
+    certified(tmp_path, target, wide(target, box, rng), box)
+    assert check(tmp_path / "certificate.json").accepted
+
+
+@pytest.mark.parametrize("construction", [Wide(ratio=2.0), Deep(block=2, ratio=2.0), Factored()])
+def test_every_construction_is_accepted(tmp_path, construction) -> None:
+    rng = np.random.default_rng(1)
+    target, box = random_target(rng, (4, 5, 4, 2)), Box(-0.5, 0.5)
+    result = reconstruct(target, draw(target, construction, seed=1), domain=box)
+    certificate = certified(tmp_path, target, result.network, result.domain)
+    assert certificate.verdict is Verdict.CERTIFIED
+    assert check(tmp_path).accepted
+
+
+def test_sums_and_zero_biases_on_a_symmetric_box_are_accepted(tmp_path) -> None:
+    """Zero biases give ties in the choice of lines, which the certificate settles by its hints."""
+    rng = np.random.default_rng(1)
+    nodes = (
+        Node("a", Affine(rng.standard_normal((6, 2))), ("input",)),
+        Node("r", Relu(), ("a",)),
+        Node("b", Affine(rng.standard_normal((6, 6))), ("r",)),
+        Node("sum", Add(), ("b", "r")),
+        Node("r2", Relu(), ("sum",)),
+        Node("c", Affine(rng.standard_normal((2, 6))), ("r2",)),
+    )
+    target, box = Network(2, nodes, "c"), Box(-2.0, 2.0).of_size(2)
+    certificate = certified(tmp_path, target, wide(target, box, rng), box)
+    assert certificate.verdict is Verdict.CERTIFIED
+    assert check(tmp_path).accepted
+
+
+def test_a_witness_is_evaluated_again(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    target, other = random_target(rng, (3, 4, 2)), random_target(rng, (3, 4, 2))
+    certificate = certified(tmp_path, target, other, Box(-0.5, 0.5).of_size(3))
+    assert certificate.verdict is Verdict.REFUTED
+    report = check(tmp_path)
+    assert report.accepted and "witness" in report.verified
+    edit(tmp_path, "witness", "point", 0, value=(0.9).hex())
+    assert check(tmp_path).field == "witness.point"
+    edit(tmp_path, "witness", "point", 0, value=(0.0).hex())
+    edit(tmp_path, "witness", "difference", value="0x1000/0x1")
+    assert check(tmp_path).field == "witness.difference"
+
+
+@pytest.mark.parametrize("activation", [Relu(), LeakyRelu(0.1), Elu(), Clip(-1.0, 1.0)])
+def test_the_two_exact_evaluators_agree(activation) -> None:
+    rng = np.random.default_rng(2)
+    target, box = random_target(rng, (2, 4, 2), activation=activation), Box(-1.0, 1.0).of_size(2)
+    network = wide(target, box, rng, statistics=True)
+    for x in box.sample(5, rng):
+        pairs = zip(enclose(network, x), evaluate(network, x), strict=True)
+        for (low, high), (least, most) in pairs:
+            assert low <= most and least <= high
+            assert most - least <= Fraction(1, 2**30)
+
+
+# --- exact certificates ---------------------------------------------------------------------------
+
+
+def exact_pair(folder: Path):
+    rng = np.random.default_rng(0)
+    target, box = random_target(rng, (3, 4, 2)), Box(-0.5, 0.5)
+    result = reconstruct(target, draw(target, Wide(), seed=3), domain=box, solver=Exact())
+    assert result.exact is not None
+    return result, certified(
+        folder, target, result.network, result.domain, exact_norms=result.exact
+    )
+
+
+def test_an_exact_identity_is_proved_and_checked(tmp_path) -> None:
+    _, certificate = exact_pair(tmp_path)
+    assert certificate.rigor is Rigor.EXACT and certificate.exact_identity
+    assert certificate.bound is not None and certificate.bound > 0  # of the file, in floats
+    report = check(tmp_path)
+    assert report.accepted and report.verified == ("bound", "exact_identity")
+
+
+def test_one_rational_changed_is_noticed(tmp_path) -> None:
+    result, _ = exact_pair(tmp_path)
+    name = next(iter(result.exact))
+    edit(
+        tmp_path,
+        "exact_norms",
+        name,
+        "gamma",
+        0,
+        value=lambda v: f"{int(v.split('/')[0], 16) + 1:#x}/{v.split('/')[1]}",
+    )
+    assert check(tmp_path).field == "exact_norms"
+
+
+def test_an_identity_that_does_not_hold_is_not_claimed(tmp_path) -> None:
+    result, _ = exact_pair(tmp_path)
+    name, norm = next(iter(result.exact.items()))
+    wrong = type(norm)((norm.gamma[0] + Fraction(1, 10**60), *norm.gamma[1:]), norm.beta)
+    certificate = certify(
+        result.target,
+        result.network,
+        domain=result.domain,
+        exact_norms={**result.exact, name: wrong},
+    )
+    assert certificate.rigor is Rigor.RIGOROUS and not certificate.exact_identity
+    assert any("not equal as rational matrices" in text for text in certificate.tried)
+
+
+def test_statistics_without_a_rational_root_are_refused_with_the_reason() -> None:
+    rng = np.random.default_rng(0)
+    target, box = random_target(rng, (2, 2)), Box(-0.5, 0.5).of_size(2)
+    network = wide(target, box, rng, statistics=True)
+    certificate = certify(target, network, domain=box, exact_norms={})
+    assert any("not rational" in text for text in certificate.tried)
+
+
+# --- tampering ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("bound",), half, "bound"),
+        (("bound",), "nan", "bound"),
+        (("segments", 0, "residual_bound"), half, "segments[0].residual_bound"),
+        (("segments", 1, "constant_bound"), half, "segments[1].constant_bound"),
+        (("segments", 2, "error_out"), half, "segments[2].error_out"),
+        (("segments", 1, "error_in"), half, "segments[1].error_in"),
+        (("segments", 1, "target_node"), "other", "segments[1].target_node"),
+        (("target", "sha256"), "0" * 64, "target.sha256"),
+        (("candidate", "sha256"), "0" * 64, "candidate.sha256"),
+        (("candidate", "file"), "missing.npz", "candidate.file"),
+        (("domain", "lo", 0), "x", "domain.lo"),
+        (("domain", "hi"), ["0x1p0"], "domain"),
+        (("alignment", 0, 1), "layer1.act", "alignment"),
+        (("alignment", 0, 1), "nobody", "alignment"),
+        (("schema",), "another/1", "schema"),
+        (("verdict",), "refuted", "witness"),
+        (("tolerance",), (1e-300).hex(), "verdict"),
+        (("exact_identity",), True, "exact_norms"),
+        (("grid",), [0, 1, 1], "grid"),
+    ],
+)
+def test_a_changed_field_is_rejected_by_name(tmp_path, path, value, field) -> None:
+    simple(tmp_path)
+    edit(tmp_path, *path, value=value)
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == field, report
+
+
+def test_a_larger_box_is_rejected(tmp_path) -> None:
+    """On the larger box inner units leave their line, so the claimed errors do not follow."""
+    simple(tmp_path)
+    edit(tmp_path, "domain", "hi", 0, value=(2.0).hex())
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field.startswith("segments[")
+
+
+@pytest.mark.parametrize("field", ["float32_bound", "tried", "seconds", "output_scale"])
+def test_what_no_proof_is_about_is_guarded_by_the_digest(tmp_path, field) -> None:
+    simple(tmp_path)
+    edit(tmp_path, field, value=None, sign=False)
+    assert check(tmp_path).field == "digest"
+
+
+@pytest.mark.parametrize("part", ["weight", "bias", "gamma", "beta"])
+def test_a_changed_number_in_the_network_is_rejected(tmp_path, part) -> None:
+    """First by its hash; and by the proof, when the forger corrects the hash."""
+    simple(tmp_path)
+    network = load(tmp_path / "network.npz")
+    name = "layer2.M2" if part in ("weight", "bias") else "layer2.N1"
+    op = network.node(name).op
+    if isinstance(op, Affine):
+        values = {"weight": np.array(op.weight, dtype=float), "bias": op.bias.copy()}
+        values[part].flat[1] += 1e-7
+        changed = Affine(values["weight"], values["bias"])
+    else:
+        values = {"gamma": op.gamma.copy(), "beta": op.beta.copy()}
+        values[part][1] += 1e-7
+        changed = Norm(values["gamma"], values["beta"], op.mean, op.var, op.eps)
+    save(network.with_ops({name: changed}), tmp_path / "network.npz")
+    assert check(tmp_path).field == "candidate.sha256"
+    from reconstruct.formats.files import sha256_file
+
+    edit(tmp_path, "candidate", "sha256", value=sha256_file(tmp_path / "network.npz"))
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field.startswith("segments[1]")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"schema": 3}'])
+def test_a_broken_certificate_is_rejected(tmp_path, content) -> None:
+    (tmp_path / "certificate.json").write_text(content)
+    assert check(tmp_path).field in ("certificate", "schema")
+
+
+def test_a_missing_certificate_is_named(tmp_path) -> None:
+    assert check(tmp_path / "nowhere.json").field == "certificate"
+
+
+def test_networks_may_have_moved(tmp_path) -> None:
+    simple(tmp_path)
+    (tmp_path / "target.npz").rename(tmp_path / "elsewhere.npz")
+    assert check(tmp_path).field == "target.file"
+    assert check(tmp_path, target=tmp_path / "elsewhere.npz").accepted
+
+
+def test_a_bound_by_branch_and_bound_is_called_not_checkable(tmp_path) -> None:
+    simple(tmp_path)
+    edit(tmp_path, "method", value="general")
+    report = check(tmp_path)
+    assert report.status is CheckStatus.NOT_CHECKABLE and not report.accepted
+    assert all(status.explanation for status in CheckStatus)
+
+
+# --- independence ---------------------------------------------------------------------------------
+
+
+def test_the_checker_imports_nothing_of_the_solver_or_the_certifier() -> None:
+    allowed = ("reconstruct.formats", "reconstruct.networks", "reconstruct.errors",
+               "reconstruct.certificates.checking")  # fmt: skip
+    folder = PACKAGE / "certificates"
+    for file in (folder / "checker.py", *sorted((folder / "checking").glob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                names = [node.module or ""]
+            for name in names:
+                if name.split(".")[0] == "reconstruct":
+                    assert name.startswith(allowed), f"{file.name} imports {name}"
