@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks._common import run
 
-NAMES = ("operator", "solvers", "sparse", "deep", "runs", "honesty")
+NAMES = ("operator", "solvers", "sparse", "deep", "runs", "honesty", "refusal")
 LOCAL = Path(__file__).resolve().parent / "results" / "local"
 
 
@@ -26,9 +26,10 @@ def main(argv: list[str] | None = None) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.names or NAMES:
         module = importlib.import_module(f"benchmarks.{name}")
-        print(f"\n{name}: {module.QUESTION}", flush=True)
-        words = ["-o", str(options.output / f"{name}.json"), *(["--quick"] if options.quick else [])]
-        run(name, module.QUESTION, module.measure, words)
+        question = (module.__doc__ or name).splitlines()[0]
+        print(f"\n{name}: {question}", flush=True)
+        words = ["--quick"] if options.quick else []
+        run(name, question, module.measure, ["-o", str(options.output / f"{name}.json"), *words])
     print(f"\nrows are in {options.output}")
 
 
