@@ -172,9 +172,10 @@ def _update_trailing(work: Floats, panel: Floats, top: int, stop: int, prime: in
 
 
 def _mod(x: Floats, prime: int) -> Floats:
-    """`x mod prime` in [0, prime), for integers |x| ≤ 2^53 held in float64.
+    """`x mod prime` in [0, prime), for integers |x| ≤ 2^53 − 2·prime held in float64.
 
-    The quotient by floor is off by at most one, so one correction either way is enough.
+    The quotient by floor is off by at most one, and within this bound its product with `prime` is
+    exact, so one correction either way is enough. Elimination stays below 2^52 + 2^23.
     """
     x = x - np.floor(x * (1.0 / prime)) * prime
     x += np.where(x < 0, prime, 0)
