@@ -21,13 +21,21 @@ from numpy.typing import NDArray
 from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.chain import Chain, read_chain
-from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.construction import ExactNorm, SiteSolution, System, Task
+from reconstruct.constructions.deep_exact import (
+    LIMIT,
+    exact_norms,
+    height,
+    solve_backward_exactly,
+)
+from reconstruct.constructions.deep_proof import prove_deep
 from reconstruct.constructions.deep_status import block_systems
 from reconstruct.constructions.forward import Placed, place_chain
+from reconstruct.constructions.pair import exact_map
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Solver
+from reconstruct.khatri_rao import Auto, Exact, Solver
 from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.networks import Affine, Network
 from reconstruct.progress import Progress
@@ -80,12 +88,47 @@ class Deep:
     ) -> SiteSolution:
         chain = read_chain(site, frozen)
         names = [layer.norm for layer in site.layers]
+        exact = isinstance(solver, Exact)
         unit = _unit(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
         with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
-            blocks, placed = _solve_and_place(chain, inner, solver, progress, unit)
+            blocks, placed = _solve_and_place(
+                chain, inner, Auto() if exact else solver, progress, unit
+            )
         systems = block_systems(chain, inner, blocks, placed)
-        return SiteSolution(dict(zip(names, placed.norms, strict=True)), systems)
+        norms = dict(zip(names, placed.norms, strict=True))
+        if not exact:
+            return SiteSolution(norms, systems)
+        systems, rational = _exactly(chain, task, blocks, systems, unit)
+        found = dict(zip(names, rational, strict=True)) if rational else None
+        return SiteSolution(norms, systems, found)
+
+
+def _exactly(
+    chain: Chain,
+    task: Task,
+    blocks: tuple[BlockSolution, ...],
+    systems: tuple[System, ...],
+    unit: float,
+) -> tuple[tuple[System, ...], list[ExactNorm] | None]:
+    """The rational norms, or a proof that there are some when they are too long to write down."""
+    exact = task.exact or exact_map(task.weight, task.bias)
+    bits = height(chain, len(task.weight))
+    if bits > LIMIT:
+        proof = prove_deep(chain, task.weight)
+        said = f"exact numbers would have about {bits:.0e} bits; {proof.message}"
+        return _saying(systems, said), None
+    near = [np.asarray(block.real, np.float64) for block in blocks]
+    near[-1] = unit * near[-1]  # the last norm's factor belongs to the last block here
+    found = solve_backward_exactly(chain, exact.weight, near)
+    if found.scales is None:
+        return _saying(systems, found.reason), None
+    said = "over the rationals B_i diag(s_i) A_i == W^(i) for every block"
+    return _saying(systems, said), exact_norms(chain, found.scales, task, exact)
+
+
+def _saying(systems: tuple[System, ...], text: str) -> tuple[System, ...]:
+    return tuple(replace(row, message=f"{row.message}; {text}", solver="exact") for row in systems)
 
 
 def _solve_and_place(
