@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from reconstruct.bounds.interval import Range
-from reconstruct.bounds.relaxations import Band, relax
+from reconstruct.bounds.relaxations import Band, Support, relax
 from reconstruct.bounds.rounding import (
     SLACK,
     TINY,
@@ -142,7 +142,7 @@ class _AsIs:
         return self
 
 
-def transfer(node: Node, ranges: Mapping[str, Range]) -> Transfer:
+def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
     """The node seen backwards, given the bounds of its inputs."""
     op = node.op
     lo, hi = ranges[node.inputs[0]]
@@ -155,7 +155,7 @@ def transfer(node: Node, ranges: Mapping[str, Range]) -> Transfer:
             none = np.zeros((1, _size(node, lo)))
             place = _AsIs() if isinstance(op, Add) else _ByPlace(op.start, lo.shape[1])
             return Transfer(place, none, none, np.zeros(1))
-        return _band(relax(op, lo, hi), magnitude(lo, hi))
+        return _band(relax(op, lo, hi, support), magnitude(lo, hi))
 
 
 def source(lo: Array, hi: Array) -> Transfer:

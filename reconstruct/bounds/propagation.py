@@ -10,7 +10,7 @@ from scipy import sparse
 
 from reconstruct.bounds.crown import Transfer, lower_bounds, source, transfer
 from reconstruct.bounds.interval import Range, affine, image
-from reconstruct.bounds.relaxations import decided
+from reconstruct.bounds.relaxations import Support, decided
 from reconstruct.networks.activations import ACTIVATIONS, Array
 from reconstruct.networks.graph import Network
 from reconstruct.networks.ops import Matrix
@@ -22,13 +22,13 @@ TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile s
 class Ranges:
     """Bounds of all values of `network` on a batch of boxes, each (boxes, size).
 
-    `transfers` is empty for interval arithmetic; with it, `functionals` carries linear forms
-    back to the input.
+    `transfers` is empty for interval arithmetic; otherwise it holds, for each kind of support
+    line, every node seen backwards, and `functionals` takes the best of them.
     """
 
     network: Network
     values: Mapping[str, Range]
-    transfers: Mapping[str, Transfer]
+    transfers: tuple[Mapping[str, Transfer], ...]
 
     @property
     def boxes(self) -> int:
@@ -38,17 +38,20 @@ class Ranges:
         """Bounds of `forms·v + offsets` (rows × size, rows) on each box: (boxes, rows)."""
         lo, hi = affine(forms, offsets, *self.values[name])
         if self.transfers and name != self.network.source:
-            lower, upper = self._backward(name, _dense(forms), offsets)
-            lo, hi = np.maximum(lo, lower), np.minimum(hi, upper)
+            whole = _dense(forms)
+            both = np.concatenate([whole, -whole])[None]
+            low = self.lower(name, both, np.concatenate([offsets, -offsets])[None])
+            lo = np.maximum(lo, low[:, : len(whole)])
+            hi = np.minimum(hi, -low[:, len(whole) :])
         return lo, hi
 
-    def _backward(self, name: str, forms: Array, offsets: Array) -> Range:
-        both = np.concatenate([forms, -forms])
-        either = np.concatenate([offsets, -offsets])
-        args = (both[None], either[None], self.transfers, self.values)
-        low = lower_bounds(self.network, name, *args)
-        low = np.broadcast_to(low, (self.boxes, len(both)))
-        return low[:, : len(forms)], -low[:, len(forms) :]
+    def lower(self, name: str, forms: Array, offsets: Array, boxes: Array | None = None) -> Array:
+        """The best CROWN lower bounds of `forms·v + offsets`; arguments as of `lower_bounds`."""
+        found = [
+            lower_bounds(self.network, name, forms, offsets, transfers, self.values, boxes)
+            for transfers in self.transfers
+        ]
+        return np.asarray(np.maximum.reduce(found))
 
 
 def propagate(
@@ -59,27 +62,28 @@ def propagate(
     backward: bool,
     known: Mapping[str, Range] | None = None,
     lean: bool = False,
+    supports: tuple[Support, ...] = tuple(Support),
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
 
     Forward through the graph: each node's interval from its inputs' bounds, cut with what is
     `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
     or that is the output. `lean` does so only for units that intervals leave in doubt about the
-    activation's piece, and not for the output.
+    activation's piece, and not for the output. `supports` are the kinds of lines tried.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
-    transfers: dict[str, Transfer] = {network.source: source(lo, hi)} if backward else {}
-    state = Ranges(network, values, transfers)
+    kinds = supports if backward else ()
+    transfers: list[dict[str, Transfer]] = [{network.source: source(lo, hi)} for _ in kinds]
+    state = Ranges(network, values, tuple(transfers))
     bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, ACTIVATIONS)}
     for node in network.nodes:
         value = image(node.op, *(values[i] for i in node.inputs))
         if known is not None and node.name in known:
             value = meet(value, known[node.name])
         values[node.name] = value
-        if not backward:
-            continue
-        transfers[node.name] = transfer(node, values)
-        if isinstance(node.op, ACTIVATIONS):
+        for known_back, kind in zip(transfers, kinds, strict=True):
+            known_back[node.name] = transfer(node, values, kind)
+        if not backward or isinstance(node.op, ACTIVATIONS):
             continue
         wanted = node.name in bent or (node.name == network.output and not lean)
         if wanted and lean:
@@ -100,9 +104,12 @@ def merge(batches: list[Ranges]) -> Ranges:
         )
         for name in network.sizes
     }
-    transfers = {network.source: source(*values[network.source])}
-    transfers |= {node.name: transfer(node, values) for node in network.nodes}
-    return Ranges(network, values, transfers)
+    first = source(*values[network.source])
+    transfers = [
+        {network.source: first} | {n.name: transfer(n, values, kind) for n in network.nodes}
+        for kind in Support
+    ]
+    return Ranges(network, values, tuple(transfers))
 
 
 def _sharpen(state: Ranges, name: str, units: Array) -> Range:

@@ -12,6 +12,7 @@ rounded outward. Soundness rests on the intercepts alone; the slopes only decide
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
@@ -39,14 +40,21 @@ def value_range(op: Activation, lo: Array, hi: Array) -> tuple[Array, Array]:
     return below, above
 
 
-def relax(op: Activation, lo: Array, hi: Array) -> Band:
+class Support(Enum):
+    """Which slope the line opposite of the chord takes; neither is the better one everywhere."""
+
+    AREA = "the one that leaves the smaller area"
+    FLAT = "the smaller one"
+
+
+def relax(op: Activation, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
     """A band around f on `[lo, hi]`: exact on a single straight piece, else chord and support.
 
     Where f is not straight between vertices (Elu and Selu below 0) both slopes are 0 and the
     intercepts are the range.
     """
     with np.errstate(all="ignore"):
-        lower_slope, upper_slope = map(_finite, _slopes(op, lo, hi))
+        lower_slope, upper_slope = map(_finite, _slopes(op, lo, hi, support))
         lower, upper = value_range(op, lo, hi)
         below, above = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
         for z in _vertices(op, lo, hi):
@@ -116,10 +124,10 @@ def _expm1(z: Array) -> tuple[Array, Array]:
     return np.where(z == 0, 0.0, below), np.where(z == 0, 0.0, above)
 
 
-def _slopes(op: Activation, lo: Array, hi: Array) -> tuple[Array, Array]:
+def _slopes(op: Activation, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
     """Slopes of the line below and the line above; any numbers are sound."""
     if isinstance(op, Clip):
-        return _clip_slopes(op, lo, hi)
+        return _clip_slopes(op, lo, hi, support)
     left, right = _side_slopes(op)
     bent = (lo < 0) & (hi > 0)
     straight = np.where(lo >= 0, right, left)
@@ -128,10 +136,12 @@ def _slopes(op: Activation, lo: Array, hi: Array) -> tuple[Array, Array]:
         return flat, flat
     chord = (right * hi - left * lo) / (hi - lo)
     chord = np.clip(chord, min(left, right), max(left, right))
-    support = np.where(hi > -lo, right, left)
+    touch = np.where(hi > -lo, right, left)
+    if support is Support.FLAT:
+        touch = np.full_like(lo, min(left, right, key=abs))
     chord_above = left <= right  # convex: the chord lies above
-    lower = np.where(bent, support if chord_above else chord, straight)
-    upper = np.where(bent, chord if chord_above else support, straight)
+    lower = np.where(bent, touch if chord_above else chord, straight)
+    upper = np.where(bent, chord if chord_above else touch, straight)
     return lower, upper
 
 
@@ -142,8 +152,8 @@ def _side_slopes(op: Activation) -> tuple[float, float]:
     return 0.0, op.piece.slope
 
 
-def _clip_slopes(op: Clip, lo: Array, hi: Array) -> tuple[Array, Array]:
-    """A chord where the graph bends away, and the support with the smaller area elsewhere.
+def _clip_slopes(op: Clip, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
+    """A chord where the graph bends away, and the support elsewhere.
 
     Bent at both ends: below, the line from (op.lo, op.lo) to (hi, op.hi); above, the line from
     (lo, op.lo) to (op.hi, op.hi).
@@ -152,9 +162,10 @@ def _clip_slopes(op: Clip, lo: Array, hi: Array) -> tuple[Array, Array]:
     foot, head = lo < op.lo, hi > op.hi
     inside = ((lo >= op.lo) & (hi <= op.hi)).astype(np.float64)
     lower = np.where(head, rise / (hi - np.maximum(lo, op.lo)), inside)
-    lower = np.where(foot & ~head, hi - op.lo > op.lo - lo, lower)
+    area = support is Support.AREA
+    lower = np.where(foot & ~head, area & (hi - op.lo > op.lo - lo), lower)
     upper = np.where(foot, rise / (np.minimum(hi, op.hi) - lo), inside)
-    upper = np.where(head & ~foot, op.hi - lo > hi - op.hi, upper)
+    upper = np.where(head & ~foot, area & (op.hi - lo > hi - op.hi), upper)
     outside = (hi <= op.lo) | (lo >= op.hi)
     return np.where(outside, 0.0, lower), np.where(outside, 0.0, upper)
 

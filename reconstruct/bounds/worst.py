@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.bounds.crown import lower_bounds
 from reconstruct.bounds.interval import Range, affine
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges
 from reconstruct.networks.activations import Array
@@ -61,9 +60,6 @@ def _sharpen(ranges: Ranges, name: str, forms: Array, offsets: Array, boxes: Arr
     found = np.empty(len(forms))
     for start in range(0, len(forms), step):
         part = slice(start, start + step)
-        batch = forms[part][:, None], offsets[part][:, None]
-        low = lower_bounds(
-            ranges.network, name, *batch, ranges.transfers, ranges.values, boxes[part]
-        )
+        low = ranges.lower(name, forms[part][:, None], offsets[part][:, None], boxes[part])
         found[part] = low[:, 0]
     return found

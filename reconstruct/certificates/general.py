@@ -15,6 +15,7 @@ import numpy as np
 
 from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
+from reconstruct.bounds.relaxations import Support
 from reconstruct.certificates.branching import looseness
 from reconstruct.certificates.difference import difference_network
 from reconstruct.networks.activations import ACTIVATIONS, Array
@@ -144,7 +145,9 @@ class _Branching:
 
     def visit(self, lo: Array, hi: Array, parents: Array, backward: bool) -> None:
         """Bounds these boxes, closes those within the tolerance, opens the others."""
-        state = propagate(self.network, lo, hi, backward=backward, lean=True)
+        state = propagate(
+            self.network, lo, hi, backward=backward, lean=True, supports=(Support.AREA,)
+        )
         bounds, influence, corners = _bound(state)
         bounds = np.minimum(bounds, parents)
         self.boxes += len(lo)
@@ -195,12 +198,13 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     low, high = state.values[network.output]
     if not state.transfers:
         return np.max(np.maximum(-low, high), axis=1), 0.5 * hi - 0.5 * lo, lo
+    (transfers,) = state.transfers
     size = network.size_out
     forms = np.concatenate([np.eye(size), -np.eye(size)])[None]
     form, const = carry_back(
-        network, network.output, forms, np.zeros((1, 2 * size)), state.transfers, state.values
+        network, network.output, forms, np.zeros((1, 2 * size)), transfers, state.values
     )
-    sharp = -on_source(form, const, state.transfers[network.source])
+    sharp = -on_source(form, const, transfers[network.source])
     above = np.minimum(sharp, np.concatenate([-low, high], axis=1))
     worst = np.argmax(above, axis=1)
     rows = np.arange(len(lo))

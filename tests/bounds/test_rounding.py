@@ -109,7 +109,8 @@ def _root(value: Fraction) -> tuple[Fraction, Fraction]:
     """The square root between two rationals 2^-900 apart: far closer than floats are."""
     scale = 2**900
     whole = isqrt(value.numerator * scale * scale // value.denominator)
-    return Fraction(whole, scale), Fraction(whole + 1, scale)
+    low = Fraction(whole, scale)
+    return low, low if low * low == value else Fraction(whole + 1, scale)
 
 
 def test_drawn_norms_have_an_exact_scale():
