@@ -93,7 +93,7 @@ def _methods(value: type) -> Iterator[str]:
             continue
         inner = member.fget if isinstance(member, property) else getattr(value, name)
         first = (inspect.getdoc(inner) or "").split("\n\n")[0].replace("\n", " ")
-        shown = name if isinstance(member, property) else _signature(name, inner)
+        shown = name if isinstance(member, property) else " ".join(_signature(name, inner).split())
         if first:
             yield f"- `{shown}`: {first}"
 
@@ -102,9 +102,28 @@ def _signature(name: str, value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         return f"{name}: one of {', '.join(member.name for member in value)}"
     try:
-        return f"{name}{inspect.signature(value)}"
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
         return name
+    words = [str(p).replace("'", "") for p in signature.parameters.values() if p.name != "self"]
+    kinds = [p.kind for p in signature.parameters.values() if p.name != "self"]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        words.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    back = signature.return_annotation
+    end = "" if back in (inspect.Signature.empty, None, "None") else f" -> {_named(back)}"
+    line = f"{name}({', '.join(words)}){end}"
+    if len(line) <= WIDTH:
+        return line
+    inner = "".join(f"    {word},\n" for word in words)
+    return f"{name}(\n{inner}){end}"
+
+
+def _named(kind: Any) -> str:
+    return (
+        str(kind).replace("'", "")
+        if isinstance(kind, str)
+        else getattr(kind, "__name__", str(kind))
+    )
 
 
 def _doc(value: Any) -> str:

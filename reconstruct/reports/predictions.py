@@ -51,23 +51,19 @@ def predicted_rounding(
 
 def site_variance(frozen: Network, site: Site) -> Vector:
     """The variance of a site's outputs in units of `u²`, carried through its own layers."""
-    variance: Vector | None = None
+    variance = squares = np.zeros(0)  # of the layer before: its errors, and its values
     for layer in site.layers:
         norm = frozen.node(layer.norm).op
         assert isinstance(norm, Norm)
         s, t = norm.effective()
-        fresh = np.zeros(len(s))
-        if layer.carry is not None and variance is not None:
+        arriving = np.zeros(len(s))
+        if layer.carry is not None:
             weight = _weight(frozen, layer.carry)
-            fresh = _squared(weight) @ (variance * _levels(weight.shape[1]))
-        carried = s**2 * fresh
-        variance = carried + (t**2 if layer.activation is not None else 0.0)
-    assert variance is not None
+            summing = squares * (math.log2(weight.shape[1]) + 1) / 2
+            arriving = _squared(weight) @ (variance + summing)
+        squares = t**2  # a hidden value is about as large as its shift
+        variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)
     return variance
-
-
-def _levels(n: int) -> float:
-    return 1.0 + (math.log2(n) + 1) / 2
 
 
 def _weight(frozen: Network, name: str) -> Matrix:

@@ -1,0 +1,61 @@
+"""Every command and every Python block of README and docs runs, page by page, in a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconstruct.demo import digits
+from tests.docs.commands import ROOT, Block, blocks, commands
+
+# Blocks of these pages are parts of a larger file, shown to explain it; other tests cover them.
+FRAGMENTS = {"adding-a-statement.md"}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_BLOCKS = [p for p in PAGES if p.name not in FRAGMENTS and blocks(p)]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def environment() -> dict[str, str]:
+    programs = Path(sys.executable).parent
+    path = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.name)
+def test_blocks_run(page: Path, tmp_path: Path) -> None:
+    shutil.copyfile(digits().path, tmp_path / "mine.onnx")  # the reader's own network
+    for name in ("benchmarks", "docs", "examples", "proofs_check", "reconstruct"):
+        os.symlink(ROOT / name, tmp_path / name)
+    for block in blocks(page):
+        if block.language == "python":
+            run([sys.executable, "-c", block.text], 0, tmp_path)
+        else:
+            run_shell(block, tmp_path)
+
+
+def run_shell(block: Block, folder: Path) -> None:
+    for command in commands(block):
+        if found := re.match(r"make (\w+)", command.line):
+            assert re.search(rf"^{found[1]}:", MAKEFILE, flags=re.MULTILINE), command.line
+            if found[1] == "demo":  # what the verb does once everything is set up
+                run(["reconstruct", "demo", "-o", "demo-out", "--force"], 0, folder)
+        elif not command.line.startswith((". .venv", "git ", "pip ")):
+            run(["bash", "-c", command.line], command.code, folder)
+
+
+def run(words: list[str], code: int, folder: Path) -> None:
+    done = subprocess.run(
+        words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
+    )
+    shown = f"{words[-1]}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert done.returncode == code, shown
+
+
+def test_every_page_is_looked_at() -> None:
+    assert {"README.md", "tutorial.md"} <= {page.name for page in WITH_BLOCKS}
