@@ -56,7 +56,7 @@ def export(
         )
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    files = Exported(*(place / name for name in _NAMES))
+    files = Exported(*(place / name for name in FILES))
     save(difference_network(target, candidate), files.difference, dtype=dtype)
     save(target, files.target, dtype=dtype)
     save(candidate, files.candidate, dtype=dtype)
@@ -67,7 +67,7 @@ def export(
     return files
 
 
-_NAMES = ("difference.onnx", "difference.vnnlib", "target.onnx", "candidate.onnx", "pair.vnnlib")
+FILES = ("difference.onnx", "difference.vnnlib", "target.onnx", "candidate.onnx", "pair.vnnlib")
 
 
 def difference_property(box: Box, outputs: int, tolerance: float) -> str:

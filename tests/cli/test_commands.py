@@ -93,3 +93,14 @@ def test_the_public_names_are_all_there():
         assert getattr(reconstruct, name) is not None
     with pytest.raises(AttributeError):
         _ = reconstruct.no_such_name
+
+
+def test_export_writes_the_question_in_both_versions(cli, target, tmp_path):
+    words = ("export", target, target, "--domain", "-1,1", "--tolerance", "1e-6")
+    code, stdout, _ = cli(*words, "-o", tmp_path / "out")
+    assert code == 0 and len(stdout.splitlines()) == 5
+    assert "declare-const X_0" in (tmp_path / "out" / "difference.vnnlib").read_text()
+    assert cli(*words, "-o", tmp_path / "out")[0] == 2
+    code, _, stderr = cli(*words[:-1], "0", "-o", tmp_path / "other")
+    assert code == 2 and "tolerance above 0" in stderr
+    assert not (tmp_path / "other").exists()

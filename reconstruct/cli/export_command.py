@@ -1,0 +1,36 @@
+"""`reconstruct export`: the question of equality, for verifiers of other people."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from dataclasses import asdict
+
+from reconstruct.certificates.export import FILES, export
+from reconstruct.formats import load, load_domain
+from reconstruct.reports.folder import OutputFolder
+
+
+def main(options: Namespace) -> int:
+    target, candidate = load(options.target), load(options.candidate)
+    domain = load_domain(options.domain, target.size_in)
+    folder = OutputFolder(options.output, force=options.force)
+    try:
+        files = export(
+            target,
+            candidate,
+            domain=domain,
+            tolerance=options.tolerance,
+            folder=folder.staging,
+        )
+    except BaseException:
+        folder.discard()
+        raise
+    folder.publish(FILES)
+    written = {role: folder.path / staged.name for role, staged in asdict(files).items()}
+    if options.json:
+        print(json.dumps({role: str(path) for role, path in written.items()}, indent=2))
+    elif not options.quiet:
+        for path in written.values():
+            print(path)
+    return 0
