@@ -10,6 +10,7 @@ blocks behind it, and the residuals of the blocks together are the residual of t
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,11 @@ from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.extended import Extended, Wide, extended, product, real_scale
 from reconstruct.khatri_rao import Solver
+from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.networks import dense
 from reconstruct.progress import Progress, Step
+
+ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,13 @@ def solve_backward(
     """All blocks of `W` (m × k), first to last; `reach[j]` bounds |x_j|."""
     B: Wide = extended(dense(chain.last.weight))
     found: list[BlockSolution] = []
-    for done, link in enumerate(reversed(chain.links)):
-        block = _solve_block(link, B, W, reach, solver, stretch, last=done == 0)
-        found.append(block)
-        if link.carry is not None:
-            B = product(B * block.real, link.carry)
-        progress(Step("blocks", done + 1, len(chain.links), block.residual))
+    with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
+        for done, link in enumerate(reversed(chain.links)):
+            block = _solve_block(link, B, W, reach, solver, stretch, last=done == 0)
+            found.append(block)
+            if link.carry is not None:
+                B = product(B * block.real, link.carry)
+            progress(Step("blocks", done + 1, len(chain.links), block.residual))
     return tuple(reversed(found))
 
 

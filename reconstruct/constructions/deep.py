@@ -11,7 +11,6 @@ Exact in theory; in float64 the condition of what is carried grows with depth, a
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -36,11 +35,9 @@ from reconstruct.constructions.sites import Site
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Exact, Solver
-from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.networks import Affine, Network
 from reconstruct.progress import Progress
 
-ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves
 ATTEMPTS = 24  # at fitting all values into bounded pieces
 
 
@@ -91,10 +88,8 @@ class Deep:
         exact = isinstance(solver, Exact)
         unit = _unit(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
-        with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
-            blocks, placed = _solve_and_place(
-                chain, inner, Auto() if exact else solver, progress, unit
-            )
+        chosen = Auto() if exact else solver
+        blocks, placed = _solve_and_place(chain, inner, chosen, progress, unit)
         systems = block_systems(chain, inner, blocks, placed)
         norms = dict(zip(names, placed.norms, strict=True))
         if not exact:
