@@ -63,12 +63,11 @@ def _question(name: str) -> str:
 
 
 def _tables(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """One table, or several side by side columns' worth when there are too many columns."""
+    """One table, or several that repeat the first two columns when there are too many."""
     keys: list[str] = []
     for row in rows:
         keys += [k for k, v in row.items() if k not in keys and k not in UNSHOWN and _plain(v)]
-    heads = [key for key in keys if all(isinstance(row.get(key), (str, int)) for row in rows)][:4]
-    heads = heads[:2] if len(keys) > MOST_COLUMNS else []
+    heads = keys[:2] if len(keys) > MOST_COLUMNS else []
     rest = [key for key in keys if key not in heads]
     step = MOST_COLUMNS - len(heads)
     for start in range(0, len(rest), step):
@@ -87,11 +86,13 @@ def _plain(value: Any) -> bool:
 
 
 def brief(key: str, value: Any) -> str:
-    """A value for people: bytes with a prefix, floats with three digits, a dash for none."""
+    """A value for people: three digits, bounds rounded up, a dash for none."""
     if value is None:
         return "–"
     if key.endswith("bytes"):
         return f"{value / 1e6:,.0f} MB"
+    if key.endswith("bound"):
+        return at_most(value, 3)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value).replace("|", "\\|")
     if isinstance(value, int):
