@@ -1,249 +1,37 @@
 """CROWN: linear bounds carried back to the input, with their own rounding counted.
 
-To bound `Λ·v` from below, v the value of a node on a box, the node is replaced by its inputs:
-
-    Λ·v ≥ C·inputs + Λ·p + |Λ|·d,   C = fl(pull(Λ)),
-
-until only the network's input x is left, of which the box is known. Everything that is not
-linear with sign lies in d, negative for the most part: the gap between the two lines around an
-activation, the uncertainty of a norm's scale, and all rounding, because
-
-    |pull(Λ) − C|·|inputs| ≤ |Λ|·e,   e from γ_n and the magnitudes of the inputs' bounds:
-
-for an affine map |fl(ΛW) − ΛW||h| ≤ γ_n |Λ|(|W||h|), so one vector e per node is enough. An upper
-bound of `A·v` is minus the lower bound of `−A·v`. Arrays: Λ is (boxes, rows, size), bounds and
-vectors are (boxes, size); a leading 1 stands for all boxes alike.
+To bound `Λ·v` from below, v the value of a node on a box, the node is replaced by its inputs as
+its `Transfer` says, until only the network's input x is left, of which the box is known. An
+upper bound of `A·v` is minus the lower bound of `−A·v`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from reconstruct.bounds.interval import Range
-from reconstruct.bounds.relaxations import Band, Support, relax
-from reconstruct.bounds.rounding import (
-    SLACK,
-    TINY,
-    UNIT,
-    down,
-    gamma,
-    magnitude,
-    midpoint,
-    norm_scale,
-    norm_shift,
-    up,
-)
+from reconstruct.bounds.rounding import SLACK, TINY, UNIT, down, magnitude, up
+from reconstruct.bounds.transfers import ByMatrix, Swap, Transfer, dot, pick
 from reconstruct.networks.activations import Array
-from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Select
-
-
-class Pull(Protocol):
-    """The linear part of a node, transposed: from coefficients of its value to its input's."""
-
-    def __call__(self, form: Array, /) -> Array: ...
-
-    def take(self, boxes: Array, /) -> Pull:
-        """The same for a choice of boxes."""
-        ...
-
-
-def pick(values: Array, boxes: Array) -> Array:
-    """Rows for a choice of boxes; one row that stands for all boxes stays one row."""
-    return values if len(values) == 1 else values[boxes]
-
-
-@dataclass(frozen=True, eq=False)
-class Transfer:
-    """One node seen backwards: `Λ·v ≥ pull(Λ)·input + Λ·plain + |Λ|·signed − floor`."""
-
-    pull: Pull
-    plain: Array
-    signed: Array
-    floor: Array
-
-    def constant(self, form: Array, const: Array) -> Array:
-        """`const + Λ·plain + |Λ|·signed − floor`, rounded down."""
-        total = down(_dot(form, self.plain) + _dot(np.abs(form), self.signed))
-        return down(down(const - self.floor[:, None]) + total)
-
-    def take(self, boxes: Array) -> Transfer:
-        """The same node on a choice of boxes, one per entry of `boxes`, repeats allowed."""
-        return Transfer(
-            self.pull.take(boxes),
-            pick(self.plain, boxes),
-            pick(self.signed, boxes),
-            pick(self.floor, boxes),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _ByMatrix:
-    weight: Matrix
-
-    def __call__(self, form: Array, /) -> Array:
-        rows = form.reshape(-1, form.shape[-1])
-        out = (self.weight.T @ rows.T).T if sparse.issparse(self.weight) else rows @ self.weight
-        return np.asarray(out).reshape(*form.shape[:-1], -1)
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class _ByScale:
-    scale: Array
-
-    def __call__(self, form: Array, /) -> Array:
-        return np.asarray(form * self.scale[:, None, :])
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class _ByBand:
-    lower_slope: Array
-    upper_slope: Array
-
-    def __call__(self, form: Array, /) -> Array:
-        below, above = self.lower_slope[:, None, :], self.upper_slope[:, None, :]
-        return np.asarray(form * np.where(form >= 0, below, above))
-
-    def take(self, boxes: Array, /) -> Pull:
-        return _ByBand(pick(self.lower_slope, boxes), pick(self.upper_slope, boxes))
-
-
-@dataclass(frozen=True)
-class _ByPlace:
-    start: int
-    size: int
-
-    def __call__(self, form: Array, /) -> Array:
-        out = np.zeros((*form.shape[:-1], self.size))
-        out[..., self.start : self.start + form.shape[-1]] = form
-        return out
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-@dataclass(frozen=True)
-class _AsIs:
-    def __call__(self, form: Array, /) -> Array:
-        return form
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
-    """The node seen backwards, given the bounds of its inputs."""
-    op = node.op
-    lo, hi = ranges[node.inputs[0]]
-    with np.errstate(all="ignore"):
-        if isinstance(op, Affine):
-            return _affine(op, magnitude(lo, hi))
-        if isinstance(op, Norm):
-            return _norm(op, magnitude(lo, hi))
-        if isinstance(op, Add | Select):
-            none = np.zeros((1, _size(node, lo)))
-            place = _AsIs() if isinstance(op, Add) else _ByPlace(op.start, lo.shape[1])
-            return Transfer(place, none, none, np.zeros(1))
-        return _band(relax(op, lo, hi, support), magnitude(lo, hi))
-
-
-def source(lo: Array, hi: Array) -> Transfer:
-    """The input itself: `Λ·x ≥ Λ·mid − |Λ|·rad` on the box."""
-    with np.errstate(all="ignore"):
-        mid, rad = midpoint(lo, hi)
-        return _transfer(_AsIs(), mid, -rad, np.zeros_like(mid), np.zeros(1))
-
-
-def _size(node: Node, lo: Array) -> int:
-    return node.op.stop - node.op.start if isinstance(node.op, Select) else lo.shape[1]
-
-
-def _affine(op: Affine, reach: Array) -> Transfer:
-    """`C = fl(ΛW)`, `p = b`; error γ_n·|W||h| per unit of |Λ|, underflow n·η·Σ|h|."""
-    weight = op.weight.astype(np.float64, copy=False)
-    terms = int(weight.shape[0])
-    size = np.asarray((abs(weight) @ reach.T).T)
-    error = (gamma(terms) * SLACK) * (size + weight.shape[1] * TINY)
-    floor = (terms * TINY) * reach.sum(axis=1) * SLACK
-    return _transfer(_ByMatrix(weight), op.bias[None], np.zeros((1, terms)), error, floor)
-
-
-def _norm(op: Norm, reach: Array) -> Transfer:
-    """`C = fl(Λ∘s)` with the middle of s's bounds; error u·|s||z| + rad(s)|z| + rad(t)."""
-    scale, scale_error = midpoint(*norm_scale(op))
-    shift, shift_error = midpoint(*norm_shift(op))
-    error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
-    floor = TINY * reach.sum(axis=1) * SLACK
-    return _transfer(_ByScale(scale[None]), shift[None], np.zeros((1, len(scale))), error, floor)
-
-
-def _band(band: Band, reach: Array) -> Transfer:
-    """Λ⁺ takes the line below and Λ⁻ the line above: `Λ⁺·lower + Λ⁻·upper ≥ Λ·p + |Λ|·q`.
-
-    That holds when `q ≤ min(lower − p, p − upper)`; p is their middle. The product of a
-    coefficient with a slope errs by u relative, and by nothing for the slopes 0 and 1.
-    """
-    plain = 0.5 * band.lower + 0.5 * band.upper
-    below, above = band.lower - plain, plain - band.upper
-    gap = np.minimum(below, above)
-    gap = np.where((below == 0) & (above == 0), 0.0, down(gap))
-    steep = np.maximum(_inexact(band.lower_slope), _inexact(band.upper_slope))
-    error = (UNIT * SLACK) * steep * reach
-    floor = TINY * reach.sum(axis=1) * SLACK
-    return _transfer(_ByBand(band.lower_slope, band.upper_slope), plain, gap, error, floor)
-
-
-def _inexact(slope: Array) -> Array:
-    return np.where((slope == 0) | (slope == 1), 0.0, np.abs(slope))
-
-
-def _transfer(pull: Pull, plain: Array, gap: Array, error: Array, floor: Array) -> Transfer:
-    """Charges the rounding of the two dot products too, γ_n(|p| + |q|) per unit of |Λ|.
-
-    signed = q − e with e ≥ (error + γ_n(|p| + |q|))(1 + small), so that the rounding of
-    |Λ|·signed itself is covered; SLACK stands for the small terms. 8η per unit of |Λ| and 4n·η
-    in all cover underflow; they also keep `signed` off zero, so that no coefficient that
-    overflowed is lost in a product with zero.
-    """
-    terms = int(plain.shape[1])
-    own = gamma(terms + 2) * (np.abs(plain) + np.abs(gap))
-    total = (error + own) * (SLACK * SLACK) + 8 * TINY
-    return Transfer(pull, plain, down(gap - total), up(floor * SLACK + 4 * terms * TINY))
-
-
-def _dot(form: Array, vector: Array) -> Array:
-    """`Λ·vector` for every row of every box."""
-    if form.shape[1] == 1:
-        return np.asarray(np.einsum("brn,bn->br", form, vector))
-    return np.asarray(np.matmul(form, vector[:, :, None])[..., 0])
+from reconstruct.networks.graph import Network
 
 
 def lower_bounds(
     network: Network,
-    name: str,
-    forms: Array,
+    forms: Mapping[str, Array],
     offsets: Array,
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
     boxes: Array | None = None,
 ) -> Array:
-    """Lower bounds of `forms·v + offsets`, v the value `name`: (boxes, rows).
+    """Lower bounds of `Σ forms[name]·v_name + offsets`: (boxes, rows).
 
-    `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows). With `boxes`, an array of
-    indices, entry i of the batch is taken on box `boxes[i]`.
+    Each of `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows). With `boxes`, an
+    array of indices, entry i of the batch is taken on box `boxes[i]`.
     """
-    form, const = carry_back(network, name, forms, offsets, transfers, ranges, boxes)
+    form, const = carry_back(network, forms, offsets, transfers, ranges, boxes)
     return on_source(form, const, _on(transfers[network.source], boxes))
 
 
@@ -256,19 +44,18 @@ def on_source(form: Array, const: Array, box: Transfer) -> Array:
 
 def carry_back(
     network: Network,
-    name: str,
-    forms: Array,
+    forms: Mapping[str, Array],
     offsets: Array,
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
     boxes: Array | None = None,
 ) -> tuple[Array, Array]:
-    """`(form, const)` with `forms·v + offsets ≥ form·x + const` for every input x of the box.
+    """`(form, const)` with `Σ forms·v + offsets ≥ form·x + const` for every input x of the box.
 
     Coefficients that meet at a node with several consumers are added; each sum errs by u
     relative, which costs u·|C|·|value|.
     """
-    pending = {name: forms}
+    pending = dict(forms)
     const = offsets
     with np.errstate(all="ignore"):
         for node in reversed(network.nodes):
@@ -276,6 +63,8 @@ def carry_back(
                 continue
             form = pending.pop(node.name)
             step = _on(transfers[node.name], boxes)
+            if step.swap is not None:
+                form, const = _swap(step.swap, node.name, form, const, pending, ranges, boxes)
             const = step.constant(form, const)
             pulled = step.pull(form)
             for origin in node.inputs:
@@ -285,6 +74,24 @@ def carry_back(
 
 def _on(step: Transfer, boxes: Array | None) -> Transfer:
     return step if boxes is None else step.take(boxes)
+
+
+def _swap(
+    swap: Swap,
+    name: str,
+    form: Array,
+    const: Array,
+    pending: dict[str, Array],
+    ranges: Mapping[str, Range],
+    boxes: Array | None,
+) -> tuple[Array, Array]:
+    """Hands the coefficients of swapped units on; returns those that stay, and the constant."""
+    const = swap.constants.constant(form, const)
+    pending[name] = form * swap.keep
+    for other, matrix in swap.moves:
+        moved = ByMatrix(matrix)(form)
+        const = _collect(pending, other, moved, const, ranges[other], boxes)
+    return pending.pop(name), const
 
 
 def _collect(
@@ -303,5 +110,5 @@ def _collect(
     pending[name] = total
     reach = magnitude(*value)
     reach = reach if boxes is None else pick(reach, boxes)
-    error = _dot(np.abs(total), (2.0 * UNIT) * reach) * SLACK
+    error = dot(np.abs(total), (2.0 * UNIT) * reach) * SLACK
     return down(const - up(error + 4 * reach.shape[1] * TINY))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.crown import Transfer, lower_bounds, source, transfer
+from reconstruct.bounds.crown import lower_bounds
 from reconstruct.bounds.interval import Range, affine, image
 from reconstruct.bounds.relaxations import Support, decided
+from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
 from reconstruct.networks.activations import ACTIVATIONS, Array
-from reconstruct.networks.graph import Network
+from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.ops import Matrix
 
 TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile stays in cache
@@ -40,18 +42,28 @@ class Ranges:
         if self.transfers and name != self.network.source:
             whole = _dense(forms)
             both = np.concatenate([whole, -whole])[None]
-            low = self.lower(name, both, np.concatenate([offsets, -offsets])[None])
+            low = self.lower({name: both}, np.concatenate([offsets, -offsets])[None])
             lo = np.maximum(lo, low[:, : len(whole)])
             hi = np.minimum(hi, -low[:, len(whole) :])
         return lo, hi
 
-    def lower(self, name: str, forms: Array, offsets: Array, boxes: Array | None = None) -> Array:
-        """The best CROWN lower bounds of `forms·v + offsets`; arguments as of `lower_bounds`."""
+    def lower(
+        self, forms: Mapping[str, Array], offsets: Array, boxes: Array | None = None
+    ) -> Array:
+        """The best CROWN bounds of `Σ forms·v + offsets`; arguments as of `lower_bounds`."""
         found = [
-            lower_bounds(self.network, name, forms, offsets, transfers, self.values, boxes)
+            lower_bounds(self.network, forms, offsets, transfers, self.values, boxes)
             for transfers in self.transfers
         ]
-        return np.asarray(np.maximum.reduce(found))
+        best = np.maximum.reduce(found)
+        rows = self.boxes if boxes is None else len(boxes)
+        return np.broadcast_to(best, (rows, best.shape[1]))
+
+
+class Linker(Protocol):
+    """Finds a swap for an activation's units; called when the bounds of its input are known."""
+
+    def __call__(self, state: Ranges, node: Node, /) -> Swap | None: ...
 
 
 def propagate(
@@ -63,13 +75,15 @@ def propagate(
     known: Mapping[str, Range] | None = None,
     lean: bool = False,
     supports: tuple[Support, ...] = tuple(Support),
+    link: Linker | None = None,
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
 
     Forward through the graph: each node's interval from its inputs' bounds, cut with what is
     `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
     or that is the output. `lean` does so only for units that intervals leave in doubt about the
-    activation's piece, and not for the output. `supports` are the kinds of lines tried.
+    activation's piece, and not for the output. `supports` are the kinds of lines tried; `link`
+    may say how units of an activation hang together with units of earlier ones.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     kinds = supports if backward else ()
@@ -81,8 +95,9 @@ def propagate(
         if known is not None and node.name in known:
             value = meet(value, known[node.name])
         values[node.name] = value
+        swap = link(state, node) if link is not None and isinstance(node.op, ACTIVATIONS) else None
         for known_back, kind in zip(transfers, kinds, strict=True):
-            known_back[node.name] = transfer(node, values, kind)
+            known_back[node.name] = replace(transfer(node, values, kind), swap=swap)
         if not backward or isinstance(node.op, ACTIVATIONS):
             continue
         wanted = node.name in bent or (node.name == network.output and not lean)

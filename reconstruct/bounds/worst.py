@@ -60,6 +60,6 @@ def _sharpen(ranges: Ranges, name: str, forms: Array, offsets: Array, boxes: Arr
     found = np.empty(len(forms))
     for start in range(0, len(forms), step):
         part = slice(start, start + step)
-        low = ranges.lower(name, forms[part][:, None], offsets[part][:, None], boxes[part])
+        low = ranges.lower({name: forms[part][:, None]}, offsets[part][:, None], boxes[part])
         found[part] = low[:, 0]
     return found

@@ -202,7 +202,7 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     size = network.size_out
     forms = np.concatenate([np.eye(size), -np.eye(size)])[None]
     form, const = carry_back(
-        network, network.output, forms, np.zeros((1, 2 * size)), transfers, state.values
+        network, {network.output: forms}, np.zeros((1, 2 * size)), transfers, state.values
     )
     sharp = -on_source(form, const, transfers[network.source])
     above = np.minimum(sharp, np.concatenate([-low, high], axis=1))
