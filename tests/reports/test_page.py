@@ -150,6 +150,11 @@ def test_command_spells_out_what_was_asked(report: dict[str, Any]) -> None:
     assert command(report) == expected
 
 
+def test_command_of_the_demo(report: dict[str, Any]) -> None:
+    report["options"] = {"command": "demo", "seed": 0, "output": "demo-out"}
+    assert command(report) == "reconstruct demo --seed 0 --output demo-out"
+
+
 def test_report_command_rebuilds_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_page(folder)
     first = (folder / "report.html").read_bytes()

@@ -11,7 +11,7 @@ from reconstruct.reports.numbers import duration, size
 from reconstruct.reports.run_files import RunFiles
 
 POSITIONAL = ("target", "candidate")
-UNSAID = ("json", "quiet", "force", "resume", "time_limit", *POSITIONAL)
+UNSAID = ("command", "module", "json", "quiet", "force", "resume", "time_limit", *POSITIONAL)
 
 
 def section(run: RunFiles) -> Markup:
@@ -34,10 +34,7 @@ def section(run: RunFiles) -> Markup:
 def command(report: Mapping[str, Any]) -> str:
     """The command line that gives this report, every option spelled out."""
     options = dict(report.get("options") or {})
-    if "target" not in options:
-        verb = "demo"
-    else:
-        verb = "verify" if "candidate" in options else "run"
+    verb = "verify" if "candidate" in options else "run" if "target" in options else "demo"
     words = ["reconstruct", verb, *(str(options[key]) for key in POSITIONAL if key in options)]
     for key, value in options.items():
         words += _flag(key, value)
