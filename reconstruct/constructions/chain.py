@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.sites import Layer, Site, activation_of
-from reconstruct.networks import Affine, Matrix, Network, Norm, Piece
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import structural_obstruction
+from reconstruct.networks import Affine, Matrix, Network, Norm, Piece, dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,28 @@ class Chain:
     def width(self) -> int:
         """Neurons of the widest hidden layer."""
         return max(link.width for link in self.links)
+
+
+def check_patterns(chain: Chain, where: str) -> None:
+    """Refuse, before any numerical work, weights whose zeros alone leave some block out of reach.
+
+    Where M has zeros, B has some at best where no path leads from the layer to the output.
+    """
+    reached = _pattern(chain.last.weight)
+    for i in reversed(range(len(chain.links))):
+        link = chain.links[i]
+        obstruction = structural_obstruction(link.entry, reached)
+        if obstruction is not None:
+            raise InputError(
+                f"{where}, block {i + 1} cannot be reached by this frozen network: "
+                f"{obstruction.message}"
+            )
+        if link.carry is not None:
+            reached = _pattern(reached @ _pattern(link.carry))
+
+
+def _pattern(matrix: Matrix) -> NDArray[np.float32]:
+    return np.asarray(dense(matrix) != 0, dtype=np.float32)
 
 
 def read_chain(site: Site, frozen: Network) -> Chain:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
-from reconstruct.constructions.chain import Chain, read_chain
+from reconstruct.constructions.chain import Chain, check_patterns, read_chain
 from reconstruct.constructions.construction import ExactNorm, SiteSolution, System, Task
 from reconstruct.constructions.deep_exact import (
     LIMIT,
@@ -74,11 +74,12 @@ class Deep:
 
     def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
         m = op.weight.shape[0]
+        where = f"map {number} ({site.target!r})"
         for i, layer in enumerate(site.layers[:-1], start=1):
             assert layer.block is not None
             start, stop = layer.block
-            where = f"map {number} ({site.target!r}), block {i}"
-            check_width(frozen, layer, m, stop - start, where)
+            check_width(frozen, layer, m, stop - start, f"{where}, block {i}")
+        check_patterns(read_chain(site, frozen), where)
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress

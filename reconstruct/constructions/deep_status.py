@@ -57,7 +57,15 @@ def block_systems(
         figures = Figures(block.residual / norm, rounding[i], share)
         status, reason = _judge(task, link, block, figures, placed.overflow[i], behind)
         behind = status if behind is Status.SOLVED else behind
-        message = _message(status, reason, link, block, figures, f"block {i + 1} of {len(blocks)}")
+        message = _message(
+            status,
+            reason,
+            link,
+            block,
+            figures,
+            len(task.weight),
+            f"block {i + 1} of {len(blocks)}",
+        )
         rows.append(_system(task, link, block, status, message, figures, placed.shift_max[i], norm))
     return tuple(reversed(rows))
 
@@ -93,11 +101,19 @@ def _system(
 
 
 def _message(
-    status: Status, reason: str, link: Link, block: BlockSolution, figures: Figures, where: str
+    status: Status,
+    reason: str,
+    link: Link,
+    block: BlockSolution,
+    figures: Figures,
+    rows: int,
+    where: str,
 ) -> str:
     start, stop = link.block
+    needed = rows * (stop - start)
     numbers = (
-        f"{where}, inputs {start} to {stop - 1}, condition of B {block.condition:.1e}, relative "
+        f"{where}, inputs {start} to {stop - 1}, rank {block.rank or 'unknown'} of "
+        f"{needed} needed, condition of B {block.condition:.1e}, relative "
         f"residual {figures.residual:.1e}, float64 rounding about {figures.rounding:.1e}"
     )
     text = f"{status.value}: {reason or status.explanation} ({numbers})"
