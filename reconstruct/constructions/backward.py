@@ -1,4 +1,4 @@
-"""The backward induction of the deep construction (`proofs_check`: deep induction).
+"""The backward induction of the deep construction (`proofs_check/statements/deep.py`).
 
     B_D = M_out,    B_i diag(λ_i s_i) A_i = W^(i),    B_{i-1} = B_i diag(λ_i s_i) M_i
 
