@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,13 +21,15 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     System,
     Task,
+    Vector,
 )
+from reconstruct.constructions.drift import drift
 from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.frozen import Frozen, check_target, normal_target
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, Exact, Solver, Status
-from reconstruct.networks import Affine, Box, Network, Node, Norm, dense
+from reconstruct.networks import Affine, Box, Matrix, Network, Node, Norm, dense
 from reconstruct.networks.transform import NormalForm
 from reconstruct.progress import Progress, Step, silent
 
@@ -103,6 +105,7 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         kept.construction.check(site, kept.network, _affine(affine[site.target]), number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
+    drifts = drift(known, kept.construction)
     chosen = solver or Auto()
     solutions = []
     for number, site in enumerate(sites, start=1):
@@ -110,6 +113,7 @@ def reconstruct(
         done = checkpoint.load(site.target) if checkpoint else None
         if done is None:
             task = _task(number, node, known, target, form, exact=isinstance(chosen, Exact))
+            task = task if drifts is None else _widened(task, drifts[node.inputs[0]])
             label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
             hear = _prefixed(progress, label)
             done = kept.construction.solve(task, site, kept.network, chosen, hear)
@@ -130,6 +134,17 @@ def _task(
     rational = exact_composition(target, form.chains[node.name]) if exact else None
     functionals = _functionals(known, source)
     return Task(number, node.name, dense(op.weight), op.bias, functionals, magnitude, rational)
+
+
+def _widened(task: Task, error: Vector) -> Task:
+    """The same task for inputs that may be off by `error`."""
+
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        lo, hi = task.functionals(A)
+        room = np.abs(dense(A)) @ error
+        return lo - room, hi + room
+
+    return replace(task, functionals=functionals, magnitude=task.magnitude + error)
 
 
 def _functionals(known: Reach, source: str) -> Functionals:

@@ -126,6 +126,8 @@ def _finish(
         bounds=job.bounds,
         tolerance=job.tolerance,
         exact_norms=result.exact,
+        search=found,
+        bound_anyway=True,
         progress=progress,
     )
     write_certificate(

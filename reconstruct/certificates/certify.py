@@ -40,6 +40,7 @@ def certify(
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
     search: Search | None = None,
+    bound_anyway: bool = False,
     time_limit: float = 60.0,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -49,15 +50,16 @@ def certify(
     a joint bound of the difference (`general`); search and joint bound share `time_limit`
     seconds. Without a tolerance, 1e-6 × max(1, largest sampled |target|) counts: a sampled scale
     is never above the true one, so the claim is never weaker than it reads. `search` is the
-    outcome of a search that was made already; `exact_norms` are rational gammas and betas (true
-    ones, not effective scales) for which equality is then proved as well.
+    outcome of a search that was made already; `bound_anyway` asks for the bounds of networks
+    that are refuted at once, too (an approximation has both). `exact_norms` are rational gammas
+    and betas (true ones, not effective scales) for which equality is then proved as well.
     """
     box = _check(target, network, domain, tolerance)
     work = _Work(target, network, box, bounds or Crown(), progress or silent, time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
     work.seen = search
-    certificate = work.decide(limit, scale)
+    certificate = work.decide(limit, scale, bound_anyway)
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
     return replace(certificate, seconds=time.perf_counter() - work.started)
@@ -106,12 +108,14 @@ class _Work:
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
 
-    def decide(self, tolerance: float, scale: float) -> Certificate:
+    def decide(self, tolerance: float, scale: float, bound_anyway: bool) -> Certificate:
         start = _blank(self.box, tolerance, scale)
         witness = self._probe(tolerance)
-        if witness is not None:
+        if witness is not None and not bound_anyway:
             return self._refuted(start, witness, "sampling and corners")
         found = self._layered(start)
+        if witness is not None:
+            return self._refuted(found, witness, "sampling and corners")
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
         witness = self._search(tolerance)

@@ -58,6 +58,8 @@ def align(target: Network, candidate: Network, box: Box) -> Alignment:
     first = 0  # cuts keep their order: what comes later in one network comes later in the other
     for node in ours:
         best = _closest(node, theirs[first:], left, right)
+        if best is None:
+            best = _namesake(node, theirs[first:], left, right)
         if best is not None:
             pairs.append((node.name, theirs[first + best].name))
             first += best + 1
@@ -85,6 +87,17 @@ def _closest(
     if not close.size or not gaps[close[0]] <= CLOSE * scale:
         return None
     return int(close[0])
+
+
+def _namesake(
+    node: Node, others: list[Node], left: dict[str, Array], right: dict[str, Array]
+) -> int | None:
+    """The index of the candidate of the same name, kind and size: an approximation keeps names."""
+    for index, other in enumerate(others):
+        if other.name == node.name and other.op == node.op:
+            same = _compared(other, right).shape == _compared(node, left).shape
+            return index if same else None
+    return None
 
 
 def _compared(node: Node, values: dict[str, Array]) -> Array:

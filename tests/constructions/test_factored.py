@@ -81,3 +81,19 @@ def test_blueprint_counts_what_is_drawn():
         assert sum(p.weights for p in plans) == network.weights
         assert sum(p.tunable for p in plans) == network.tunable
     assert isinstance(target.affine_nodes()[0].op, Affine)
+
+
+def test_the_bound_of_an_approximation_holds_and_every_unit_stays_active():
+    rng = np.random.default_rng(4)
+    sizes = [4, 8, 8, 8, 3]
+    weights = [rng.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(sizes)]
+    target = rc.Network.mlp(weights, [rng.normal(size=b) for b in sizes[1:]])
+    frozen = rc.draw(target, rc.Factored(1.5, rank=3))
+    result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1))
+    certificate = rc.certify(target, result.network, domain=result.domain, bound_anyway=True)
+    assert certificate.verdict.value == "refuted"
+    assert len(certificate.alignment) == 3
+    assert min(s.margin for s in certificate.segments if s.margin is not None) > 0
+    assert difference(target, result) <= certificate.bound <= 1e4
+    allowed = rc.certify(target, result.network, domain=result.domain, tolerance=certificate.bound)
+    assert allowed.verdict.value == "certified"
