@@ -73,4 +73,6 @@ def _shown(value: float | None, digits: int, rounding: str) -> str:
         return "0"
     exact = Decimal(value)
     kept = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding)
+    if digits <= kept.adjusted() < 5:  # 610, not 6.1e+02
+        return f"{kept:.0f}"
     return f"{float(kept):.{digits}g}"

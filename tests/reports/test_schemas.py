@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import reconstruct as rc
+from reconstruct.cli import main
+from reconstruct.networks import Network
+from reconstruct.networks.ops import Affine
 from reconstruct.reports.schemas import NAMES, schema
-from tests.reports.conftest import refuted, undecided
+from tests.reports.conftest import refuted, small_target, undecided
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema checks the schemas")
 
@@ -34,3 +41,45 @@ def test_every_field_of_a_report_is_described(report: dict[str, Any]) -> None:
     assert set(report) <= set(described)
     assert set(report["layers"][0]) <= set(described["layers"]["items"]["properties"])
     assert set(report["error"]) == set(described["error"]["properties"])
+
+
+def changed(network: Network, amount: float) -> Network:
+    """The network with one bias of its last map raised."""
+    last = network.affine_nodes()[-1]
+    assert isinstance(last.op, Affine)
+    bias = last.op.bias + np.eye(network.size_out)[0] * amount
+    return network.with_ops({last.name: Affine(last.op.weight, bias)})
+
+
+@pytest.mark.parametrize(
+    "verdict, tolerance, code",
+    [("certified", "0.1", 0), ("refuted", "0.001", 1), ("undecided", "0.0625", 3)],
+)
+def test_files_of_every_verdict(tmp_path: Path, verdict: str, tolerance: str, code: int) -> None:
+    target = small_target()
+    rc.save(target, tmp_path / "g.npz")
+    rc.save(changed(target, 0.0625), tmp_path / "f.npz")
+    out = tmp_path / "out"
+    files = [str(tmp_path / "g.npz"), str(tmp_path / "f.npz")]
+    words = ["verify", *files, "--domain", "-1,1", "-o", str(out), "--tolerance", tolerance]
+    assert main([*words, "--time-limit", "2", "--samples", "500", "--quiet", "--json"]) == code
+    for name in NAMES:
+        document = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        assert document["verdict"] == verdict
+        jsonschema.validate(document, schema(name))
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert f'class="verdict {verdict}"' in page
+    assert ('id="witness"' in page) == (verdict == "refuted")
+
+
+def test_certificate_of_an_exact_run(tmp_path: Path) -> None:
+    target = rc.Network.mlp([np.array([[1.0, 2.0], [0.5, -1.0]]), np.array([[1.0, 0.25]])])
+    rc.save(target, tmp_path / "g.npz")
+    out = tmp_path / "out"
+    words = ["run", str(tmp_path / "g.npz"), "-o", str(out), "--domain", "-1,1"]
+    assert main([*words, "--solver", "exact", "--samples", "100", "--quiet"]) == 0
+    for name in NAMES:
+        document = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        jsonschema.validate(document, schema(name))
+    assert document["exact_identity"] is True and document["exact_norms"]
+    assert "identical on this domain" in (out / "report.html").read_text(encoding="utf-8")

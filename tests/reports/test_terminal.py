@@ -50,6 +50,7 @@ def test_printed_bounds_are_close(value: float) -> None:
 
 def test_numbers_for_people() -> None:
     assert (number(None), number(0.0), number(0.000123)) == ("–", "0", "0.00012")
+    assert (number(613.2), number(99_999.0), number(123456.0)) == ("610", "1e+05", "1.2e+05")
     assert (pretty("3.1e-08"), pretty("1e+05"), pretty("0.5")) == ("3.1·10⁻⁸", "10⁵", "0.5")
     assert (duration(0.44), duration(59.6), duration(3725)) == ("0.4 s", "1 min 0 s", "1 h 2 min")
     assert (size(None), size(512), size(2_500_000)) == ("–", "512 bytes", "2.5 MB")
