@@ -25,6 +25,7 @@ class Reachable:
         self.source = source
         self.lo, self.hi = {source: lo}, {source: hi}
         self.cuts: list[tuple[str, dict[str, Any], Any, tuple[Any, ...], Any]] = []
+        self.kinds = 2  # lines below a bent unit: the hinted or smaller area, and the flat one
 
     def largest(self, name: str) -> Any:
         return np.maximum(np.abs(self.lo[name]), np.abs(self.hi[name]))
@@ -45,8 +46,9 @@ class Reachable:
         """Bounds of a·h (a: rows × size) for the source `name`: interval met with CROWN."""
         low, high = self._interval(name, a), -self._interval(name, -a)
         if name != self.source:
-            low = np.maximum(low, self._back(name, a))
-            high = np.minimum(high, -self._back(name, -a))
+            for kind in range(self.kinds):
+                low = np.maximum(low, self._back(name, a, kind))
+                high = np.minimum(high, -self._back(name, -a, kind))
         return low, high
 
     def _interval(self, name: str, a: Any) -> Any:
@@ -56,15 +58,15 @@ class Reachable:
         rounding = (a.shape[1] + 4) * 2 * UNIT * (np.abs(a) @ (np.abs(mid) + rad))
         return a @ mid - up(np.abs(a) @ rad + rounding) - 2 * UNIT * np.abs(a @ mid)
 
-    def _back(self, name: str, a: Any) -> Any:
-        """A lower bound of a·h_name, carried back to the box."""
+    def _back(self, name: str, a: Any, kind: int) -> Any:
+        """A lower bound of a·h_name, carried back to the box along lines of one kind."""
         waiting = {name: a}
         const, slack = np.zeros(len(a)), np.zeros(len(a))
-        for cut, parts, constant, line, loss in reversed(self.cuts):
+        for cut, parts, constant, choice, loss in reversed(self.cuts):
             if cut not in waiting:
                 continue
             a = waiting.pop(cut)
-            below, above, rise_below, rise_above = line
+            below, above, rise_below, rise_above = choice[kind]
             plus, minus = np.maximum(a, 0), np.minimum(a, 0)
             d = plus * below + minus * above
             slack = slack + 8 * UNIT * np.abs(const)
@@ -92,6 +94,7 @@ class Reachable:
         middle, error = floats
         lo, hi = self.of_form(form, floats)
         line, (low, high) = lines(op, lo, hi, hints)
+        flat, _ = lines(op, lo, hi, hints, flat=True)
         parts = {source: middle[:, part] for source, part in form.parts()}
         # loss: per unit of |d|, what rounding d·A and d·c, and the form's error, can amount to
         terms = (len(lo) + 8) * 2 * UNIT
@@ -100,11 +103,13 @@ class Reachable:
             matrix = terms * np.abs(middle[:, part]) + error[:, part]
             loss = loss + matrix @ self.largest(source)
         loss = up(loss + terms * np.maximum(np.abs(lo), np.abs(hi)))  # the product a·slope
-        self.cuts.append((name, parts, middle[:, -1], line, loss))
+        self.cuts.append((name, parts, middle[:, -1], (line, flat), loss))
         self.lo[name], self.hi[name] = low, high
 
 
-def lines(op: Any, lo: Any, hi: Any, hints: Any) -> tuple[tuple[Any, ...], tuple[Any, Any]]:
+def lines(
+    op: Any, lo: Any, hi: Any, hints: Any, flat: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, Any]]:
     """Lines below and above op on [lo, hi] (slopes, then intercepts), and op's range there.
 
     Any slopes will do: op is straight between its breakpoints (or rising, where the slopes are
@@ -115,7 +120,7 @@ def lines(op: Any, lo: Any, hi: Any, hints: Any) -> tuple[tuple[Any, ...], tuple
         return (one, one, zero, zero), (lo, hi)
     if getattr(op, "slope", 0.0) < 0 or getattr(op, "alpha", 0.0) < 0:
         raise ValueError("an activation that is not rising is outside of what the checker covers")
-    below, above = _slopes(op, lo, hi, hints)
+    below, above = _slopes(op, lo, hi, hints, flat)
     breaks = (op.lo, op.hi) if isinstance(op, Clip) else (0.0,)
     points = [lo, *(np.clip(point, lo, hi) for point in breaks), hi]
     doubt = 2.0**-40 if hasattr(op, "alpha") else 4 * UNIT  # exp of the platform; one product
@@ -132,25 +137,25 @@ def lines(op: Any, lo: Any, hi: Any, hints: Any) -> tuple[tuple[Any, ...], tuple
     return (below, above, least - size, most + size), (low, high)
 
 
-def _slopes(op: Any, lo: Any, hi: Any, hints: Any) -> tuple[Any, Any]:
-    """The chord on the side where op bends away; on the other the line with the smaller gap."""
+def _slopes(op: Any, lo: Any, hi: Any, hints: Any, flat: bool) -> tuple[Any, Any]:
+    """The chord where op bends away; on the other side the smaller gap, or the flatter line."""
     linear = (lo >= op.piece.lo) & (hi <= op.piece.hi)
     width = np.maximum(hi - lo, 2.0**-1000)
     if isinstance(op, Relu | LeakyRelu):
-        flat = op.slope if isinstance(op, LeakyRelu) else 0.0
+        left = op.slope if isinstance(op, LeakyRelu) else 0.0
         steep = (hi > -lo) if hints is None else hints
-        chord = np.clip((hi - flat * lo) / width, min(flat, 1.0), max(flat, 1.0))
-        below, above = np.where(steep, 1.0, flat), chord
-        straight = np.where(lo >= 0, 1.0, flat)
+        chord = np.clip((hi - left * lo) / width, min(left, 1.0), max(left, 1.0))
+        below, above = np.where(steep & (not flat), 1.0, left), chord
+        straight = np.where(lo >= 0, 1.0, left)
         bent = (lo < 0) & (hi > 0)
         return np.where(bent, below, straight), np.where(bent, above, straight)
     if isinstance(op, Clip):
         foot, head = lo < op.lo, hi > op.hi
         rise = op(hi) - op(lo)
         below = np.where(head, rise / np.maximum(hi - np.maximum(lo, op.lo), 2.0**-1000), 1.0)
-        below = np.where(foot & ~head, (hi - op.lo > op.lo - lo).astype(float), below)
+        below = np.where(foot & ~head, (not flat) & (hi - op.lo > op.lo - lo), below)
         above = np.where(foot, rise / np.maximum(np.minimum(hi, op.hi) - lo, 2.0**-1000), 1.0)
-        above = np.where(head & ~foot, (op.hi - lo > hi - op.hi).astype(float), above)
+        above = np.where(head & ~foot, (not flat) & (op.hi - lo > hi - op.hi), above)
         outside = (hi <= op.lo) | (lo >= op.hi)
         return np.where(outside, 0.0, below), np.where(outside, 0.0, above)
     slope = np.where(linear, op.piece.slope, 0.0)
