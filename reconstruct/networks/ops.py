@@ -80,7 +80,8 @@ class Affine:
     def __call__(self, h: Array) -> Array:
         weight = self.weight.astype(h.dtype, copy=False)
         product = (weight @ h.T).T if sparse.issparse(weight) else h @ weight.T
-        return np.asarray(product + self.bias.astype(h.dtype))
+        product += self.bias.astype(h.dtype)
+        return np.asarray(product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +132,11 @@ class Norm:
     def __call__(self, z: Array) -> Array:
         kind = z.dtype
         scale = np.sqrt(self.var.astype(kind) + kind.type(self.eps))
-        centred = (z - self.mean.astype(kind)) / scale
-        return np.asarray(self.gamma.astype(kind) * centred + self.beta.astype(kind))
+        value = z - self.mean.astype(kind)  # then in place: hidden layers are wide
+        value /= scale
+        value *= self.gamma.astype(kind)
+        value += self.beta.astype(kind)
+        return np.asarray(value)
 
     @property
     def deviation(self) -> Vector:
