@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^( *)```(sh|python)\n(.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"\n\n((?: {4}(?:reconstruct|python -m) .*\n)+)")
 EXIT = re.compile(r"#\s*exit code (\d)")
 
 
@@ -28,9 +29,11 @@ class Command:
 
 
 def blocks(path: Path) -> list[Block]:
-    """The sh and python blocks of the file, in order."""
-    found = BLOCK.findall(path.read_text(encoding="utf-8"))
-    return [Block(language, _dedented(indent, text)) for indent, language, text in found]
+    """The sh and python blocks of the file, in order; then commands in indented blocks."""
+    text = path.read_text(encoding="utf-8")
+    fenced = [Block(kind, _dedented(indent, inner)) for indent, kind, inner in BLOCK.findall(text)]
+    plain = BLOCK.sub("", text)
+    return fenced + [Block("sh", _dedented("    ", inner)) for inner in INDENTED.findall(plain)]
 
 
 def commands(block: Block) -> list[Command]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from tests.docs.commands import ROOT, Block, blocks, commands
 FRAGMENTS = {"adding-a-statement.md"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_BLOCKS = [p for p in PAGES if p.name not in FRAGMENTS and blocks(p)]
+MADE = ("tables", "picture")  # scripts that show figures; the others measure, some for minutes
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
@@ -29,7 +31,8 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.name)
 def test_blocks_run(page: Path, tmp_path: Path) -> None:
-    shutil.copyfile(digits().path, tmp_path / "mine.onnx")  # the reader's own network
+    for name in ("mine.onnx", "target.onnx"):  # the reader's own network
+        shutil.copyfile(digits().path, tmp_path / name)
     for name in ("benchmarks", "docs", "examples", "proofs_check", "reconstruct"):
         os.symlink(ROOT / name, tmp_path / name)
     for block in blocks(page):
@@ -45,6 +48,11 @@ def run_shell(block: Block, folder: Path) -> None:
             assert re.search(rf"^{found[1]}:", MAKEFILE, flags=re.MULTILINE), command.line
             if found[1] == "demo":  # what the verb does once everything is set up
                 run(["reconstruct", "demo", "-o", "demo-out", "--force"], 0, folder)
+        elif found := re.match(r"python -m benchmarks\.(\w+)", command.line):
+            assert hasattr(
+                importlib.import_module(f"benchmarks.{found[1]}"),
+                "main" if found[1] in MADE else "measure",
+            )
         elif not command.line.startswith((". .venv", "git ", "pip ")):
             run(["bash", "-c", command.line], command.code, folder)
 
