@@ -15,9 +15,9 @@ import numpy as np
 
 from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
-from reconstruct.bounds.relaxations import Support
 from reconstruct.certificates.branching import looseness
 from reconstruct.certificates.difference import difference_network
+from reconstruct.certificates.pairing import Pairing
 from reconstruct.networks.activations import ACTIVATIONS, Array
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
@@ -67,9 +67,9 @@ def bound_difference(
     contributes most to its bound.
     """
     start = time.perf_counter()
-    work = _Branching(difference_network(target, candidate), tolerance)
     domain = box.of_size(target.size_in)
-    work.visit(domain.lo[None], domain.hi[None], np.array([np.inf]), work.affordable(time_limit))
+    work = _Branching(difference_network(target, candidate), domain, tolerance, time_limit)
+    work.visit(domain.lo[None], domain.hi[None], np.array([np.inf]))
     reason = "the whole box was bounded"
     while work.queue:
         reason = work.reason_to_stop(start + time_limit)
@@ -93,8 +93,10 @@ class _Open:
 class _Branching:
     """The boxes that are still open, the worst first, and the bound of those that are closed."""
 
-    def __init__(self, network: Network, tolerance: float) -> None:
+    def __init__(self, network: Network, box: Box, tolerance: float, seconds: float) -> None:
         self.network, self.tolerance = network, tolerance
+        self.pairing = Pairing(network, box)
+        self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
         self.queue: list[tuple[float, int, _Open]] = []
         self.closed = 0.0
         self.boxes = 0
@@ -107,20 +109,11 @@ class _Branching:
     def bound(self) -> float:
         return max(self.closed, -self.queue[0][0] if self.queue else 0.0)
 
-    def affordable(self, seconds: float) -> bool:
-        """Whether carrying every activation's input back once fits into the time."""
-        bent = {i for n in self.network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
-        cost, upstream = 0.0, 0.0
-        for node in self.network.nodes:
-            if isinstance(node.op, Affine):
-                upstream += nonzeros(node.op.weight)
-            if node.name in bent:
-                cost += 2.0 * self.network.sizes[node.name] * upstream
-        return cost <= FLOPS * max(seconds, 0.0)
-
     def reason_to_stop(self, deadline: float) -> str:
         if self.suspect is not None:
             return "an input was met where the difference seems to be above the tolerance"
+        if not self.backward:
+            return "the networks are too wide for more than intervals in the time given"
         if time.perf_counter() > deadline:
             return "the time was over"
         worst = self.queue[0][2]
@@ -139,15 +132,12 @@ class _Branching:
         left, right = hi.copy(), lo.copy()
         left[rows, along] = right[rows, along] = middle
         parents = np.array([b.bound for b in chosen])
-        self.visit(
-            np.concatenate([lo, right]), np.concatenate([left, hi]), np.tile(parents, 2), True
-        )
+        self.visit(np.concatenate([lo, right]), np.concatenate([left, hi]), np.tile(parents, 2))
 
-    def visit(self, lo: Array, hi: Array, parents: Array, backward: bool) -> None:
+    def visit(self, lo: Array, hi: Array, parents: Array) -> None:
         """Bounds these boxes, closes those within the tolerance, opens the others."""
-        state = propagate(
-            self.network, lo, hi, backward=backward, lean=True, supports=(Support.AREA,)
-        )
+        link = self.pairing if self.backward else None
+        state = propagate(self.network, lo, hi, backward=self.backward, lean=True, link=link)
         bounds, influence, corners = _bound(state)
         bounds = np.minimum(bounds, parents)
         self.boxes += len(lo)
@@ -191,6 +181,18 @@ class _Branching:
         )
 
 
+def _cost(network: Network) -> float:
+    """Multiplications that carrying every activation's input back once takes, about."""
+    bent = {i for n in network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
+    cost, upstream = 0.0, 0.0
+    for node in network.nodes:
+        if isinstance(node.op, Affine):
+            upstream += nonzeros(node.op.weight)
+        if node.name in bent:
+            cost += 2.0 * network.sizes[node.name] * upstream
+    return cost
+
+
 def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     """Per box: the bound of max_j |difference_j|, each coordinate's part in it, a likely corner."""
     network = state.network
@@ -198,14 +200,12 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     low, high = state.values[network.output]
     if not state.transfers:
         return np.max(np.maximum(-low, high), axis=1), 0.5 * hi - 0.5 * lo, lo
-    (transfers,) = state.transfers
     size = network.size_out
-    forms = np.concatenate([np.eye(size), -np.eye(size)])[None]
-    form, const = carry_back(
-        network, {network.output: forms}, np.zeros((1, 2 * size)), transfers, state.values
-    )
-    sharp = -on_source(form, const, transfers[network.source])
-    above = np.minimum(sharp, np.concatenate([-low, high], axis=1))
+    forms = {network.output: np.concatenate([np.eye(size), -np.eye(size)])[None]}
+    above = np.concatenate([-low, high], axis=1)
+    for transfers in state.transfers:
+        form, const = carry_back(network, forms, np.zeros((1, 2 * size)), transfers, state.values)
+        above = np.minimum(above, -on_source(form, const, transfers[network.source]))
     worst = np.argmax(above, axis=1)
     rows = np.arange(len(lo))
     form = np.broadcast_to(form, (len(lo), *form.shape[1:]))[rows, worst]
