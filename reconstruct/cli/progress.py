@@ -72,7 +72,8 @@ class ProgressDisplay:
         elif now - self.last >= LINE_EVERY:
             self.last = now
             elapsed = duration(now - self.start)
-            self.stream.write(f"[{elapsed}] {step.task}: {describe(step, self.pace, now)}\n")
+            rest = describe(step, self.pace, now)
+            self.stream.write(f"[{elapsed}] {step.task}{': ' if rest else ''}{rest}\n")
             self.stream.flush()
 
     def _draw(self, step: Step, now: float) -> None:
@@ -91,7 +92,7 @@ class ProgressDisplay:
 
 def describe(step: Step, pace: Pace, now: float) -> str:
     """How far it is: share done, iteration and residual of a solve, time left."""
-    parts = [f"{step.done:g} done" if step.total is None else _share(step)]
+    parts = [_share(step)] if step.total else [f"{step.done:g} done"] if step.done else []
     if step.residual is not None:
         parts += [f"step {pace.steps}", f"residual {step.residual:.1e}"]
     left = pace.left(step, now)
@@ -101,7 +102,7 @@ def describe(step: Step, pace: Pace, now: float) -> str:
 
 
 def _share(step: Step) -> str:
-    return f"{100 * step.done / step.total:.0f} %" if step.total else "0 %"
+    return f"{100 * step.done / (step.total or 1):.0f} %"
 
 
 def _rich_bar(stream: TextIO) -> Any:

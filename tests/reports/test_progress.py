@@ -70,3 +70,4 @@ def test_the_end_of_a_task_is_not_guessed_too_soon() -> None:
     assert pace.left(Step("a", 1, 100), 1.0) is None
     assert pace.left(Step("a", 50, 100), 10.0) == pytest.approx(10.0)
     assert describe(Step("a", 3), pace, 1.0) == "3 done"
+    assert describe(Step("a", 0), pace, 1.0) == ""
