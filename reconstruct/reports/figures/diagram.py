@@ -114,21 +114,24 @@ def _kind(node: Mapping[str, Any]) -> str:
     kind = str(node["kind"])
     if kind == "Affine":
         return ""
-    return f"sum of {len(node['inputs'])}" if kind == "Add" else kind
+    return _short(" + ".join(node["inputs"])) if kind == "Add" else kind
 
 
 def _bar(bar: Bar, x: int, y: int, longest: int) -> list[Markup]:
     share = math.log2(1 + bar.size) / math.log2(1 + max(longest, 1))
     kind = "hidden" if bar.hidden else "value"
-    name = bar.name if len(bar.name) <= LONGEST_NAME else bar.name[: LONGEST_NAME - 1] + "…"
     size = f"{bar.size:,}" + (f", {bar.note}" if bar.note else "")
     return [
-        _text(x + 4, y + 15, name, "label"),
+        _text(x + 4, y + 15, _short(bar.name), "label"),
         element(
             "rect", x=x + 4, y=y + 22, width=f"{share * (BAR - 88):.1f}", height=HIGH, class_=kind
         ),
         _text(f"{x + 10 + share * (BAR - 88):.1f}", y + 32, size, "size"),
     ]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _band(y: int, height: int) -> Markup:

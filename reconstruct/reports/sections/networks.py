@@ -68,7 +68,7 @@ def _merged(report: Any) -> Markup | None:
     items = [element("li", " then ".join(chain), " became one map") for chain in merged.values()]
     return element(
         "details",
-        element("summary", f"{len(merged)} maps were made from several nodes of the file"),
+        element("summary", f"Maps made from several nodes of the file: {len(merged)}"),
         element("ul", *items),
     )
 
