@@ -14,7 +14,8 @@ from reconstruct.errors import InputError
 from reconstruct.networks.activations import ACTIVATIONS, Activation, Array, Relu
 from reconstruct.networks.ops import Affine, Matrix, Norm, Op, nonzeros, size_of
 
-CHUNK_ELEMENTS = 2**24  # evaluation holds at most about this many values per layer at once
+CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
+# the weights themselves are larger, half as many values as weights: each chunk reads all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +162,7 @@ class Network:
         """The function at one point (shape `(size_in,)`) or at a batch of them (as rows)."""
         points = np.asarray(x, dtype=dtype)
         batch = self._as_batch(points)
-        rows = max(1, CHUNK_ELEMENTS // max(self.sizes.values()))
+        rows = max(1, max(CHUNK_ELEMENTS, self.weights // 2) // max(self.sizes.values()))
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
         result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
         return result[0] if points.ndim == 1 else result
