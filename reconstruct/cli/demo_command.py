@@ -38,9 +38,9 @@ def main(options: Namespace) -> int:
     count = len(shipped.labels)
     for name, share in (
         ("target", shipped.accuracy(shipped.target)),
-        ("frozen, untouched", before),
-        ("frozen, its norms set", shipped.accuracy(outcome.network)),
+        ("frozen network", before),
+        ("frozen network, norms set", shipped.accuracy(outcome.network)),
     ):
-        print(f"accuracy of the {name:<22} {100 * share:6.2f} % of {count} test images")
+        print(f"accuracy of the {name:<27} {100 * share:6.2f} % of {count} test images")
     print(f"\nopen {outcome.output / 'report.html'} to see it")
     return exit_code(outcome.certificate.verdict)
