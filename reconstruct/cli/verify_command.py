@@ -18,7 +18,7 @@ from reconstruct.formats.files import write_atomically
 from reconstruct.reports.document import build_comparison, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page
-from reconstruct.reports.terminal import summary
+from reconstruct.reports.terminal import summary, wrapped
 
 FILES = ("certificate.json", "report.json", "report.html")
 
@@ -59,5 +59,5 @@ def main(options: Namespace) -> int:
     else:
         print(summary(report))
         for line in certificate.tried:
-            print(f"  tried: {line}")
+            print(wrapped(f"tried: {line}", indent="       "))
     return exit_code(certificate.verdict)
