@@ -54,9 +54,9 @@ class Reachable:
     def _interval(self, name: str, a: Any) -> Any:
         """a·h ≥ a·mid − |a|·rad, less the rounding of both."""
         mid = 0.5 * self.lo[name] + 0.5 * self.hi[name]
-        rad = up(np.maximum(self.hi[name] - mid, mid - self.lo[name]))
-        rounding = (a.shape[1] + 4) * 2 * UNIT * (np.abs(a) @ (np.abs(mid) + rad))
-        return a @ mid - up(np.abs(a) @ rad + rounding) - 2 * UNIT * np.abs(a @ mid)
+        rad = np.maximum(self.hi[name] - mid, mid - self.lo[name])  # errs by u·rad: see below
+        lost = (a.shape[1] + 8) * 2 * UNIT * (np.abs(a) @ (np.abs(mid) + rad))
+        return a @ mid - np.abs(a) @ rad - up(lost)
 
     def _back(self, name: str, a: Any, kind: int) -> Any:
         """A lower bound of a·h_name, carried back to the box along lines of one kind."""
@@ -146,6 +146,8 @@ def _slopes(op: Any, lo: Any, hi: Any, hints: Any, flat: bool) -> tuple[Any, Any
         steep = (hi > -lo) if hints is None else hints
         chord = np.clip((hi - left * lo) / width, min(left, 1.0), max(left, 1.0))
         below, above = np.where(steep & (not flat), 1.0, left), chord
+        almost = -lo <= 2.0**-36 * hi  # by rounding alone: the line itself is the better one
+        below = np.where(almost, 1.0, below)
         straight = np.where(lo >= 0, 1.0, left)
         bent = (lo < 0) & (hi > 0)
         return np.where(bent, below, straight), np.where(bent, above, straight)
