@@ -6,7 +6,8 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from reconstruct.cli import choices
+from reconstruct.certificates.verdicts import Verdict
+from reconstruct.cli import FAILED, choices
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions.frozen import Frozen, draw
@@ -50,7 +51,8 @@ def main(options: Namespace) -> int:
     failed = [row for row in outcome.result.layers if not row.solved]
     for row in failed:
         say(f"map {row.index} ({row.name}): {row.message}", options)
-    return 1 if failed else exit_code(outcome.certificate.verdict)
+    code = exit_code(outcome.certificate.verdict)
+    return FAILED if failed and code == exit_code(Verdict.UNDECIDED) else code
 
 
 def _domain(options: Namespace, target: Network) -> Box:
