@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from reconstruct.reports.environment import blas, cpu
 from reconstruct.version import __version__
 
 Row: TypeAlias = dict[str, Any]
@@ -39,28 +39,11 @@ def _versions() -> dict[str, str]:
 
 def _machine() -> dict[str, Any]:
     return {
-        "cpu": _cpu(),
+        "cpu": cpu(),
         "cores": os.cpu_count(),
         "system": platform.system(),
-        "blas": _blas(),
+        "blas": blas(),
     }
-
-
-def _cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _blas() -> str:
-    from threadpoolctl import threadpool_info
-
-    pools = [pool for pool in threadpool_info() if pool.get("user_api") == "blas"]
-    return ", ".join(sorted({f"{p['internal_api']} {p['version']}" for p in pools}))
 
 
 def best_time(action: Callable[[], object], repeats: int = 3) -> float:
@@ -71,16 +54,6 @@ def best_time(action: Callable[[], object], repeats: int = 3) -> float:
         action()
         best = min(best, time.perf_counter() - start)
     return best
-
-
-def peak_resident_bytes() -> int | None:
-    """High-water mark of this process's memory, None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else 1024 * peak)
 
 
 def in_fresh_process(function: Callable[..., Row], *arguments: Any) -> Row:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._common import Row, in_fresh_process, peak_resident_bytes, run
+from benchmarks._common import Row, in_fresh_process, run
 from reconstruct.khatri_rao import ConjugateGradient, Direct, Solver, plan, solve
+from reconstruct.reports.environment import peak_bytes
 
 SEED = 0
 RATIO = 1.5
@@ -59,9 +60,9 @@ def timed_solve(d: int, n: int, name: str) -> Row:
     M1 = rng.standard_normal((n, d), dtype=np.float32)
     M2 = rng.standard_normal((d, n), dtype=np.float32)
     W = rng.standard_normal((d, d))
-    before = peak_resident_bytes()
+    before = peak_bytes()
     solution = solve(M1, M2, W, SOLVERS[name])
-    after = peak_resident_bytes()
+    after = peak_bytes()
     return {
         "status": solution.status.value,
         "seconds": solution.seconds,

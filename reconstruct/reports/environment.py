@@ -22,9 +22,9 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
-        "blas": _blas(),
+        "blas": blas(),
         "threads": os.cpu_count(),
-        "cpu": _cpu(),
+        "cpu": cpu(),
     }
 
 
@@ -39,7 +39,8 @@ def peak_bytes() -> int | None:
 
 
 @cache
-def _blas() -> str | None:
+def blas() -> str | None:
+    """The BLAS library that numpy or scipy loaded first, with its version."""
     from threadpoolctl import threadpool_info
 
     for library in threadpool_info():
@@ -49,7 +50,8 @@ def _blas() -> str | None:
 
 
 @cache
-def _cpu() -> str | None:
+def cpu() -> str | None:
+    """The processor's name, None where the system does not say."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
