@@ -1,0 +1,45 @@
+"""Networks made by others, where they are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconstruct.certificates import Verdict, certify, check, write_certificate
+from reconstruct.constructions import Wide, draw
+from reconstruct.formats import load, save
+from reconstruct.networks import Box
+from reconstruct.pipeline import reconstruct
+
+TARGETS = Path(__file__).resolve().parents[3] / "shared" / "targets"
+pytestmark = pytest.mark.skipif(not TARGETS.is_dir(), reason="../shared/targets is not there")
+
+FILES = [
+    ("hcas/HCAS_rect_v6_pra0_tau00_25HU_3000.nnet", -0.5, 0.5),
+    ("sat_relu/sat_v9_c9.onnx", 0.0, 1.0),
+    ("cersyve/pendulum_finetune_inv.onnx", -1.0, 1.0),
+    ("cersyve/double_integrator_pretrain_con.onnx", -1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "lo", "hi"), FILES)
+def test_certified_and_accepted(tmp_path, name: str, lo: float, hi: float) -> None:
+    target = load(TARGETS / name)
+    result = reconstruct(target, draw(target, Wide(ratio=1.5), seed=0), domain=Box(lo, hi))
+    save(result.network, tmp_path / "network.onnx")
+    network = load(tmp_path / "network.onnx")
+    certificate = certify(target, network, domain=result.domain)
+    assert certificate.verdict is Verdict.CERTIFIED and certificate.bound <= 1e-6
+    files = {"target": TARGETS / name, "candidate": tmp_path / "network.onnx"}
+    write_certificate(tmp_path / "certificate.json", certificate, **files)
+    report = check(tmp_path)
+    assert report.accepted, report
+
+
+def test_two_networks_of_one_family_are_refuted() -> None:
+    folder = TARGETS / "acasxu"
+    first, second = (load(folder / f"ACASXU_run2a_{n}_batch_2000.onnx") for n in ("1_1", "2_3"))
+    certificate = certify(first, second, domain=Box(-0.5, 0.5))
+    assert certificate.verdict is Verdict.REFUTED and certificate.seconds < 30
+    assert certificate.witness is not None and certificate.witness.strictly_inside
