@@ -33,6 +33,12 @@ def check(path: Any, *, target: Any = None, candidate: Any = None) -> CheckRepor
     except CheckFailed as failure:
         status = CheckStatus.REJECTED if failure.field else CheckStatus.NOT_CHECKABLE
         return CheckReport(status, failure.field, str(failure), None, (), _since(start))
+    except (ValueError, OverflowError) as error:  # a network beyond what the checker covers
+        status = CheckStatus.NOT_CHECKABLE
+        return CheckReport(status, None, str(error), None, (), _since(start))
+    except (TypeError, AttributeError, KeyError) as error:  # a list where a word should be, …
+        reason = f"the document is not built as it should be ({error})"
+        return CheckReport(CheckStatus.REJECTED, "certificate", reason, None, (), _since(start))
     reason = "every claim follows from the files"
     return CheckReport(
         CheckStatus.ACCEPTED, None, reason, claims.number("bound"), verified, _since(start)

@@ -300,6 +300,15 @@ def test_a_broken_certificate_is_rejected(tmp_path, content) -> None:
     assert check(tmp_path).field in ("certificate", "schema")
 
 
+@pytest.mark.parametrize(
+    ("path", "value"), [(("alignment",), [3]), (("segments", 0), "x"), (("lines",), 7)]
+)
+def test_a_document_of_another_build_is_rejected(tmp_path, path, value) -> None:
+    simple(tmp_path)
+    edit(tmp_path, *path, value=value)
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
 def test_a_missing_certificate_is_named(tmp_path) -> None:
     assert check(tmp_path / "nowhere.json").field == "certificate"
 
