@@ -22,6 +22,7 @@ from reconstruct.progress import Progress, Step, silent
 
 CORNERS = 1024
 CHUNK = 1024  # points evaluated between two looks at the clock
+LOCAL_SECONDS = 30.0  # the local search may take this long, or as long as the sampling took
 KEPT = 10  # worst points that are listed
 BINS = 40
 ROUNDS = 40
@@ -82,6 +83,8 @@ def search(
     work.deadline = start + (inf if time_limit is None else time_limit)
     with np.errstate(all="ignore"):  # what overflows is not finite, and is left out
         work.sample(samples, progress or silent)
+        now = time.perf_counter()
+        work.deadline = min(work.deadline, now + max(LOCAL_SECONDS, now - start))
         (progress or silent)(Step("local search", 0, None))
         work.climb(restarts)
         work.drive_to_edges()
