@@ -125,6 +125,7 @@ def _frozen_part(result: Result) -> dict[str, Any]:
         "file": origin.get("file"),
         "rank": getattr(construction, "rank", None),
         "block": getattr(construction, "block", None),
+        "factors": _factors(result),
     }
 
 
@@ -133,6 +134,32 @@ def _residual_bound(row: System, result: Result, certificate: Certificate) -> fl
     parts = set(result.form.chains.get(row.name, ())) | {row.name}
     bounds = [s.residual_bound for s in certificate.segments if parts & set(s.maps)]
     return max(bounds, default=None)
+
+
+def _factors(result: Result) -> list[dict[str, Any]] | None:
+    """How the rank of each map was decided, for the low-rank construction; else None."""
+    from reconstruct.constructions.factored import Factored, factor
+    from reconstruct.networks import Affine
+
+    construction = result.frozen.construction
+    if not isinstance(construction, Factored):
+        return None
+    lows = [
+        (node.name, factor(node.op.weight, construction.rank))
+        for node in result.form.network.affine_nodes()
+        if isinstance(node.op, Affine)
+    ]
+    return [
+        {
+            "name": name,
+            "rank": low.rank,
+            "numerical_rank": low.numerical_rank,
+            "cut": low.cut,
+            "dropped": low.dropped,
+            "singular_values": low.singular.tolist(),
+        }
+        for name, low in lows
+    ]
 
 
 def _layer(row: System, residual_bound: float | None) -> dict[str, Any]:

@@ -31,9 +31,14 @@ def test_a_run_writes_everything_and_is_certified(cli, target, tmp_path):
     assert cli("check", out)[0] == 0
 
 
-def test_onnxruntime_agrees_with_the_library_and_the_target(cli, target, tmp_path):
+@pytest.mark.parametrize(
+    "construction",
+    [["wide"], ["factored"], ["deep", "--block", "2"], ["wide", "--activation", "selu"]],
+    ids=" ".join,
+)
+def test_onnxruntime_agrees_with_the_library_and_the_target(cli, target, tmp_path, construction):
     out = tmp_path / "out"
-    cli("run", target, "-o", out, "--domain", "-1,1")
+    cli("run", target, "-o", out, "--domain", "-1,1", "--construction", *construction)
     x = np.random.default_rng(0).uniform(-1, 1, size=(100, 3))
     expected = load(target)(x)
     for name in ("network.onnx", "network_folded.onnx"):
@@ -65,6 +70,17 @@ def test_every_option_is_certified_and_checked(cli, target, tmp_path, options):
     assert code == 0, stderr
     code, stdout, _ = cli("check", tmp_path / "out")
     assert code == 0 and stdout.startswith("ACCEPTED")
+
+
+def test_the_report_tells_ranks_and_rank_proofs(cli, target, tmp_path):
+    words = ("run", target, "--domain", "-1,1", "--json", "--quiet", "--prove-rank", "-o")
+    report = json.loads(cli(*words, tmp_path / "a", "--construction", "factored")[1])
+    first = report["frozen"]["factors"][0]
+    assert (first["rank"], first["numerical_rank"], first["dropped"]) == (3, 3, 0.0)
+    assert len(first["singular_values"]) == 3 and 0 < first["cut"] < 1e-12
+    assert all(row["rank_proof"]["proved"] for row in report["layers"])
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "numerical rank" in page
 
 
 def test_exact_solve_and_its_certificate(cli, tmp_path):

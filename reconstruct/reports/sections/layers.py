@@ -44,8 +44,30 @@ def section(run: RunFiles) -> Markup | None:
         element(
             "div", table("Systems solved", HEAD, [_row(row) for row in layers]), class_="names"
         ),
+        _factors(run),
         id="layers",
     )
+
+
+def _factors(run: RunFiles) -> Markup | None:
+    """The decided ranks of the low-rank construction."""
+    factors = (run.report.get("frozen") or {}).get("factors")
+    if not factors:
+        return None
+    head = ("map", "rank used", "numerical rank", "singular values from", "to", "cut", "left out")
+    rows = [
+        (
+            str(f["name"]),
+            str(f["rank"]),
+            str(f["numerical_rank"]),
+            pretty(number(f["singular_values"][0])),
+            pretty(number(f["singular_values"][-1])),
+            pretty(number(f["cut"])),
+            pretty(number(f["dropped"])),
+        )
+        for f in factors
+    ]
+    return table("Ranks: singular values at or below the cut count as zero (numerical)", head, rows)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:
