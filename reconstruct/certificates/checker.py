@@ -39,7 +39,9 @@ def check(path: Any, *, target: Any = None, candidate: Any = None) -> CheckRepor
     except (TypeError, AttributeError, KeyError) as error:  # a list where a word should be, …
         reason = f"the document is not built as it should be ({error})"
         return CheckReport(CheckStatus.REJECTED, "certificate", reason, None, (), _since(start))
-    reason = "every claim follows from the files"
+    except (RecursionError, OSError) as error:  # nested without end, a name that is no name, …
+        return CheckReport(CheckStatus.REJECTED, "certificate", str(error), None, (), _since(start))
+    reason = "what was verified follows from the files" if verified else "nothing is claimed"
     return CheckReport(
         CheckStatus.ACCEPTED, None, reason, claims.number("bound"), verified, _since(start)
     )
@@ -51,7 +53,8 @@ def _since(start: float) -> float:
 
 def _verify(claims: Claims) -> tuple[str, ...]:
     """Verify what the verdict rests on; the names of the claims that were verified."""
-    verdict, verified = claims.text("verdict"), []
+    verdict, verified = claims.words(), []
+    claims.figures()
     if claims.text("method") == "general":
         raise CheckFailed(None, "a bound by branch and bound is not checked independently")
     if claims.number("bound") is not None:
@@ -67,7 +70,9 @@ def _verify(claims: Claims) -> tuple[str, ...]:
     if verdict == "certified":
         if claims.number("bound") is None:
             raise CheckFailed("verdict", "a certified verdict needs a bound, but there is none")
-        if not claims.number("bound") <= claims.number("tolerance"):
+        tolerance = claims.number("tolerance")
+        if tolerance is None or not claims.number("bound") <= tolerance:
             raise CheckFailed("verdict", "the bound is above the tolerance")
+    claims.check_rigor()
     claims.check_digest()
     return tuple(verified)

@@ -139,7 +139,8 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
     middle = Enclosure(guess.high, guess.low, np.zeros_like(guess.high))
     defect = (middle * below - above).magnitude()
     least = (below.high - upward(np.abs(below.low) + below.radius)) * (1 - 2.0**-50)
-    return middle.widened(upward(defect / least))
+    with np.errstate(all="ignore"):  # a divisor that may be zero bounds nothing
+        return middle.widened(np.where(least > 0, upward(defect / least), np.inf))
 
 
 def effective(norm: Norm) -> tuple[Enclosure, Enclosure]:

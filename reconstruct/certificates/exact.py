@@ -142,16 +142,24 @@ def _activation(op: Any, value: Dyadic, bits: int) -> Dyadic:
     if isinstance(op, Relu):
         return _ends(value, lambda v: np.maximum(v, 0))
     if isinstance(op, Clip):
-        ends, shift = integers(np.array([op.lo, op.hi]))
-        wide = value.at(max(shift, value.shift))
-        low, high = (int(e) << (wide.shift - shift) for e in ends)
-        return _ends(wide, lambda v: np.minimum(np.maximum(v, low), high))
+        return _clipped(op, value)
     if isinstance(op, LeakyRelu):
         factor, shift = integers(np.array([op.slope]))
         wide = value.at(value.shift)
         bent = _ends(wide, lambda v: np.where(v >= 0, v << shift, v * int(factor[0])))
         return Dyadic(bent.low, bent.high, value.shift + shift)
     return _exponential(op, value, bits)
+
+
+def _clipped(op: Clip, value: Dyadic) -> Dyadic:
+    """Both ends applied in turn; an end at infinity clips nothing."""
+    for end, pick in ((op.lo, np.maximum), (op.hi, np.minimum)):
+        if np.isfinite(end):
+            whole, shift = integers(np.array([end]))
+            value = value.at(max(shift, value.shift))
+            limit = int(whole[0]) << (value.shift - shift)
+            value = _ends(value, lambda v, pick=pick, limit=limit: pick(v, limit))
+    return value
 
 
 def _ends(value: Dyadic, monotone: Any) -> Dyadic:

@@ -124,11 +124,11 @@ class _Recursion:
         if isinstance(op, ACTIVATIONS):
             (inside,) = self.target.node(name).inputs
             pair = (self.ours.form(inside), self.theirs.form(node.inputs[0]))
-            error = self._compare(*pair, (name, node.name), op.lipschitz)
-            self._remember(node.inputs[0], inside, error)
+            error, before = self._compare(*pair, (name, node.name), op.lipschitz)
+            self._remember(node.inputs[0], inside, before)
         else:
             pair = (self.ours.own(name), self.theirs.own(node.name))
-            error = self._compare(*pair, (name, node.name), 1.0)
+            error, _ = self._compare(*pair, (name, node.name), 1.0)
         self.state.errors[name] = error
         self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
@@ -136,18 +136,21 @@ class _Recursion:
     def _output(self) -> Array:
         ours, theirs = self.target.output, self.candidate.output
         pair = (self.ours.form(ours), self.theirs.form(theirs))
-        error = self._compare(*pair, ("output", "output"), 1.0)
+        error, _ = self._compare(*pair, ("output", "output"), 1.0)
         self._remember(theirs, ours, error)
         return error
 
-    def _compare(self, ours: Form, theirs: Form, names: tuple[str, str], slope: float) -> Array:
-        """Bound |theirs − ours|, times a Lipschitz constant, and write the segment down."""
+    def _compare(
+        self, ours: Form, theirs: Form, names: tuple[str, str], slope: float
+    ) -> tuple[Array, Array]:
+        """Bounds of |theirs − ours|, times a Lipschitz constant and before it; writes a segment."""
         forms = merge(ours, theirs)
         gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix)
-        error = upward(slope * self._error(forms[0], gap))
+        before = self._error(forms[0], gap)
+        error = upward(slope * before)
         self.state.segments.append(self._segment(gap, names, float(error.max())))
         self.pending = []
-        return error
+        return error, before
 
     def _segment(self, gap: Form, names: tuple[str, str], error_out: float) -> Segment:
         return Segment(
@@ -231,12 +234,21 @@ def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
     On the piece d = 0. At a distance x from it, |act(z) − slope·z| ≤ (Lip + |slope|)·x, because
     both sides agree at its end; for ReLU the difference is x itself.
     """
-    piece = op.piece
-    outside = np.maximum(np.maximum(piece.lo - lo, hi - piece.hi), 0.0)
-    steep = steepness(op)
-    margin = float(np.min(np.minimum(lo - piece.lo, piece.hi - hi), initial=np.inf))
-    doubt = np.where(outside > 0, upward(steep * outside), 0.0)
-    return np.where(np.isnan(doubt), np.inf, doubt), margin
+    outside = np.maximum(_beyond(op.piece.lo, lo, -1.0), _beyond(op.piece.hi, hi, 1.0))
+    margin = float(np.min(-outside, initial=np.inf))
+    with np.errstate(over="ignore"):
+        doubt = upward(steepness(op) * np.maximum(outside, 0.0))
+    return np.where(outside > 0, doubt, 0.0), margin
+
+
+def _beyond(end: float, reached: Array, sign: float) -> Array:
+    """How far a bound lies beyond an end of a piece; an end at infinity is never passed.
+
+    A bound that is not a number bounds nothing, not even against infinity.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        past = sign * (reached - end) if np.isfinite(end) else np.full_like(reached, -np.inf)
+    return np.where(np.isnan(reached) | np.isnan(past), np.inf, past)
 
 
 def steepness(op: Activation) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.certificates.enclosures import Array, upward
-from reconstruct.networks import Activation, Clip, LeakyRelu, Relu
+from reconstruct.networks import Activation, Clip, LeakyRelu, Relu, Selu
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,25 @@ def evaluation_error(op: Activation, computed: Array, precision: Precision) -> A
     """|fl(act)(ẑ) − act(ẑ)| for |ẑ| ≤ computed.
 
     ReLU is exact, Clip up to its cast ends, LeakyRelu up to its cast slope and one product. Of
-    exp and expm1 the model assumes 8 units in the last place.
+    exp and expm1 the model assumes 8 units in the last place. Casts of alpha and gamma are
+    counted as they are: below the smallest normal number they err by more than a unit roundoff.
     """
     if isinstance(op, Relu):
         return np.zeros_like(computed)
     if isinstance(op, Clip):
-        ends = np.array([op.lo, op.hi])
-        return np.full_like(computed, float(np.max(np.abs(precision.cast(ends) - ends))))
+        ends = [end for end in (op.lo, op.hi) if np.isfinite(end)]
+        return np.full_like(computed, max((_moved(end, precision) for end in ends), default=0.0))
     if isinstance(op, LeakyRelu):
-        moved = abs(float(precision.cast(np.array([op.slope]))[0]) - op.slope)
-        return upward((moved + 2 * precision.unit) * computed + precision.tiny)
-    return upward(32 * precision.unit * (op.lipschitz * (1 + computed)) + 4 * precision.tiny)
+        moved = _moved(op.slope, precision)
+        slope = max(1.0, abs(op.slope))
+        return upward((moved + 2 * precision.unit * slope) * computed + precision.tiny)
+    gain = op.gamma if isinstance(op, Selu) else 1.0
+    scale, bend = _moved(gain, precision), _moved(op.alpha, precision)
+    cast = scale * (computed + abs(op.alpha) + bend) + abs(gain) * bend
+    tiny = 4 * precision.tiny * (1 + abs(gain))
+    return upward(32 * precision.unit * (op.lipschitz * (1 + computed)) + cast + tiny)
+
+
+def _moved(value: float, precision: Precision) -> float:
+    """How far the cast moves a number; ∞ where it overflows."""
+    return abs(float(precision.cast(np.array([value]))[0]) - value)

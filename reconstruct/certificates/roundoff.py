@@ -98,7 +98,7 @@ class _Forward:
         if isinstance(op, Affine):
             return self._affine(node, op, first)
         if isinstance(op, Norm):
-            return self._norm(op, node.name, first)
+            return self._norm(op, node, first)
         if isinstance(op, Select):
             part = slice(op.start, op.stop)
             return _Value(
@@ -150,8 +150,9 @@ class _Forward:
 
     # --- norms and activations ------------------------------------------------------------------
 
-    def _norm(self, op: Norm, name: str, value: _Value) -> _Value:
+    def _norm(self, op: Norm, node: Node, value: _Value) -> _Value:
         """|s z| is bounded by |output| + |t| too, which is far less once z is correlated."""
+        name = node.name
         scale, shift = (part.magnitude() for part in effective(op))
         centre = upward(scale * np.abs(op.mean))
         size = upward(scale * value.size + shift)
@@ -160,13 +161,37 @@ class _Forward:
         scaled = upward(np.minimum(scale * value.size, size + shift) + moved)
         rough = upward(scaled + 2 * centre + np.abs(op.beta))
         local = scale * value.local + self.precision.gamma(NORM) * upward(rough + size)
-        if np.min(op.var + op.eps, initial=1.0) < 2.0**20 * self.precision.tiny:
-            local = local + np.inf  # a variance that rounds away: nothing is known
+        if not self._representable(op, node, scale):
+            local = local + np.inf  # a statistic that rounds away or overflows: nothing is known
         centred = upward(value.computed + np.abs(op.mean))
-        lost = 8 * self.precision.tiny * (1 + scale + np.abs(op.gamma) + centred)
-        steps = np.maximum(np.abs(op.gamma), 1.0) * np.maximum(1.0, 1.0 / op.deviation)
+        inverse = np.maximum(1.0, 1.0 / op.deviation)
+        fed = centred * inverse + self._fed(node)
+        lost = 8 * self.precision.tiny * (1 + scale + np.abs(op.gamma) + fed)
+        steps = np.maximum(np.abs(op.gamma), 1.0) * inverse
         peak = upward(np.maximum(rough, centred * steps))
         return _Value(size, upward(scale * value.carried), upward(local + lost), peak)
+
+    def _representable(self, op: Norm, node: Node, scale: Array) -> bool:
+        """No parameter of the norm, nor of the map it is folded into, leaves the format's range."""
+        inside = self._affine_before(node)
+        largest = 1.0 if inside is None else max(1.0, float(abs(inside[0].weight).max()))
+        spread = op.var + op.eps
+        tops = (spread, np.abs(op.gamma), upward(scale * largest))
+        high = max(float(np.max(part, initial=0.0)) for part in tops)
+        low = float(np.min(spread, initial=1.0))
+        return low >= 2.0**20 * self.precision.tiny and high < self.precision.largest / 4
+
+    def _fed(self, node: Node) -> float:
+        """Σ|h| of the affine map before a norm: what the underflow of a folded weight meets."""
+        inside = self._affine_before(node)
+        return 0.0 if inside is None else float(np.sum(self.values[inside[1]].computed))
+
+    def _affine_before(self, node: Node) -> tuple[Affine, str] | None:
+        """The affine map that a norm may be folded into, and the name of its input."""
+        for before in self.network.nodes:
+            if before.name == node.inputs[0] and isinstance(before.op, Affine):
+                return before.op, before.inputs[0]
+        return None
 
     def _activation(self, op: Activation, name: str, value: _Value) -> _Value:
         own = evaluation_error(op, value.computed, self.precision)

@@ -29,9 +29,16 @@ def frozen_array(values: ArrayLike, dtype: Any = np.float64) -> Array:
 
 
 def as_matrix(weight: Any) -> Matrix:
-    """A read-only float32 or float64 matrix, dense or CSR, from whatever came."""
+    """A read-only float32 or float64 matrix, dense or CSR, from whatever came.
+
+    Entries that a sparse matrix holds twice are added once and for all: added later, they would
+    be rounded in one place and not in another.
+    """
     if sparse.issparse(weight):
         kept = sparse.csr_array(weight)
+        if not kept.has_canonical_format:
+            kept = kept.copy()
+            kept.sum_duplicates()
         return kept if kept.dtype in (np.float32, np.float64) else kept.astype(np.float64)
     array = np.asarray(weight)
     return frozen_array(array, array.dtype if array.dtype == np.float32 else np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from reconstruct.formats import load
 from reconstruct.networks import Box, Network
 
 SCHEMA = "reconstruct.certificate/1"
+
+
+WORDS = {
+    "verdict": ("certified", "refuted", "undecided"),
+    "rigor": ("exact", "rigorous", "numerical"),
+    "method": ("layered", "general", "witness", "none"),
+}
+CELLS = 2**16  # a grid of more cells than this is refused
 
 
 class CheckFailed(Exception):
@@ -41,8 +50,11 @@ class Claims:
 
     def _vector(self, field: str, side: str) -> Any:
         try:
-            return np.array([float.fromhex(x) for x in self.document[field][side]])
-        except (KeyError, TypeError, ValueError):
+            row = self.document[field][side]
+            if not isinstance(row, list):
+                raise TypeError
+            return np.array([float.fromhex(x) for x in row])
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise CheckFailed(f"{field}.{side}", "hex floats are needed") from None
 
     def text(self, field: str) -> str:
@@ -50,6 +62,34 @@ class Claims:
         if not isinstance(value, str):
             raise CheckFailed(field, f"a word is needed, but there is {value!r}")
         return value
+
+    def words(self) -> str:
+        """The verdict; it, the rigor and the method have to be words that are known."""
+        for field, known in WORDS.items():
+            if self.text(field) not in known:
+                raise CheckFailed(field, f"one of {', '.join(known)} is needed")
+        if not isinstance(self.document.get("exact_identity", False), bool):
+            raise CheckFailed("exact_identity", "true or false is needed")
+        return self.text("verdict")
+
+    def check_rigor(self) -> None:
+        """The rigor is what the verdict and its proof give, and no more."""
+        verdict, rigor = self.text("verdict"), self.text("rigor")
+        wanted = {
+            "certified": ("exact",) if self.document.get("exact_identity") else ("rigorous",),
+            "refuted": ("exact", "rigorous"),
+            "undecided": ("numerical",),
+        }[verdict]
+        if rigor not in wanted:
+            raise CheckFailed("rigor", f"{verdict!r} is {wanted[-1]} here, but {rigor} is claimed")
+
+    def figures(self) -> None:
+        """The floating-point figures, as far as the bound says: each holds it and more."""
+        bound = self.number("bound")
+        for field in ("float64_bound", "float32_bound"):
+            figure = self.number(field)
+            if figure is not None and (bound is None or figure < bound):
+                raise CheckFailed(field, f"{figure} is claimed, which is below the bound {bound}")
 
     def number(self, field: str, holder: dict[str, Any] | None = None, path: str = "") -> Any:
         """A hex float, finite and not negative, or None where the certificate has null."""
@@ -99,9 +139,11 @@ class Claims:
         grid = self.document.get("grid")
         if grid is None:
             return None
-        good = isinstance(grid, list) and all(isinstance(n, int) and n > 0 for n in grid)
+        good = isinstance(grid, list) and all(type(n) is int and n > 0 for n in grid)
         if not good or len(grid) != self.domain.size:
             raise CheckFailed("grid", "one whole number > 0 per input is needed")
+        if prod(grid) > CELLS:
+            raise CheckFailed("grid", f"at most {CELLS} cells are checked, but it has more")
         return tuple(grid)
 
     def fraction(self, value: Any, field: str) -> Fraction:
@@ -146,7 +188,7 @@ def read_claims(path: Path, target: Any, candidate: Any) -> Claims:
     """The document and both networks, their hashes checked before anything is read from them."""
     place = path / "certificate.json" if path.is_dir() else path
     try:
-        document = json.loads(place.read_bytes())
+        document = json.loads(place.read_bytes(), object_pairs_hook=_unique)
     except OSError as error:
         raise CheckFailed("certificate", f"{place}: {error.strerror or error}") from None
     except ValueError as error:
@@ -158,6 +200,16 @@ def read_claims(path: Path, target: Any, candidate: Any) -> Claims:
         for field, given in (("target", target), ("candidate", candidate))
     ]
     return Claims(document, *networks)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names occur once: another reader might take the other value."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice in one object")
+    return found
 
 
 def _network(document: dict[str, Any], field: str, given: Any, folder: Path) -> Network:

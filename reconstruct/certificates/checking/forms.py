@@ -225,7 +225,8 @@ class Forms:
             return self._norm(name, op, form, slice(start, stop))
         assert isinstance(op, ACTIVATIONS)
         slope, unit = to_integers(op.piece.slope)
-        radius = up(form.radius * op.piece.slope) if form.radius.any() else form.radius.copy()
+        steep = abs(op.piece.slope)
+        radius = up(form.radius * steep) if form.radius.any() else form.radius.copy()
         radius[:, -1] = grown(radius[:, -1] + self.doubts[name][start:stop])
         return Form(form.layout, form.integers * int(slope), form.denominator * unit, radius)
 

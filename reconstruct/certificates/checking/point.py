@@ -19,19 +19,22 @@ def check_witness(claims: Claims) -> None:
         raise CheckFailed("witness", "a refuted verdict needs a witness, but there is none")
     try:
         point = np.array([float.fromhex(x) for x in witness["point"]])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise CheckFailed("witness.point", "hex floats are needed") from None
     box = claims.domain
     flat = box.lo == box.hi
+    if point.shape != box.lo.shape:
+        raise CheckFailed("witness.point", f"{box.size} numbers are needed, but {point.size} came")
     inside = flat & (point == box.lo) | (point > box.lo) & (point < box.hi)
-    if point.shape != box.lo.shape or not inside.all():
+    if not inside.all():
         raise CheckFailed("witness.point", "the point is not inside of the domain")
     first, second = (evaluate(network, point) for network in (claims.target, claims.candidate))
     gaps = [max(a - d, c - b) for (a, b), (c, d) in zip(first, second, strict=True)]
     claimed = claims.fraction(witness.get("difference"), "witness.difference")
     if not max(gaps) >= claimed:
         raise CheckFailed("witness.difference", f"only {float(max(gaps))} follows")
-    if not claimed > Fraction(claims.number("tolerance")):
+    tolerance = claims.number("tolerance")
+    if tolerance is None or not claimed > Fraction(tolerance):
         raise CheckFailed("witness.difference", "it is not above the tolerance")
 
 
@@ -75,9 +78,11 @@ def _bent(op: Any, form: Form) -> Form:
         bent = np.where(numbers >= 0, numbers * more, numbers * int(slope))
         return Form((), bent, unit * more, radius)
     if isinstance(op, Clip):
-        ends, more = to_integers(np.array([op.lo, op.hi]))
-        low, high = (int(end) * unit for end in ends)
-        return Form((), np.minimum(np.maximum(numbers * more, low), high), unit * more, radius)
+        for end, pick in ((op.lo, np.maximum), (op.hi, np.minimum)):
+            if np.isfinite(end):  # an end at infinity clips nothing
+                whole, more = to_integers(np.array([end]))
+                numbers, unit = pick(numbers * more, int(whole[0]) * unit), unit * more
+        return Form((), numbers, unit, radius)
     smooth = op((numbers / unit).astype(np.float64))  # exp is not rational: floats, ± 2^-40
     doubt = up(2.0**-40 * (np.abs(smooth) + op.lipschitz) + radius)
     return Form((), *to_integers(smooth), doubt)

@@ -102,7 +102,8 @@ class Reachable:
         for source, part in form.parts():
             matrix = terms * np.abs(middle[:, part]) + error[:, part]
             loss = loss + matrix @ self.largest(source)
-        loss = up(loss + terms * np.maximum(np.abs(lo), np.abs(hi)))  # the product a·slope
+        steep = np.max([np.ones_like(lo), *np.abs(line[:2]), *np.abs(flat[:2])], axis=0)
+        loss = up(loss + terms * steep * np.maximum(np.abs(lo), np.abs(hi)))  # the product a·slope
         self.cuts.append((name, parts, middle[:, -1], (line, flat), loss))
         self.lo[name], self.hi[name] = low, high
 
@@ -118,7 +119,7 @@ def lines(
     one, zero = np.ones_like(lo), np.zeros_like(lo)
     if op is None:
         return (one, one, zero, zero), (lo, hi)
-    if getattr(op, "slope", 0.0) < 0 or getattr(op, "alpha", 0.0) < 0:
+    if min(getattr(op, part, 0.0) for part in ("slope", "alpha", "gamma")) < 0:
         raise ValueError("an activation that is not rising is outside of what the checker covers")
     below, above = _slopes(op, lo, hi, hints, flat)
     breaks = (op.lo, op.hi) if isinstance(op, Clip) else (0.0,)
@@ -128,7 +129,8 @@ def lines(
     pairs = list(zip(values, points, strict=True))
     least = np.min([v - below * z for v, z in pairs], axis=0)
     most = np.max([v - above * z for v, z in pairs], axis=0)
-    size = np.max([(doubt + 8 * UNIT) * (np.abs(v) + np.abs(z)) for v, z in pairs], axis=0)
+    steep = 1 + np.maximum(np.abs(below), np.abs(above))
+    size = np.max([(doubt + 8 * UNIT) * (np.abs(v) + steep * np.abs(z)) for v, z in pairs], axis=0)
     exact = (below == above) & (least == 0) & (most == 0) & isinstance(op, Relu | Clip)
     size = np.where(exact, 0.0, up(size))
     low, high = (

@@ -46,6 +46,8 @@ class Recursion:
         self._linearise(None)
         ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
         error = self._compare("output", "output", ours, theirs, 1.0)
+        if not self.exact and len(self.claims.document["segments"]) != self.segment:
+            raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
         return float(np.max(error))
 
     # --- a cut: compare the two forms, then learn where the target's value can be ---------------
@@ -100,10 +102,13 @@ class Recursion:
             for source, part in form.parts():
                 e = errors.get(source, np.zeros(middle[:, part].shape[1]))
                 wider = wider + (np.abs(middle[:, part]) + error[:, part]) @ e
-            outside = np.maximum(piece.lo - lo, hi - piece.hi) + up(wider)
+            ends = [
+                s * (r - e) for s, r, e in ((-1, lo, piece.lo), (1, hi, piece.hi)) if np.isfinite(e)
+            ]
+            outside = np.max([np.full_like(lo, -np.inf), *ends], axis=0) + up(wider)
             outside = outside + 2.0**-50 * (np.abs(lo) + np.abs(np.where(hi < np.inf, hi, 0.0)))
             steep = 1.0 if isinstance(node.op, Relu) else node.op.lipschitz + abs(piece.slope)
-            doubts.append(np.where(outside > 0, up(steep * outside), 0.0))
+            doubts.append(np.where(outside <= 0, 0.0, up(steep * outside)))  # NaN is no proof
         forms.doubts[node.name] = np.concatenate(doubts)
         if self.exact and forms.doubts[node.name].any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
