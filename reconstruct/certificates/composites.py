@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.certificates.enclosures import Array, Enclosure, effective
+from reconstruct.certificates.enclosures import UNIT, Array, Enclosure, effective, upward
 from reconstruct.certificates.splitting import CHUNK, product
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Select, dense
 
+LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
 CHUNK_ELEMENTS = 2**22  # a block of rows of a wide layer holds at most about this many numbers
 
 
@@ -137,10 +138,52 @@ class Composites:
             weight = dense(op.weight[start:stop])
             matrix = np.concatenate([weight, op.bias[start:stop, None]], axis=1)
             return Form(((self.sources[source], weight.shape[1]),), Enclosure.exact(matrix))
+        if self._wide(node):
+            return self._rough(op, self.form(source), start, stop)
         if node.name not in self._cache:
-            self._cache[node.name] = self._composed(node, op)
+            pivot = self._pivot(source)
+            whole = self._composed(node, op) if pivot is None else self._through(pivot, node, op)
+            self._cache[node.name] = whole
         whole = self._cache[node.name]
         return Form(whole.layout, whole.matrix[start:stop])
+
+    def _wide(self, node: Node) -> bool:
+        """Whether a map widens a narrow inner value so much that its form is too large to hold."""
+        (source,) = node.inputs
+        rows, inner = self.network.sizes[node.name], self.network.sizes[source]
+        if source in self.sources or rows <= inner:
+            return False
+        return rows * inner * self._columns(source) > LARGE
+
+    def _pivot(self, name: str) -> str | None:
+        """The narrow inner value behind a wide layer, if `name` is the output of such a layer."""
+        node = self._nodes[name]
+        while name not in self.sources and isinstance(node.op, (Norm, *ACTIVATIONS)):
+            (name,) = node.inputs
+            if name in self.sources:
+                return None
+            node = self._nodes[name]
+        return node.inputs[0] if isinstance(node.op, Affine) and self._wide(node) else None
+
+    def _through(self, pivot: str, node: Node, op: Affine) -> Form:
+        """The form by way of a pivot: first over the pivot, then the pivot's own form put in."""
+        local = Composites(self.network, {pivot: pivot})
+        local.deviations = self.deviations
+        outer, inner = local._composed(node, op).matrix, self.form(pivot)
+        total = _times(outer[:, :-1], inner.matrix)
+        return Form(inner.layout, _with_constant(total, outer[:, -1]))
+
+    def _rough(self, op: Affine, inner: Form, start: int, stop: int) -> Form:
+        """Rows of `W·(Σ A_j h_j + c) + b` in plain floats, γ_n|W||A| in the radius: good enough
+        to see that units are active; residuals go by way of the pivot."""
+        weight = dense(op.weight[start:stop])
+        middle = weight @ inner.matrix.high
+        size = np.abs(weight) @ np.abs(inner.matrix.high)
+        doubt = np.abs(weight) @ (np.abs(inner.matrix.low) + inner.matrix.radius)
+        radius = upward(doubt + (weight.shape[1] + 4) * 2 * UNIT * size)
+        rows = Enclosure(middle, np.zeros_like(middle), radius)
+        bias = Enclosure.exact(op.bias[start:stop])
+        return Form(inner.layout, _with_constant(rows, bias))
 
     def _composed(self, node: Node, op: Affine) -> Form:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""
@@ -174,6 +217,12 @@ class Composites:
                 seen[current] = 0
                 todo.extend(self._nodes[current].inputs)
         return sum(seen.values())
+
+
+def _times(left: Enclosure, right: Enclosure) -> Enclosure:
+    """The matrix product of two enclosures."""
+    total = product(left.high, right) + product(left.low, right)
+    return total.widened(left.radius @ right.magnitude()) if left.radius.any() else total
 
 
 def _with_constant(matrix: Enclosure, constant: Enclosure) -> Enclosure:

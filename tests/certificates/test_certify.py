@@ -189,3 +189,22 @@ def test_the_certificate_reads_well() -> None:
         assert verdict.explanation and verdict.remedy
     assert all(rigor.explanation for rigor in Rigor)
     assert replace(certificate, bound=None).bound is None
+
+
+def test_wide_layers_behind_a_narrow_value_go_by_way_of_a_pivot(monkeypatch) -> None:
+    """The same bound, up to rounding, whichever order the products are taken in."""
+    from reconstruct.certificates import composites
+    from reconstruct.constructions import Factored, draw
+    from reconstruct.pipeline import reconstruct
+
+    rng = np.random.default_rng(2)
+    factors = rng.standard_normal((6, 2)), rng.standard_normal((2, 6))
+    target = Network.mlp([factors[0] @ factors[1], rng.standard_normal((2, 6))])
+    network = reconstruct(target, draw(target, Factored(), seed=0), domain=BOX).network
+    box = BOX.of_size(6)
+    plain = certify(target, network, domain=box)
+    monkeypatch.setattr(composites, "LARGE", 1)
+    pivoted = certify(target, network, domain=box)
+    assert plain.verdict is pivoted.verdict is Verdict.CERTIFIED
+    assert pivoted.bound == pytest.approx(plain.bound, rel=1e-3)
+    assert pivoted.float64_bound == pytest.approx(plain.float64_bound, rel=0.2)
