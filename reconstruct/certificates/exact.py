@@ -147,6 +147,9 @@ def _activation(op: Any, value: Dyadic, bits: int) -> Dyadic:
         factor, shift = integers(np.array([op.slope]))
         wide = value.at(value.shift)
         bent = _ends(wide, lambda v: np.where(v >= 0, v << shift, v * int(factor[0])))
+        if op.slope < 0 and bent.low is not bent.high:  # a valley: the least value may be inside
+            least = np.where((value.low < 0) & (value.high > 0), 0, np.minimum(bent.low, bent.high))
+            bent = Dyadic(least, np.maximum(bent.low, bent.high), bent.shift)
         return Dyadic(bent.low, bent.high, value.shift + shift)
     return _exponential(op, value, bits)
 
