@@ -19,6 +19,7 @@ import numpy as np
 from reconstruct.bounds.rounding import down, up
 from reconstruct.networks.activations import Activation, Array, Clip, Elu, LeakyRelu, Relu, Selu
 
+TIE = 2.0**-30  # lines must not depend on rounding: lattice networks have lo = −hi, and lo = 0
 EXPM1_ERROR = 2.0**-48  # assumed of the platform's expm1, relative; real ones are within 2^-51
 
 
@@ -136,9 +137,9 @@ def _slopes(op: Activation, lo: Array, hi: Array, support: Support) -> tuple[Arr
         return flat, flat
     chord = (right * hi - left * lo) / (hi - lo)
     chord = np.clip(chord, min(left, right), max(left, right))
-    touch = np.where(hi > -lo, right, left)
+    touch = np.where(hi >= -lo * (1 - TIE), right, left)
     if support is Support.FLAT:
-        touch = np.full_like(lo, min(left, right, key=abs))
+        touch = np.where(-lo <= TIE * hi, right, min(left, right, key=abs))
     chord_above = left <= right  # convex: the chord lies above
     lower = np.where(bent, touch if chord_above else chord, straight)
     upper = np.where(bent, chord if chord_above else touch, straight)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, Split, reach
+from reconstruct.bounds.relaxations import TIE
 from reconstruct.bounds.split import grid
 from reconstruct.certificates import search as searching
 from reconstruct.certificates.enclosures import upward
@@ -279,11 +280,11 @@ def _published_segment(segment: Segment) -> Segment:
 
 
 def _lines(target: Network, known: Reach, alignment: Alignment) -> dict[str, str]:
-    """Which units of each cut take slope 1 for the line below, as CROWN chooses: hi > −lo."""
+    """Which units of each cut take slope 1 for the line below, as CROWN chooses."""
     marks = {}
     for name, _ in alignment.pairs:
         node = target.node(name)
         if not isinstance(node.op, Add):
             lo, hi = known.whole.values[node.inputs[0]]
-            marks[name] = "".join("1" if up else "0" for up in (hi[0] > -lo[0]))
+            marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
     return marks

@@ -16,6 +16,7 @@ from reconstruct.certificates.checking.forms import Form, up
 from reconstruct.networks import Clip, LeakyRelu, Relu
 
 UNIT = 2.0**-53
+TIE = 2.0**-30  # which line is drawn must not depend on rounding
 
 
 class Reachable:
@@ -145,10 +146,10 @@ def _slopes(op: Any, lo: Any, hi: Any, hints: Any, flat: bool) -> tuple[Any, Any
     width = np.maximum(hi - lo, 2.0**-1000)
     if isinstance(op, Relu | LeakyRelu):
         left = op.slope if isinstance(op, LeakyRelu) else 0.0
-        steep = (hi > -lo) if hints is None else hints
+        steep = (hi >= -lo * (1 - TIE)) if hints is None else hints
         chord = np.clip((hi - left * lo) / width, min(left, 1.0), max(left, 1.0))
         below, above = np.where(steep & (not flat), 1.0, left), chord
-        almost = -lo <= 2.0**-36 * hi  # by rounding alone: the line itself is the better one
+        almost = -lo <= TIE * hi  # by rounding alone: the line itself is the better one
         below = np.where(almost, 1.0, below)
         straight = np.where(lo >= 0, 1.0, left)
         bent = (lo < 0) & (hi > 0)
