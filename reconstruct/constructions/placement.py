@@ -14,9 +14,11 @@ from math import fsum, isfinite
 import numpy as np
 
 from reconstruct.constructions.construction import Vector
+from reconstruct.errors import InputError
 from reconstruct.networks import Matrix, Piece, dense
 
 SLACK = 2.0**-10  # of |A|·max|h|: room for errors of the layers before, 0.1 % of the shift
+LARGEST = 1e150  # products with weights of this size are still far from overflow
 SHIFT_BITS = 16  # shifts keep 16 significant bits: their products with float32 weights are exact
 
 
@@ -35,7 +37,14 @@ def place(piece: Piece, lo: Vector, hi: Vector, magnitude: Vector) -> Placement:
     on either side. On a half-line only a shift is needed; on an interval the values are scaled
     down as well, by one power of two for all units.
     """
-    lower, upper = lo - SLACK * magnitude, hi + SLACK * magnitude
+    with np.errstate(over="ignore", invalid="ignore"):
+        lower, upper = lo - SLACK * magnitude, hi + SLACK * magnitude
+        reached = float(np.max(np.abs([lower, upper]), initial=0.0))
+    if not reached < LARGEST:
+        raise InputError(
+            f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but their "
+            f"bounds on this domain reach {reached:.0e}; use a smaller domain, or scale the target"
+        )
     if not isfinite(piece.hi):
         return Placement(1.0, round_up(np.maximum(piece.lo - lower, 0.0)))
     room = (piece.hi - piece.lo) * (1 - 2.0**-8)

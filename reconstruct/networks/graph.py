@@ -45,6 +45,8 @@ class Network:
     def __post_init__(self) -> None:
         sizes = {self.source: int(self.size_in)}
         for node in self.nodes:
+            if not node.name:
+                raise InputError("every node of a network needs a name, but one has none")
             if node.name in sizes:
                 raise InputError(f"two nodes of the network have the name {node.name!r}")
             missing = [i for i in node.inputs if i not in sizes]

@@ -215,6 +215,14 @@ def test_bad_domains(cli, target, tmp_path, domain, words):
     assert not out.exists()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_values_beyond_float64_are_refused(cli, target, tmp_path):
+    out = tmp_path / "out"
+    message = refusal(cli, "run", target, "-o", out, "--domain=-1e308,1e308")
+    assert "smaller domain" in message
+    assert not out.exists()
+
+
 def test_frozen_networks_that_do_not_fit(cli, tmp_path):
     save(mlp([3, 5, 2], 5), tmp_path / "t.onnx")
     rng = np.random.default_rng(0)
