@@ -17,7 +17,7 @@ from reconstruct.constructions.construction import Vector
 from reconstruct.errors import InputError
 from reconstruct.networks import Matrix, Piece, dense
 
-SLACK = 2.0**-10  # of |A|·max|h|: room for errors of the layers before, 0.1 % of the shift
+SLACK = 2.0**-5  # of |A|·max|h|: room for the errors of a float32 evaluation, 3 % of the shift
 LARGEST = 1e150  # products with weights of this size are still far from overflow
 SHIFT_BITS = 16  # shifts keep 16 significant bits: their products with float32 weights are exact
 
