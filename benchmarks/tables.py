@@ -45,7 +45,8 @@ def page() -> str:
 def _section(stem: str, rows: list[dict[str, Any]]) -> list[str]:
     name = str(rows[0].get("benchmark", stem))
     question = _question(name)
-    command = f"python -m benchmarks.{name} -o benchmarks/results/{stem}.json"
+    given = " FOLDER" if name == "targets" else ""
+    command = f"python -m benchmarks.{name}{given} -o benchmarks/results/{stem}.json"
     return [
         f"## {stem}",
         *([question] if question else []),

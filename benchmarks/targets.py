@@ -40,13 +40,13 @@ CORNERS = 4_096
 OPTIONS = "--ratio 1.5 --seed 0"
 
 
-def networks(folder: Path, only: str | None) -> Iterator[tuple[str, Path]]:
+def networks(folder: Path, only: list[str]) -> Iterator[tuple[str, Path]]:
     """The networks of the families that have a domain, smallest file first."""
     found = [
         (family, path)
-        for family in DOMAINS
+        for family in only or DOMAINS
         for path in (folder / family).glob("*")
-        if path.suffix in (".onnx", ".nnet") and only in (None, family)
+        if path.suffix in (".onnx", ".nnet")
     ]
     yield from sorted(found, key=lambda pair: (pair[1].stat().st_size, pair[1].name))
 
@@ -155,7 +155,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.targets", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--only", choices=list(DOMAINS))
+    parser.add_argument("--only", nargs="*", choices=list(DOMAINS), default=[])
     parser.add_argument("--options", default=OPTIONS, help="options of `reconstruct run`")
     options = parser.parse_args(argv)
     chosen = networks(options.folder, options.only)
