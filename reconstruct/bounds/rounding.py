@@ -31,12 +31,14 @@ SLACK = 1.0 + 2.0**-8  # covers second-order terms of an error term, for up to 2
 
 def up(x: Any) -> Array:
     """The next float64 above: `x + y ≤ up(fl(x + y))`, and so for products and quotients."""
-    return np.asarray(np.nextafter(x, np.inf))
+    with np.errstate(over="ignore", under="ignore"):  # above the largest float is infinity
+        return np.asarray(np.nextafter(x, np.inf))
 
 
 def down(x: Any) -> Array:
     """The next float64 below: `down(fl(x + y)) ≤ x + y`, and so for products and quotients."""
-    return np.asarray(np.nextafter(x, -np.inf))
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(np.nextafter(x, -np.inf))
 
 
 def gamma(n: int) -> float:
