@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import save
-from reconstruct.networks import Network
+from reconstruct.networks import Affine, Network, Node
 from tests.constructions.targets import mlp
 
 
@@ -55,11 +55,15 @@ def test_inspect_shows_each_construction(cli, target):
     assert wide["maps"][0]["widths"] == [18, 4] and wide["weights"] == 18 * 7 + 12 * 6
 
 
-def test_inspect_counts_what_is_merged(cli, tmp_path):
-    np.savez(tmp_path / "t.npz", W1=np.ones((2, 2)))
-    run = Network.mlp([np.eye(2)])
-    save(run, tmp_path / "t.npz")
-    assert cli("inspect", tmp_path / "t.npz")[0] == 0
+def test_inspect_says_what_is_merged(cli, tmp_path):
+    maps = (np.ones((2, 3)), np.eye(2))
+    nodes = (Node("a", Affine(maps[0]), ("input",)), Node("b", Affine(maps[1]), ("a",)))
+    save(Network(3, nodes, "b"), tmp_path / "t.npz")
+    assert "2 nodes merged" in cli("inspect", tmp_path / "t.npz")[1]
+    document = json.loads(cli("inspect", tmp_path / "t.npz", "--json")[1])
+    assert document["merged"] == {"b": ["a", "b"]} and document["maps"] == [[2, 3]]
+    apart = json.loads(cli("inspect", tmp_path / "t.npz", "--json", "--no-merge")[1])
+    assert apart["merged"] == {} and apart["maps"] == [[2, 3], [2, 2]]
 
 
 def test_check_of_something_else(cli, tmp_path):
