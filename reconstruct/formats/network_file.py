@@ -70,7 +70,7 @@ def _read(kind: str, content: bytes, folder: Path, nnet_header: bool) -> Network
         return read_npz(content)
     if kind == ".nnet":
         return read_nnet(content, fold_header=nnet_header)
-    from reconstruct.formats.onnx_read import read_onnx
+    from reconstruct.formats.onnx.read import read_onnx
 
     return read_onnx(content, folder)
 
@@ -87,7 +87,7 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
         with written_whole(place) as file:
             np.savez(file, **arrays)
     elif suffix == ".onnx":
-        from reconstruct.formats.onnx_write import write_onnx
+        from reconstruct.formats.onnx.write import write_onnx
 
         write_onnx(network, place, dtype)
     else:

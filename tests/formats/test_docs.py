@@ -15,7 +15,7 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(e
 
 def test_every_operator_is_documented():
     pytest.importorskip("onnx")
-    from reconstruct.formats.onnx_read import OPERATORS
+    from reconstruct.formats.onnx.read import OPERATORS
 
     assert [name for name in OPERATORS if not re.search(rf"\b{name}\b", TEXT)] == []
     assert SCHEMA in TEXT

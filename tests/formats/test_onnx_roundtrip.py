@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconstruct.errors import InputError
-from reconstruct.formats import load, onnx_write, save
+from reconstruct.formats import load, save
+from reconstruct.formats.onnx import write as onnx_write
 from reconstruct.networks import Affine, Network, Node, Norm, Relu
 
 from .models import assert_same_graph, networks, numbers, run

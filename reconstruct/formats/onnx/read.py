@@ -11,35 +11,33 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats import onnx_elementwise as elementwise
-from reconstruct.formats import onnx_elu, onnx_layers, onnx_linear
-from reconstruct.formats import onnx_shapes as shapes
-from reconstruct.formats.onnx_model import Model, attributes, read_model
-from reconstruct.formats.onnx_values import Builder, Call, Flow, Tail, Value
+from reconstruct.formats.onnx import elementwise, elu, layers, linear, shapes
+from reconstruct.formats.onnx.model import Model, attributes, read_model
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
 from reconstruct.networks import Network
 
 OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
-    "Gemm": onnx_linear.gemm,
-    "MatMul": onnx_linear.matmul,
+    "Gemm": linear.gemm,
+    "MatMul": linear.matmul,
     "Add": elementwise.arithmetic,
     "Sub": elementwise.arithmetic,
     "Mul": elementwise.arithmetic,
     "Div": elementwise.arithmetic,
     "Neg": elementwise.negate,
     "Sum": elementwise.total,
-    "Relu": onnx_layers.relu,
-    "LeakyRelu": onnx_layers.leaky_relu,
-    "PRelu": onnx_layers.prelu,
-    "Elu": onnx_layers.elu,
-    "Selu": onnx_layers.selu,
-    "Clip": onnx_layers.clip,
-    "Max": onnx_elu.extremum,
-    "Min": onnx_elu.extremum,
-    "Exp": onnx_elu.exponential,
-    "BatchNormalization": onnx_layers.batch_normalization,
-    "Dropout": onnx_layers.dropout,
-    "Cast": onnx_layers.cast,
-    "Constant": onnx_layers.constant,
+    "Relu": layers.relu,
+    "LeakyRelu": layers.leaky_relu,
+    "PRelu": layers.prelu,
+    "Elu": layers.elu,
+    "Selu": layers.selu,
+    "Clip": layers.clip,
+    "Max": elu.extremum,
+    "Min": elu.extremum,
+    "Exp": elu.exponential,
+    "BatchNormalization": layers.batch_normalization,
+    "Dropout": layers.dropout,
+    "Cast": layers.cast,
+    "Constant": layers.constant,
     "ConstantOfShape": shapes.filled,
     "Identity": shapes.identity,
     "Flatten": shapes.flatten,

@@ -19,8 +19,8 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically, written_whole
-from reconstruct.formats.onnx_external import DataFile, holds
-from reconstruct.formats.onnx_model import import_onnx
+from reconstruct.formats.onnx.external import DataFile, holds
+from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.precision import rounded
 from reconstruct.networks import (
     Add,
@@ -183,7 +183,7 @@ def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, float]:
 
 
 def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: _Draft) -> None:
-    """The activation in basic steps that have float64 kernels (see `onnx_elu`)."""
+    """The activation in basic steps that have float64 kernels (see `elu`)."""
     if isinstance(op, LeakyRelu):
         slope = draft.constant(f"{name}.slope", op.slope)
         product = draft.step("Mul", [source, slope], name)

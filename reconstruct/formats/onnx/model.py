@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
-from reconstruct.formats.onnx_external import check_data
+from reconstruct.formats.onnx.external import check_data
 
 Array = NDArray[Any]
 LARGEST = 2**26  # values in one tensor; beyond it the flattened maps would not fit in memory

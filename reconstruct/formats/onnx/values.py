@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.onnx_model import checked_size
+from reconstruct.formats.onnx.model import checked_size
 from reconstruct.networks import Affine, Network, Node, Op, Select
 
 Array = NDArray[Any]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.onnx_elementwise import add_values
-from reconstruct.formats.onnx_values import (
+from reconstruct.formats.onnx.elementwise import add_values
+from reconstruct.formats.onnx.values import (
     ENTRIES,
     Builder,
     Call,

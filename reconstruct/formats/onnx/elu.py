@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx_values import Builder, Call, Flow, Tail, Value
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
 from reconstruct.networks import Affine, Clip, Elu, LeakyRelu, Relu, Selu, dense
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx_values import Builder, Call, Flow, diagonal
+from reconstruct.formats.onnx.values import Builder, Call, Flow, diagonal
 from reconstruct.networks import Activation, Affine, Clip, Elu, LeakyRelu, Norm, Relu, Selu
 
 Array = NDArray[Any]

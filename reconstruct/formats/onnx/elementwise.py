@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats import onnx_elu
-from reconstruct.formats.onnx_values import (
+from reconstruct.formats.onnx import elu
+from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
@@ -33,7 +33,7 @@ Array = NDArray[Any]
 def arithmetic(call: Call, build: Builder) -> Value:
     """Add, Sub, Mul or Div of two tensors, with ONNX's broadcasting."""
     if any(isinstance(value, Tail) for value in call.inputs):
-        return onnx_elu.arithmetic(call, build)
+        return elu.arithmetic(call, build)
     a, b = call.value(0), call.value(1)
     _check_old_broadcast(call)
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
@@ -119,7 +119,7 @@ def _divided(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) -> Fl
 def scaled(call: Call, build: Builder, flow: Flow, constant: Array) -> Flow:
     """`constant ∘ flow`; a scaled ELU is read as SELU."""
     shape = broadcast_shape(call, flow.shape, tuple(constant.shape))
-    if constant.size == 1 and (selu := onnx_elu.scaled(call, build, flow, float(constant.item()))):
+    if constant.size == 1 and (selu := elu.scaled(call, build, flow, float(constant.item()))):
         return replace(selu, shape=shape)
     flow = expanded(build, call, flow, shape)
     factor = np.broadcast_to(constant.astype(np.float64), shape).ravel()

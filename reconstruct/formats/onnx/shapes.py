@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.onnx_model import checked_size
-from reconstruct.formats.onnx_values import (
+from reconstruct.formats.onnx.model import checked_size
+from reconstruct.formats.onnx.values import (
     DENSE,
     Builder,
     Call,

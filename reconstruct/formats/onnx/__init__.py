@@ -1,0 +1,1 @@
+"""ONNX models: what the file computes, as a network, and networks as ONNX models."""
