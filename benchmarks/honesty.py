@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from benchmarks._common import Row, run
 from reconstruct.bounds import Crown, Interval, Method, Split
 from reconstruct.certificates import Certificate, certify
-from reconstruct.certificates.exact import Evaluator
-from reconstruct.certificates.search import search
 from reconstruct.constructions import Deep, Factored, Wide, draw
 from reconstruct.errors import ReconstructError
 from reconstruct.networks import (
@@ -38,8 +36,10 @@ from reconstruct.networks import (
     Selu,
     dense,
 )
-from reconstruct.networks.random import Weights
+from reconstruct.networks.draw import Weights
 from reconstruct.pipeline import reconstruct
+from reconstruct.refutation.exact_point import Evaluator
+from reconstruct.refutation.search import search
 
 Array = NDArray[Any]
 Order = Callable[[Array], Array]  # a matrix of terms (rows × n) to their sums, in one order

@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks._common import Row, run
 from reconstruct.certificates import Certificate, Verdict, certify
-from reconstruct.certificates.search import search
-from reconstruct.certificates.witness import Replay
 from reconstruct.constructions import Wide, draw
 from reconstruct.networks import ACTIVATIONS, Affine, Box, Network, Norm, dense
 from reconstruct.pipeline import reconstruct
+from reconstruct.refutation.search import search
+from reconstruct.refutation.witness import Replay
 
 QUESTION = "is a spoiled reconstruction ever certified, and how often is it refuted?"
 Generator = np.random.Generator

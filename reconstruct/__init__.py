@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reconstruct.formats import load, load_domain, save
     from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Relu, Selu
-    from reconstruct.networks.random import Weights
+    from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
 
 _HOMES = {
@@ -55,7 +55,7 @@ _HOMES = {
     "reconstruct.formats": ("load", "load_domain", "save"),
     "reconstruct.khatri_rao": ("Auto", "ConjugateGradient", "Direct", "Exact"),
     "reconstruct.networks": ("Box", "Clip", "Elu", "LeakyRelu", "Network", "Relu", "Selu"),
-    "reconstruct.networks.random": ("Weights",),
+    "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

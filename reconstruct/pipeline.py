@@ -30,7 +30,7 @@ from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, Exact, Solver, Status
 from reconstruct.networks import Affine, Box, Matrix, Network, Node, Norm, dense
-from reconstruct.networks.transform import NormalForm
+from reconstruct.networks.normal_form import NormalForm
 from reconstruct.progress import Progress, Step, silent
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from reconstruct.bounds import Crown, Method
 from reconstruct.certificates import certify
 from reconstruct.certificates.document import write_certificate
-from reconstruct.certificates.search import search
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
@@ -23,9 +22,10 @@ from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, Solver
 from reconstruct.networks import Box, Network
-from reconstruct.networks.transform import fold_norms
+from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent
+from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page

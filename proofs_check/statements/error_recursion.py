@@ -94,8 +94,8 @@ ERROR = Statement(
     scope=Scope.EVERY_SIZE,
     paper="not in the paper, which solves exactly; the certificate needs it",
     relied_on=(
-        "reconstruct/certificates/layered.py",
-        "reconstruct/certificates/segments.py",
+        "reconstruct/certificates/error_recursion.py",
+        "reconstruct/certificates/alignment.py",
     ),
     depends_on=("layerwise-to-network", "active-relu-is-identity"),
     subject=ErrorRule(),

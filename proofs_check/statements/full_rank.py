@@ -158,7 +158,7 @@ FULL_RANK = Statement(
     relied_on=(
         "reconstruct/constructions/wide.py",
         "reconstruct/khatri_rao/modular.py",
-        "reconstruct/networks/random.py",
+        "reconstruct/networks/draw.py",
     ),
     depends_on=("vec-identity", "polynomial-zero-set"),
     subject=Ensemble(),

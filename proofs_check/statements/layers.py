@@ -156,7 +156,7 @@ ACTIVE = Statement(
     scope=Scope.EVERY_SIZE,
     paper="the linear-network step of Theorem 1",
     relied_on=(
-        "reconstruct/constructions/placement.py",
+        "reconstruct/constructions/shifts.py",
         "reconstruct/constructions/one_layer.py",
         "reconstruct/bounds/interval.py",
     ),
@@ -242,7 +242,7 @@ TWO_LAYERS = Statement(
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, one layer",
     relied_on=(
-        "reconstruct/constructions/pair.py",
+        "reconstruct/constructions/two_layers.py",
         "reconstruct/constructions/wide.py",
         "reconstruct/constructions/one_layer.py",
     ),

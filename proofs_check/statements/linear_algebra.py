@@ -114,7 +114,7 @@ RANK_OF_PRODUCT = Statement(
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proofs of Theorems 1 and 2",
     relied_on=(
-        "reconstruct/constructions/deep.py",
+        "reconstruct/constructions/deep/construction.py",
         "reconstruct/constructions/factored.py",
     ),
     depends_on=(),

@@ -140,7 +140,7 @@ ZERO_SET = Statement(
     paper="standard fact behind every 'with probability 1' of Theorems 1 to 3",
     relied_on=(
         "reconstruct/khatri_rao/modular.py",
-        "reconstruct/networks/random.py",
+        "reconstruct/networks/draw.py",
     ),
     depends_on=(),
     subject=ZeroSets(admits=any),

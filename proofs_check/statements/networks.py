@@ -187,7 +187,7 @@ LAYERWISE = Statement(
     paper="Theorem 1, from one layer to the network",
     relied_on=(
         "reconstruct/constructions/wide.py",
-        "reconstruct/certificates/segments.py",
+        "reconstruct/certificates/alignment.py",
     ),
     depends_on=("two-frozen-layers",),
     subject=Composition(),

@@ -61,7 +61,7 @@ NORM = Statement(
     paper="setting of the paper: scale and shift of a norm layer",
     relied_on=(
         "reconstruct/networks/ops.py",
-        "reconstruct/networks/transform.py",
+        "reconstruct/networks/normal_form.py",
     ),
     depends_on=(),
     subject=NormForm(),

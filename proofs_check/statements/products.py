@@ -235,7 +235,7 @@ MIXED_PRODUCT = Statement(
     paper="standard rule of both products",
     relied_on=(
         "reconstruct/khatri_rao/operator.py",
-        "reconstruct/constructions/deep.py",
+        "reconstruct/constructions/deep/construction.py",
     ),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=Products(),

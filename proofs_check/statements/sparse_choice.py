@@ -132,7 +132,7 @@ CHOICE = Statement(
     scope=Scope.EVERY_SIZE,
     paper="Theorem 3, p = Θ(√(log d / d)); the explicit constant and the smaller p are ours",
     relied_on=(
-        "reconstruct/networks/random.py",
+        "reconstruct/networks/draw.py",
         "reconstruct/khatri_rao/sparse.py",
     ),
     depends_on=("sparse-pattern-rank", "column-replacement", "random-matching"),

@@ -88,7 +88,7 @@ EXACT = Statement(
     paper="not in the paper, which bounds it",
     relied_on=(
         "reconstruct/khatri_rao/structure.py",
-        "reconstruct/networks/random.py",
+        "reconstruct/networks/draw.py",
     ),
     depends_on=("sparse-pattern-rank",),
     subject=Model(),

@@ -124,7 +124,7 @@ VEC_IDENTITY = Statement(
     relied_on=(
         "reconstruct/khatri_rao/operator.py",
         "reconstruct/khatri_rao/direct.py",
-        "reconstruct/constructions/pair.py",
+        "reconstruct/constructions/two_layers.py",
     ),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=System(),

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from reconstruct.bounds.interval import Range
-from reconstruct.bounds.rounding import SLACK, TINY, UNIT, down, magnitude, up
 from reconstruct.bounds.transfers import ByMatrix, Swap, Transfer, dot, pick
 from reconstruct.networks.activations import Array
 from reconstruct.networks.graph import Network
+from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, up
 
 
 def lower_bounds(

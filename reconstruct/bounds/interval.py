@@ -8,7 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from reconstruct.bounds.relaxations import value_range
-from reconstruct.bounds.rounding import (
+from reconstruct.networks.activations import Array
+from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Op, Select
+from reconstruct.numbers.rounding import (
     SLACK,
     down,
     gamma,
@@ -21,8 +23,6 @@ from reconstruct.bounds.rounding import (
     up,
     widen,
 )
-from reconstruct.networks.activations import Array
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Op, Select
 
 Range: TypeAlias = tuple[Array, Array]
 

@@ -19,7 +19,7 @@ from reconstruct.bounds.propagation import (
     tile_rows,
     tiles,
 )
-from reconstruct.bounds.split import grid, sub_boxes
+from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import ACTIVATIONS, Array

@@ -16,8 +16,8 @@ from enum import Enum
 
 import numpy as np
 
-from reconstruct.bounds.rounding import down, up
 from reconstruct.networks.activations import Activation, Array, Clip, Elu, LeakyRelu, Relu, Selu
+from reconstruct.numbers.rounding import down, up
 
 TIE = 2.0**-30  # lines must not depend on rounding: lattice networks have lo = −hi, and lo = 0
 EXPM1_ERROR = 2.0**-48  # assumed of the platform's expm1, relative; real ones are within 2^-51

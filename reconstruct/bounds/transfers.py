@@ -25,7 +25,10 @@ from scipy import sparse
 
 from reconstruct.bounds.interval import Range
 from reconstruct.bounds.relaxations import Band, Support, relax
-from reconstruct.bounds.rounding import (
+from reconstruct.networks.activations import Array
+from reconstruct.networks.graph import Node
+from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Select
+from reconstruct.numbers.rounding import (
     SLACK,
     TINY,
     UNIT,
@@ -37,9 +40,6 @@ from reconstruct.bounds.rounding import (
     norm_shift,
     up,
 )
-from reconstruct.networks.activations import Array
-from reconstruct.networks.graph import Node
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Select
 
 
 class Pull(Protocol):

@@ -11,20 +11,20 @@ import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, Split, reach
 from reconstruct.bounds.relaxations import TIE
-from reconstruct.bounds.split import grid
-from reconstruct.certificates import search as searching
-from reconstruct.certificates.enclosures import upward
-from reconstruct.certificates.exact_identity import RationalNorm, prove_identity
-from reconstruct.certificates.general import bound_difference
-from reconstruct.certificates.layered import Layered, bound_layers
+from reconstruct.bounds.subboxes import grid
+from reconstruct.certificates.alignment import Alignment, align
+from reconstruct.certificates.error_recursion import Layered, bound_layers
+from reconstruct.certificates.identity import RationalNorm, prove_identity
 from reconstruct.certificates.roundoff import roundoff
-from reconstruct.certificates.search import Search
-from reconstruct.certificates.segments import Alignment, align
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
-from reconstruct.certificates.witness import Replay
+from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.errors import InputError
 from reconstruct.networks import Add, Box, Network
+from reconstruct.numbers.double_double import upward
 from reconstruct.progress import Progress, Step, silent
+from reconstruct.refutation import search as searching
+from reconstruct.refutation.search import Search
+from reconstruct.refutation.witness import Replay
 
 RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512

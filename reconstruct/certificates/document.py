@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from reconstruct.certificates.exact_identity import RationalNorm
+from reconstruct.certificates.identity import RationalNorm
 from reconstruct.certificates.verdicts import Certificate, Segment, Witness
 from reconstruct.formats.files import sha256_file, write_atomically
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reconstruct.certificates.enclosures import Array, effective, upward
-from reconstruct.certificates.layered import Layered, steepness
-from reconstruct.certificates.precision import Precision, evaluation_error
-from reconstruct.certificates.segments import needed
+from reconstruct.certificates.alignment import needed
+from reconstruct.certificates.error_recursion import Layered, steepness
 from reconstruct.networks import ACTIVATIONS, Activation, Add, Affine, Network, Node, Norm, Select
+from reconstruct.numbers.double_double import Array, effective, upward
+from reconstruct.numbers.precision import Precision, evaluation_error
 
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
 NORM = 14

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 
-from reconstruct.certificates.export import FILES, export
+from reconstruct.equivalence.export import FILES, export
 from reconstruct.formats import load, load_domain
 from reconstruct.reports.folder import OutputFolder
 

@@ -14,8 +14,8 @@ from reconstruct.constructions.frozen import check_target
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import Affine, Network, Node
-from reconstruct.networks.random import Pencil
-from reconstruct.networks.transform import NormalForm, normal_form
+from reconstruct.networks.draw import Pencil
+from reconstruct.networks.normal_form import NormalForm, normal_form
 from reconstruct.reports.terminal import columns
 
 

@@ -14,7 +14,7 @@ from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
 from reconstruct.networks import Box, Network
-from reconstruct.networks.random import Weights
+from reconstruct.networks.draw import Weights
 from reconstruct.reports.terminal import summary
 from reconstruct.run import Job, run
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from reconstruct.certificates import certify
 from reconstruct.certificates.document import write_certificate
-from reconstruct.certificates.search import search
 from reconstruct.cli import choices
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.files import write_atomically
+from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_comparison, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page

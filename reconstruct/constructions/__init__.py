@@ -8,7 +8,7 @@ from reconstruct.constructions.construction import (
     System,
     Task,
 )
-from reconstruct.constructions.deep import Deep
+from reconstruct.constructions.deep.construction import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer

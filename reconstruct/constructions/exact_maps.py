@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from reconstruct.constructions.construction import ExactMap
-from reconstruct.constructions.pair import exact_map
-from reconstruct.constructions.placement import rational_root
+from reconstruct.constructions.shifts import rational_root
+from reconstruct.constructions.two_layers import exact_map
 from reconstruct.errors import InputError
 from reconstruct.networks import Affine, Network, Norm, Select, dense
 

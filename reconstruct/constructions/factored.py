@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task, Vector
-from reconstruct.constructions.pair import solve_pair
-from reconstruct.constructions.placement import place
+from reconstruct.constructions.shifts import place
 from reconstruct.constructions.sites import Site, activation_of
+from reconstruct.constructions.two_layers import solve_pair
 from reconstruct.constructions.wide import check_pattern, check_width, pair_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Solver

@@ -25,8 +25,8 @@ from reconstruct.networks import (
     Relu,
     Select,
 )
-from reconstruct.networks.random import Pencil, Weights
-from reconstruct.networks.transform import NormalForm, normal_form
+from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.normal_form import NormalForm, normal_form
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.constructions.construction import System, Task
-from reconstruct.constructions.pair import Pair, solve_pair
-from reconstruct.constructions.placement import place
+from reconstruct.constructions.shifts import place
+from reconstruct.constructions.two_layers import Pair, solve_pair
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Solver
 from reconstruct.networks import Activation, Affine, Box, Matrix, Network, Node, Norm, Relu, dense
-from reconstruct.networks.random import UNIT_EPS
+from reconstruct.networks.draw import UNIT_EPS
 from reconstruct.progress import silent
 
 

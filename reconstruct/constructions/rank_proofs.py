@@ -6,7 +6,7 @@ from reconstruct.constructions.frozen import Frozen
 from reconstruct.constructions.sites import find_sites
 from reconstruct.constructions.wide import pair_of
 from reconstruct.khatri_rao import RankProof, prove_full_rank
-from reconstruct.networks.transform import NormalForm
+from reconstruct.networks.normal_form import NormalForm
 
 
 def prove_ranks(form: NormalForm, frozen: Frozen) -> tuple[RankProof | None, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.pair import Pair, solve_pair
 from reconstruct.constructions.sites import Layer, Site, activation_of
+from reconstruct.constructions.two_layers import Pair, solve_pair
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Solver, structural_obstruction
 from reconstruct.networks import Affine, Network, Norm

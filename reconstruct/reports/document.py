@@ -16,11 +16,11 @@ from reconstruct.errors import InputError
 from reconstruct.reports.environment import environment, peak_bytes
 
 if TYPE_CHECKING:
-    from reconstruct.certificates.search import Search
     from reconstruct.certificates.verdicts import Certificate
     from reconstruct.constructions.construction import System
     from reconstruct.networks import Network
     from reconstruct.pipeline import Result
+    from reconstruct.refutation.search import Search
 
 SCHEMA = "reconstruct.report/1"
 

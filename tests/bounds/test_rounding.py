@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from reconstruct.bounds import rounding
+from reconstruct.numbers import rounding
 from reconstruct.networks import Norm
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from reconstruct.bounds import Crown, Interval, Reach, Split, reach
 from reconstruct.bounds.propagation import propagate
-from reconstruct.bounds.split import grid
+from reconstruct.bounds.subboxes import grid
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Network
 

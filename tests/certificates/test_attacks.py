@@ -21,9 +21,7 @@ from reconstruct.certificates.checker import check
 from reconstruct.certificates.checking.claims import digest
 from reconstruct.certificates.checking.report import CheckStatus
 from reconstruct.certificates.document import write_certificate
-from reconstruct.certificates.enclosures import effective
-from reconstruct.certificates.exact import enclose
-from reconstruct.certificates.layered import deviation
+from reconstruct.certificates.error_recursion import deviation
 from reconstruct.certificates.verdicts import Rigor, Segment, Verdict
 from reconstruct.networks import (
     Add,
@@ -39,6 +37,8 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
+from reconstruct.numbers.double_double import effective
+from reconstruct.refutation.exact_point import enclose
 
 from .building import random_target, wide
 

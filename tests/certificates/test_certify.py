@@ -10,7 +10,6 @@ import pytest
 
 from reconstruct.bounds import Crown, Interval, Split
 from reconstruct.certificates import Certificate, Rigor, Verdict, certify, enclose
-from reconstruct.certificates.witness import least_difference, strictly_inside
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
@@ -25,6 +24,7 @@ from reconstruct.networks import (
     Relu,
     Selu,
 )
+from reconstruct.refutation.witness import least_difference, strictly_inside
 from tests.certificates.building import inner_activations, random_target, wide
 
 BOX = Box(-0.5, 0.5)
@@ -193,7 +193,7 @@ def test_the_certificate_reads_well() -> None:
 
 def test_wide_layers_behind_a_narrow_value_go_by_way_of_a_pivot(monkeypatch) -> None:
     """The same bound, up to rounding, whichever order the products are taken in."""
-    from reconstruct.certificates import composites
+    from reconstruct.certificates import forms as composites
     from reconstruct.constructions import Factored, draw
     from reconstruct.pipeline import reconstruct
 

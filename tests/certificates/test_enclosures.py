@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconstruct.certificates.dyadic import integers
-from reconstruct.certificates.enclosures import Enclosure, effective, upward
-from reconstruct.certificates.exact import exp_bounds, root_bounds
-from reconstruct.certificates.splitting import CHUNK, product
 from reconstruct.networks import Norm
+from reconstruct.numbers.double_double import Enclosure, effective, upward
+from reconstruct.numbers.dyadic import integers
+from reconstruct.numbers.splitting import CHUNK, product
+from reconstruct.refutation.exact_point import exp_bounds, root_bounds
 
 
 def inside(enclosure: Enclosure, index: tuple[int, ...], value: Fraction) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconstruct.certificates.export import (
+from reconstruct.equivalence.export import (
     decimal,
     difference_property,
     export,

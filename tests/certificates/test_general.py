@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reconstruct.certificates.difference import difference_network
-from reconstruct.certificates.general import bound_difference
-from reconstruct.certificates.search import search
+from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.equivalence.difference import difference_network
 from reconstruct.errors import InputError
 from reconstruct.networks import Add, Affine, Box, LeakyRelu, Network, Node, Relu, dense
+from reconstruct.refutation.search import search
 
 
 def pair(seed: int, noise: float) -> tuple[Network, Network]:

@@ -8,8 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reconstruct.certificates.gradients import gradient
-from reconstruct.certificates.search import histogram, search
 from reconstruct.networks import (
     Add,
     Affine,
@@ -24,6 +22,8 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
+from reconstruct.refutation.gradients import gradient
+from reconstruct.refutation.search import histogram, search
 
 
 def small(seed: int = 0, sizes: tuple[int, ...] = (3, 8, 8, 2)) -> Network:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Rigor, Verdict
-from reconstruct.constructions.backward import Stretch, solve_backward
-from reconstruct.constructions.carrying import Carried
-from reconstruct.constructions.chain import read_chain
-from reconstruct.constructions.deep_exact import height
-from reconstruct.constructions.deep_proof import prove_deep
+from reconstruct.constructions.deep.backward import Stretch, solve_backward
+from reconstruct.constructions.deep.carrying import Carried
+from reconstruct.constructions.deep.chain import read_chain
+from reconstruct.constructions.deep.exact import height
+from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, ConjugateGradient, Exact, Status

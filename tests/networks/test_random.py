@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 
 from reconstruct.errors import InputError
-from reconstruct.networks.random import TILE, Pencil, Weights
+from reconstruct.networks.draw import TILE, Pencil, Weights
 
 
 def test_a_tile_alone_is_the_tile_of_the_whole():

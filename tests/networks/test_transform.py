@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reconstruct.networks import Add, Affine, LeakyRelu, Network, Node, Norm, Relu, Select
-from reconstruct.networks.transform import fold_norms, normal_form, prune
+from reconstruct.networks.normal_form import fold_norms, normal_form, prune
 
 
 def norm(rng, size):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.certificates.search import search
 from reconstruct.networks import Network, Node, Relu
 from reconstruct.networks.ops import Affine
+from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 
 EVIL = "<script>alert(1)</script>"

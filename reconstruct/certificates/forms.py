@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.certificates.enclosures import UNIT, Array, Enclosure, effective, upward
-from reconstruct.certificates.splitting import CHUNK, product
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Select, dense
+from reconstruct.numbers.double_double import UNIT, Array, Enclosure, effective, upward
+from reconstruct.numbers.splitting import CHUNK, product
 
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
 CHUNK_ELEMENTS = 2**22  # a block of rows of a wide layer holds at most about this many numbers

@@ -20,10 +20,10 @@ from scipy import sparse
 from reconstruct.bounds.interval import Range
 from reconstruct.bounds.propagation import Ranges, tile_rows
 from reconstruct.bounds.relaxations import decided
-from reconstruct.bounds.rounding import SLACK, TINY, gamma, magnitude, midpoint
 from reconstruct.bounds.transfers import AsIs, Swap, charged
 from reconstruct.networks import Box, Network, Node, Relu
 from reconstruct.networks.activations import Array
+from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, midpoint
 
 PROBES = 192
 ALIKE = 1e-4  # relative distance from a multiple up to which a pair is tried

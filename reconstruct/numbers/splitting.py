@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.certificates.enclosures import TINY, UNIT, Array, Enclosure, two_sum, upward
+from reconstruct.numbers.double_double import TINY, UNIT, Array, Enclosure, two_sum, upward
 
 BITS = 20
 SLICES = 5  # 100 bits

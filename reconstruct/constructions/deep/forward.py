@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.backward import BlockSolution
-from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import Task, Vector
-from reconstruct.constructions.extended import Extended, dot, extended, real_effective
-from reconstruct.constructions.placement import Placement, place
+from reconstruct.constructions.deep.backward import BlockSolution
+from reconstruct.constructions.deep.chain import Chain, Link
+from reconstruct.constructions.deep.extended import Extended, dot, extended, real_effective
+from reconstruct.constructions.shifts import Placement, place
 from reconstruct.networks import Norm, dense
 
 EPS = float(np.finfo(np.float64).eps)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.constructions.backward import BlockSolution
-from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import System, Task
-from reconstruct.constructions.forward import Placed
+from reconstruct.constructions.deep.backward import BlockSolution
+from reconstruct.constructions.deep.chain import Chain, Link
+from reconstruct.constructions.deep.forward import Placed
 from reconstruct.khatri_rao import Status
 
 ACCEPTED = 1e-6  # relative error of the whole map beyond which float64 is said not to carry it

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.block import BlockSystem, block_system, refine, residual
-from reconstruct.constructions.carrying import FINE, Carried, condition, improve
-from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import Vector
-from reconstruct.constructions.extended import Extended, Wide, extended, product, real_scale
+from reconstruct.constructions.deep.block import BlockSystem, block_system, refine, residual
+from reconstruct.constructions.deep.carrying import FINE, Carried, condition, improve
+from reconstruct.constructions.deep.chain import Chain, Link
+from reconstruct.constructions.deep.extended import Extended, Wide, extended, product, real_scale
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.threads import one_blas_thread
 from reconstruct.networks import dense

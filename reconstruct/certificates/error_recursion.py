@@ -19,11 +19,11 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.certificates.composites import Composites, Form, merge
-from reconstruct.certificates.enclosures import Array, upward
-from reconstruct.certificates.segments import Alignment, needed
+from reconstruct.certificates.alignment import Alignment, needed
+from reconstruct.certificates.forms import Composites, Form, merge
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.networks import ACTIVATIONS, Activation, Network, Node, Relu
+from reconstruct.numbers.double_double import Array, upward
 
 
 class Reachable(Protocol):

@@ -17,7 +17,7 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import Vector
-from reconstruct.constructions.extended import Wide, product
+from reconstruct.constructions.deep.extended import Wide, product
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, solve
 from reconstruct.khatri_rao.direct import CompleteOrthogonal, Factor, SquareLU, WideQR
 from reconstruct.networks import Matrix

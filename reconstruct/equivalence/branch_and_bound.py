@@ -15,9 +15,9 @@ import numpy as np
 
 from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
-from reconstruct.certificates.branching import looseness
-from reconstruct.certificates.difference import difference_network
-from reconstruct.certificates.pairing import Pairing
+from reconstruct.equivalence.branching import looseness
+from reconstruct.equivalence.difference import difference_network
+from reconstruct.equivalence.pairing import Pairing
 from reconstruct.networks.activations import ACTIVATIONS, Array
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.chain import Chain
+from reconstruct.constructions.deep.chain import Chain
 from reconstruct.networks import Matrix, dense
 
 PRIME = 2**61 - 1

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.chain import Chain, Link
 from reconstruct.constructions.construction import ExactMap, ExactNorm, Task, Vector
-from reconstruct.constructions.pair import exact_norm
-from reconstruct.constructions.placement import Placement, place
+from reconstruct.constructions.deep.chain import Chain, Link
+from reconstruct.constructions.shifts import Placement, place
+from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.khatri_rao import solve_exact
 from reconstruct.networks import Matrix, dense
 

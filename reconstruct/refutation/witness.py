@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from reconstruct.certificates.enclosures import Array
-from reconstruct.certificates.exact import Evaluator, Interval
 from reconstruct.certificates.verdicts import Witness
 from reconstruct.networks import Box, Network
+from reconstruct.numbers.double_double import Array
+from reconstruct.refutation.exact_point import Evaluator, Interval
 
 SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
 PROBES = 256

@@ -17,21 +17,21 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.backward import BlockSolution, Stretch, solve_backward
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
-from reconstruct.constructions.chain import Chain, check_patterns, read_chain
 from reconstruct.constructions.construction import ExactNorm, SiteSolution, System, Task
-from reconstruct.constructions.deep_exact import (
+from reconstruct.constructions.deep.backward import BlockSolution, Stretch, solve_backward
+from reconstruct.constructions.deep.chain import Chain, check_patterns, read_chain
+from reconstruct.constructions.deep.exact import (
     LIMIT,
     exact_norms,
     height,
     solve_backward_exactly,
 )
-from reconstruct.constructions.deep_proof import prove_deep
-from reconstruct.constructions.deep_status import block_systems
-from reconstruct.constructions.forward import Placed, place_chain
-from reconstruct.constructions.pair import exact_map
+from reconstruct.constructions.deep.forward import Placed, place_chain
+from reconstruct.constructions.deep.proof import prove_deep
+from reconstruct.constructions.deep.status import block_systems
 from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import exact_map
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Exact, Solver

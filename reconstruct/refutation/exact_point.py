@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.certificates.dyadic import Dyadic, Integers, integers
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
@@ -31,6 +30,7 @@ from reconstruct.networks import (
     Selu,
     dense,
 )
+from reconstruct.numbers.dyadic import Dyadic, Integers, integers
 
 BITS = 256
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.certificates.enclosures import Array, upward
 from reconstruct.networks import Activation, Clip, LeakyRelu, Relu, Selu
+from reconstruct.numbers.double_double import Array, upward
 
 
 @dataclass(frozen=True)

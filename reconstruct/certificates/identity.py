@@ -19,12 +19,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.certificates.dyadic import integers
-from reconstruct.certificates.enclosures import upward
-from reconstruct.certificates.exact import root_bounds
-from reconstruct.certificates.layered import Reachable, deviation
-from reconstruct.certificates.segments import Alignment, needed
+from reconstruct.certificates.alignment import Alignment, needed
+from reconstruct.certificates.error_recursion import Reachable, deviation
 from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Op, Select, dense
+from reconstruct.numbers.double_double import upward
+from reconstruct.numbers.dyadic import integers
+from reconstruct.refutation.exact_point import root_bounds
 
 Integers = NDArray[Any]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, System, Task, Vector, system
-from reconstruct.constructions.placement import Placement, exact_dot, place, rational_root
+from reconstruct.constructions.shifts import Placement, exact_dot, place, rational_root
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Solver, solve, solve_exact
 from reconstruct.networks import Activation, Affine, Matrix, Norm, dense

@@ -6,8 +6,8 @@ import numpy as np
 
 from reconstruct.bounds.propagation import Ranges
 from reconstruct.bounds.relaxations import decided
-from reconstruct.certificates.gradients import adjoints
 from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.refutation.gradients import adjoints
 
 DRAWS = 3
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.certificates.ascent import ascend
-from reconstruct.certificates.objectives import DifferenceObjective, EdgeObjective, least_margins
 from reconstruct.networks.activations import Array
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
 from reconstruct.progress import Progress, Step, silent
+from reconstruct.refutation.ascent import ascend
+from reconstruct.refutation.objectives import DifferenceObjective, EdgeObjective, least_margins
 
 CORNERS = 1024
 CHUNK = 1024  # points evaluated between two looks at the clock

@@ -1,0 +1,1 @@
+"""The deep and narrow construction (Theorem 2)."""

@@ -1,0 +1,1 @@
+"""Any two networks: a joint bound of their difference by branch and bound."""

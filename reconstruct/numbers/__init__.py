@@ -1,0 +1,1 @@
+"""One home for arithmetic: directed rounding, double-double, exact and modular numbers, formats."""
