@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import enum
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -12,20 +10,15 @@ from types import ModuleType
 from typing import Any
 
 import reconstruct
-from docs.pages import Page
 from reconstruct.cli.parser import build_parser
 from reconstruct.reports.schemas import NAMES, schema
 
 WIDTH = 88
 
 
-def generated_pages() -> list[Page]:
-    """cli, api and schemas."""
-    return [
-        Page("cli", command_line(), "reconstruct/cli/parser.py"),
-        Page("api", library(), "reconstruct/__init__.py"),
-        Page("schemas", schemas(), "reconstruct/reports/schemas"),
-    ]
+def generated_pages() -> dict[str, str]:
+    """The Markdown of cli, api and schemas by the name of the page."""
+    return {"cli": command_line(), "api": library(), "schemas": schemas()}
 
 
 def command_line() -> str:
@@ -56,79 +49,36 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def library() -> str:
-    """The public names with their signatures and docstrings."""
+    """The public names; mkdocstrings puts signature and docstring in the place of each `:::`."""
     parts = [
         "# Library",
         "Made from the docstrings of the public names. `import reconstruct as rc`.",
     ]
     for name in sorted(reconstruct.__all__, key=str.lower):
         value = getattr(reconstruct, name)
-        if not name.startswith("_"):
-            parts += list(_entry(f"rc.{name}", value))
+        if isinstance(value, ModuleType):
+            parts += _module(f"rc.{name}", value)
+        elif not name.startswith("_"):
+            parts.append(_inserted(f"rc.{name}", value, 2))
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(name: str, value: Any) -> Iterator[str]:
-    yield f"## {name}"
-    if isinstance(value, ModuleType):
-        yield _doc(value)
-        for member in value.__all__:
-            kind = _signature(f"{name}.{member}", getattr(value, member))
-            yield f"```text\n{kind}\n```\n\n{_doc(getattr(value, member))}"
-        return
-    yield f"```text\n{_signature(name, value)}\n```"
-    yield _doc(value)
-    if inspect.isclass(value) and not issubclass(value, (enum.Enum, Exception)):
-        methods = list(_methods(value))
-        if methods:
-            yield "\n".join(methods)
+def _module(name: str, module: ModuleType) -> Iterator[str]:
+    """The module's docstring, then what it has beyond the names of the package itself."""
+    yield f"## {name}\n\n{inspect.getdoc(module)}"
+    for member in module.__all__:
+        if member not in reconstruct.__all__:
+            yield _inserted(f"{name}.{member}", getattr(module, member), 3)
 
 
-def _methods(value: type) -> Iterator[str]:
-    fields = (
-        {f.name for f in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
-    )
-    for name, member in vars(value).items():
-        if name.startswith("_") or name in fields:
-            continue
-        inner = member.fget if isinstance(member, property) else getattr(value, name)
-        first = (inspect.getdoc(inner) or "").split("\n\n")[0].replace("\n", " ")
-        shown = name if isinstance(member, property) else " ".join(_signature(name, inner).split())
-        if first:
-            yield f"- `{shown}`: {first}"
-
-
-def _signature(name: str, value: Any) -> str:
-    if inspect.isclass(value) and issubclass(value, enum.Enum):
-        return f"{name}: one of {', '.join(member.name for member in value)}"
-    try:
-        signature = inspect.signature(value)
-    except (TypeError, ValueError):
-        return name
-    words = [str(p).replace("'", "") for p in signature.parameters.values() if p.name != "self"]
-    kinds = [p.kind for p in signature.parameters.values() if p.name != "self"]
-    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        words.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    back = signature.return_annotation
-    end = "" if back in (inspect.Signature.empty, None, "None") else f" -> {_named(back)}"
-    line = f"{name}({', '.join(words)}){end}"
-    if len(line) <= WIDTH:
-        return line
-    inner = "".join(f"    {word},\n" for word in words)
-    return f"{name}(\n{inner}){end}"
-
-
-def _named(kind: Any) -> str:
+def _inserted(heading: str, value: Any, level: int) -> str:
+    """A function or class where it is defined; the text of anything else (a union of types)."""
+    if not hasattr(value, "__qualname__"):
+        return f"{'#' * level} {heading}\n\n`{value}`"
     return (
-        str(kind).replace("'", "")
-        if isinstance(kind, str)
-        else getattr(kind, "__name__", str(kind))
+        f"::: {value.__module__}.{value.__qualname__}\n    options:\n"
+        f"      heading: {heading}\n      toc_label: {heading}\n      heading_level: {level}"
     )
-
-
-def _doc(value: Any) -> str:
-    """The docstring with its indented formulas kept as they are."""
-    return inspect.getdoc(value) or ""
 
 
 def schemas() -> str:

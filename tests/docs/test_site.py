@@ -1,40 +1,98 @@
-"""The site builds, its links lead somewhere, and its figures are those of the benchmarks."""
+"""The site builds in strict mode, reads without a connection, and shows the benchmarks' figures."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from proofs_check.chain import GROUPS
-
-pytest.importorskip("markdown_it", reason="markdown-it-py builds the documentation")
-
+import reconstruct
 from benchmarks import tables
-from docs.build import build
-from docs.links import broken_links
-from docs.pages import DOCS, ROOT, Page, rendered, slug
 from docs.reference import command_line, library, schemas
+from proofs_check.chain import GROUPS
+from tests.docs.commands import ROOT
+
+DOCS = ROOT / "docs"
+WRITTEN = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^( *)```.*?^\1```$", flags=re.MULTILINE | re.DOTALL)
+NEEDED = ("mkdocs", "material", "mkdocstrings")
+with_mkdocs = pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in NEEDED),
+    reason="the site is built by mkdocs (pip install '.[docs]'); `make docs` does it",
+)
 
 
-def test_site_builds_without_broken_links(tmp_path: Path) -> None:
-    assert build(tmp_path / "site") == []
-    text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert 'href="tutorial.html"' in text and ".md" not in re.sub(r"<code>.*?</code>", "", text)
+def build(site: Path, config: Path = ROOT / ".mkdocs.yml") -> subprocess.CompletedProcess[str]:
+    words = ["-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
+    places = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=places, capture_output=True, text=True, timeout=300
+    )
 
 
-def test_a_broken_link_is_found() -> None:
-    text = "# A\n\n[x](nowhere.md) [y](#a) [z](#b) [w](../Makefile) [v](../Nofile)\n"
-    assert broken_links([rendered(Page("a", text, "docs/a.md"))]) == [
-        "docs/a.md: 'nowhere.md'",
-        "docs/a.md: '#b'",
-        "docs/a.md: '../Nofile'",
-    ]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
-def test_headings_get_the_anchors_that_code_hosts_make() -> None:
-    assert slug("What it does, and `why`") == "what-it-does-and-why"
+@with_mkdocs
+def test_every_page_is_built(site: Path) -> None:
+    names = {path.stem for path in DOCS.glob("*.md")} | {"cli", "api", "schemas"}
+    assert names <= {path.stem for path in site.glob("*.html")}
+
+
+@with_mkdocs
+def test_the_site_asks_for_nothing_from_outside(site: Path) -> None:
+    loaded = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//""")
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    assert [p.name for p in pages if loaded.search(p.read_text(encoding="utf-8"))] == []
+
+
+@with_mkdocs
+def test_library_page_has_every_public_name(site: Path) -> None:
+    text = (site / "api.html").read_text(encoding="utf-8")
+    names = [name for name in reconstruct.__all__ if not name.startswith("_")]
+    assert [name for name in names if not re.search(rf">\s*rc\.{name}\s*<", text)] == []
+
+
+@with_mkdocs
+def test_broken_links_fail_the_build(tmp_path: Path) -> None:
+    broken = ("nowhere.md", "index.md#nowhere", "#absent", "../reconstruct/nowhere.py")
+    text = " ".join(f"[x]({link})" for link in broken)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# A page\n\n{text}\n", encoding="utf-8")
+    settings = (ROOT / ".mkdocs.yml").read_text(encoding="utf-8")
+    settings = re.sub(r"^nav:\n(?:  .*\n)+", "", settings, flags=re.MULTILINE)
+    settings = settings.replace("hooks: [docs/hooks.py]", f"hooks: [{DOCS / 'hooks.py'}]")
+    (tmp_path / "mkdocs.yml").write_text(settings, encoding="utf-8")
+    done = build(tmp_path / "site", tmp_path / "mkdocs.yml")
+    assert done.returncode != 0
+    assert [link for link in broken if f"'{link}'" not in done.stderr] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
+def test_links_lead_somewhere_in_a_checkout(page: Path) -> None:
+    """Pages that only the site has are not linked from the Markdown that people read as it is."""
+    links = LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+    files = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+    assert [name for name in files if not (page.parent / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
+def test_blocks_in_lists_are_indented_by_four(page: Path) -> None:
+    """With less, the generator ends the list and numbers the next step 1 again."""
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^ {1,3}```.*$", text, flags=re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "check", "inspect", "demo", "report"])
@@ -42,11 +100,9 @@ def test_command_line_page_has_every_command(command: str) -> None:
     assert f"## reconstruct {command}" in command_line()
 
 
-def test_library_page_has_every_public_name() -> None:
-    import reconstruct
-
+def test_library_page_lists_every_public_name() -> None:
     text = library()
-    assert all(f"## rc.{name}\n" in text for name in reconstruct.__all__ if name[0] != "_")
+    assert all(f" rc.{name}\n" in text for name in reconstruct.__all__ if name[0] != "_")
 
 
 def test_schema_page_describes_the_fields() -> None:

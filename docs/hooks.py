@@ -1,0 +1,53 @@
+"""What the site has beyond docs/*.md: pages made from the code, and the files that pages link to.
+
+Called by mkdocs (see .mkdocs.yml). A link such as `../reconstruct/errors.py` suits a checkout;
+on the site it leads to a page that shows the file. A link to a file that is not there is left as
+it is, and the strict build fails on it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from docs.reference import generated_pages  # noqa: E402
+
+LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
+LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".md": "markdown"}
+HIDDEN = "---\nhide: [toc]\nsearch: { exclude: true }\n---\n"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages, and one page for each file of the repository that is linked to."""
+    for name, text in generated_pages().items():
+        files.append(File.generated(config, f"{name}.md", content=text))
+    written = [file.content_string for file in files.documentation_pages()]
+    linked = {path for text in written for path in LINK.findall(text)}
+    for path in sorted(linked):
+        if (ROOT / path).is_file():
+            files.append(File.generated(config, f"source/{path}.md", content=shown(path)))
+    return files
+
+
+def shown(path: str) -> str:
+    """A page that shows a file of the repository."""
+    source = ROOT / path
+    language = LANGUAGES.get(source.suffix, "text")
+    return f"{HIDDEN}# {path}\n\n~~~~{language}\n{source.read_text(encoding='utf-8')}\n~~~~\n"
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Lead links to files of the repository to their pages."""
+    return LINK.sub(_on_site, markdown)
+
+
+def _on_site(found: re.Match[str]) -> str:
+    path = found[1]
+    return f"](source/{path}.md" if (ROOT / path).is_file() else found[0]
