@@ -8,50 +8,73 @@ from typing import Any
 import networkx as nx
 
 from proofs_check.core import Statement
-from proofs_check.statements import (
-    boolean_determinant,
-    cramer,
-    deep,
+from proofs_check.statements.certificates import (
+    accumulated_rounding,
+    back_substitution,
+    equal_units,
     error_recursion,
-    full_rank,
+    exact_splitting,
+    guard,
+)
+from proofs_check.statements.factored import low_rank
+from proofs_check.statements.products import (
+    definitions,
     kronecker_rank,
-    layers,
     linear_algebra,
-    measure,
-    networks,
-    nonzero_entries,
-    norm_layers,
-    products,
-    sparse_choice,
-    sparse_exact,
-    sparse_matching,
-    sparse_pattern,
-    sparse_replacement,
     vec_identity,
 )
+from proofs_check.statements.theorem_1_wide import (
+    full_rank,
+    layers,
+    layerwise,
+    measure,
+    norm_layers,
+    width,
+)
+from proofs_check.statements.theorem_2_deep import backward_induction, cramer, nonzero_entries
+from proofs_check.statements.theorem_3_sparse import (
+    boolean_determinant,
+    choice_of_p,
+    column_replacement,
+    exact_probability,
+    pattern_rank,
+    random_matching,
+)
+
+_FILES = (
+    definitions,
+    vec_identity,
+    linear_algebra,
+    kronecker_rank,
+    measure,
+    full_rank,
+    width,
+    norm_layers,
+    layers,
+    layerwise,
+    low_rank,
+    cramer,
+    nonzero_entries,
+    backward_induction,
+    pattern_rank,
+    boolean_determinant,
+    exact_probability,
+    column_replacement,
+    random_matching,
+    choice_of_p,
+    error_recursion,
+    accumulated_rounding,
+    exact_splitting,
+    back_substitution,
+    equal_units,
+    guard,
+)
+"""Folder by folder, in the order in which the proof uses them."""
 
 GROUPS: dict[str, tuple[Statement[Any], ...]] = {
-    "products": products.STATEMENTS,
-    "vec_identity": vec_identity.STATEMENTS,
-    "linear_algebra": linear_algebra.STATEMENTS,
-    "kronecker_rank": kronecker_rank.STATEMENTS,
-    "cramer": cramer.STATEMENTS,
-    "measure": measure.STATEMENTS,
-    "full_rank": full_rank.STATEMENTS,
-    "norm_layers": norm_layers.STATEMENTS,
-    "layers": layers.STATEMENTS,
-    "networks": networks.STATEMENTS,
-    "error_recursion": error_recursion.STATEMENTS,
-    "nonzero_entries": nonzero_entries.STATEMENTS,
-    "deep": deep.STATEMENTS,
-    "sparse_pattern": sparse_pattern.STATEMENTS,
-    "boolean_determinant": boolean_determinant.STATEMENTS,
-    "sparse_exact": sparse_exact.STATEMENTS,
-    "sparse_replacement": sparse_replacement.STATEMENTS,
-    "sparse_matching": sparse_matching.STATEMENTS,
-    "sparse_choice": sparse_choice.STATEMENTS,
+    "/".join(file.__name__.split(".")[2:]): file.STATEMENTS for file in _FILES
 }
-"""File of `proofs_check/statements` (without .py) to the statements in it."""
+"""File of `proofs_check/statements` (folder and name, without .py) to the statements in it."""
 
 STATEMENTS: tuple[Statement[Any], ...] = tuple(s for group in GROUPS.values() for s in group)
 

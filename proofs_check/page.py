@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,18 @@ def render(verdicts: Sequence[Verdict]) -> str:
     """The whole page, from the verdicts of all statements in order."""
     parts = [INTRODUCTION, _methods(), _chain(), _overview(verdicts)]
     by_name = {v.name: v for v in verdicts}
+    folder = None
     for group, statements in chain.GROUPS.items():
-        parts.append(f"## [{group}](../proofs_check/statements/{group}.py)\n")
-        parts += [_statement(s, by_name[s.name]) for s in statements]
+        if folder != (folder := group.split("/")[0]):
+            parts.append(_folder(folder))
+        parts += [_statement(s, by_name[s.name], group) for s in statements]
     return "\n".join(parts)
+
+
+def _folder(name: str) -> str:
+    """A folder of statements, by the sentence that its package says of itself."""
+    package = import_module(f"proofs_check.statements.{name}")
+    return f"## {name}\n\n{package.__doc__}\n"
 
 
 def _methods() -> str:
@@ -74,15 +83,16 @@ def _overview(verdicts: Sequence[Verdict]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _statement(statement: Statement[Any], verdict: Verdict) -> str:
+def _statement(statement: Statement[Any], verdict: Verdict, group: str) -> str:
     uses = ", ".join(f"[{n}](#{n})" for n in statement.depends_on) or "nothing on this page"
-    code = ", ".join(f"[`{path}`](../{path})" for path in statement.relied_on)
+    code = ", ".join(f"[`{path}`](../{path})" for path in statement.relied_on) or "no code yet"
+    file = f"proofs_check/statements/{group}.py"
     lines = [
         f"### {statement.name}",
         "",
         f"{_plain(statement.claim)}",
         "",
-        f"- **{verdict.outcome.value}** for {statement.scope.value}",
+        f"- **{verdict.outcome.value}** for {statement.scope.value}, in [`{file}`](../{file})",
         *(f"- needs: {_plain(hypothesis)}" for hypothesis in statement.hypotheses),
         f"- paper: {statement.paper}",
         f"- rests on: {uses}",

@@ -13,29 +13,40 @@ import sympy
 from proofs_check import Outcome, exact, judge
 from proofs_check.chain import STATEMENTS, find
 from proofs_check.distributions import independent_columns
-from proofs_check.statements import (
-    boolean_determinant,
-    cramer,
-    deep,
+from proofs_check.statements.certificates import (
+    accumulated_rounding,
+    back_substitution,
+    equal_units,
     error_recursion,
-    full_rank,
+    exact_splitting,
+    guard,
+)
+from proofs_check.statements.factored import low_rank
+from proofs_check.statements.products import (
+    definitions,
     kronecker_rank,
-    layers,
     linear_algebra,
-    measure,
-    networks,
-    nonzero_entries,
-    norm_layers,
-    products,
-    sparse_choice,
-    sparse_exact,
-    sparse_matching,
-    sparse_pattern,
-    sparse_replacement,
     vec_identity,
 )
+from proofs_check.statements.theorem_1_wide import (
+    full_rank,
+    layers,
+    layerwise,
+    measure,
+    norm_layers,
+    width,
+)
+from proofs_check.statements.theorem_2_deep import backward_induction, cramer, nonzero_entries
+from proofs_check.statements.theorem_3_sparse import (
+    boolean_determinant,
+    choice_of_p,
+    column_replacement,
+    exact_probability,
+    pattern_rank,
+    random_matching,
+)
 
-Products, System = products.Products, vec_identity.System
+Products, System = definitions.Products, vec_identity.System
 Activity, TwoLayers = layers.Activity, layers.TwoLayers
 
 
@@ -80,7 +91,7 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "sparse-pattern-rank",
         "column pattern ignored",
-        sparse_pattern.Pattern(rank=lambda columns, rows, r: min(rows, len(columns))),
+        pattern_rank.Pattern(rank=lambda columns, rows, r: min(rows, len(columns))),
     ),
     # transposed factor
     (
@@ -101,12 +112,12 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "two-frozen-layers",
         "target transposed",
-        TwoLayers(system=lambda M1, M2: products.khatri_rao(M2, M1.T)[::-1]),
+        TwoLayers(system=lambda M1, M2: definitions.khatri_rao(M2, M1.T)[::-1]),
     ),
     (
         "deep-backward-induction",
         "scale on the other side of M",
-        deep.Deep(back=lambda B, s, M: (B @ M) * s),
+        backward_induction.Deep(back=lambda B, s, M: (B @ M) * s),
     ),
     # missing term
     ("vec-identity", "one neuron missing", System(forward=without_last_term)),
@@ -139,12 +150,12 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "low-rank-factors",
         "shift taken back twice",
-        networks.LowRank(uncancel=lambda b, U, t: b - 2 * (U @ t)),
+        low_rank.LowRank(uncancel=lambda b, U, t: b - 2 * (U @ t)),
     ),
     (
         "layerwise-to-network",
         "agreement at one value only",
-        networks.Composition(agreement=lambda reached: set(reached[:1])),
+        layerwise.Composition(agreement=lambda reached: set(reached[:1])),
     ),
     (
         "error-recursion",
@@ -159,7 +170,7 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "deep-backward-induction",
         "skip connection halved",
-        deep.Deep(inject=lambda A, x: A @ x / Fraction(2)),
+        backward_induction.Deep(inject=lambda A, x: A @ x / Fraction(2)),
     ),
     # wrong rule
     (
@@ -206,7 +217,62 @@ BROKEN: list[tuple[str, str, Any]] = [
             product=lambda A, B: (A[:, None, :] + B[None, :, :]).reshape(-1, A.shape[1])
         ),
     ),
-    ("width-is-necessary", "one neuron more", full_rank.Width(lambda m, k: m * k + 1)),
+    (
+        "stacked-width",
+        "two parameters more",
+        width.Stack(parameters=lambda m, k, L: m * k + L),
+    ),
+    (
+        "accumulated-rounding",
+        "rounded down in place of to nearest",
+        accumulated_rounding.Summation(
+            rounded=lambda x, bits, tiny: min(
+                accumulated_rounding.nearest(x, bits, tiny),
+                accumulated_rounding.nearest(x * Fraction(7, 8), bits, tiny),
+            )
+        ),
+    ),
+    (
+        "accumulated-rounding",
+        "half of γ_n",
+        accumulated_rounding.Summation(relative=lambda n, u: n * u / 2),
+    ),
+    (
+        "exact-splitting",
+        "rounded to even multiples",
+        exact_splitting.Splitting(
+            slices=lambda x, e, b, n: [
+                q // 2 * 2 for q in exact_splitting.rounded_slices(x, e, b, n)
+            ]
+        ),
+    ),
+    (
+        "back-substitution",
+        "a lower line of slope 2",
+        back_substitution.Duality(lower=lambda lo, hi: (Fraction(2), Fraction(0))),
+    ),
+    (
+        "back-substitution",
+        "a chord that starts at zero",
+        back_substitution.Duality(upper=lambda lo, hi: (Fraction(1), Fraction(0))),
+    ),
+    (
+        "equal-units",
+        "the partner's input forgotten",
+        equal_units.Pairing(shared=lambda c, z, value: abs(c) * value),
+    ),
+    ("equal-units", "a leaky unit", equal_units.Pairing(sigma=lambda z: max(z, z / 10))),
+    (
+        "guard",
+        "the mean in place of the least",
+        guard.Guard(margin=lambda hidden: min(sum(z) / len(z) for z in hidden)),
+    ),
+    (
+        "guard",
+        "the last site alone",
+        guard.Guard(margin=lambda hidden: min(hidden[-1])),
+    ),
+    ("width-is-necessary", "one neuron more", width.Width(lambda m, k: m * k + 1)),
     (
         "nonzero-entries",
         "one weight matrix of ones and zeros",
@@ -220,7 +286,7 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "sparse-pattern-rank",
         "one short",
-        sparse_pattern.Pattern(rank=lambda columns, rows, r: max(r - 1, 0)),
+        pattern_rank.Pattern(rank=lambda columns, rows, r: max(r - 1, 0)),
     ),
     (
         "boolean-determinant",
@@ -230,22 +296,22 @@ BROKEN: list[tuple[str, str, Any]] = [
     (
         "sparse-exact-probability",
         "p used once",
-        sparse_exact.Model(lambda m, k, p: independent_columns(m * k, p)),
+        exact_probability.Model(lambda m, k, p: independent_columns(m * k, p)),
     ),
     (
         "column-replacement",
         "u and v both needed empty",
-        sparse_replacement.Replacement(empty=lambda m, k, p: (1 - p) ** (m + k)),
+        column_replacement.Replacement(empty=lambda m, k, p: (1 - p) ** (m + k)),
     ),
     (
         "random-matching",
         "only empty rows and columns counted",
-        sparse_matching.Hall(bound=lambda M, q: 2 * M * (1 - q) ** M / (M if M > 1 else 1)),
+        random_matching.Hall(bound=lambda M, q: 2 * M * (1 - q) ** M / (M if M > 1 else 1)),
     ),
     (
         "sparse-choice-of-p",
         "p = ln d / d",
-        sparse_choice.Choice(p=lambda d: sympy.log(d) / d),
+        choice_of_p.Choice(p=lambda d: sympy.log(d) / d),
     ),
 ]
 
@@ -265,6 +331,6 @@ def test_every_statement_is_broken_at_least_once() -> None:
 
 def test_a_p_that_stops_rising_is_not_proved() -> None:
     """Enough at the start, too little later: the general argument must not be fooled."""
-    fading = sparse_choice.Choice(p=lambda d: 100 / d)
+    fading = choice_of_p.Choice(p=lambda d: 100 / d)
     claim = replace(find("sparse-choice-of-p"), subject=fading, negatives=())
     assert judge(claim).outcome is not Outcome.PROVED

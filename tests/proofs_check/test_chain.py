@@ -41,8 +41,13 @@ REQUIRED = {
         "sparse-choice-of-p",
     ],
     "layer-wise equality gives network equality": ["layerwise-to-network", "error-recursion"],
-    "width m·k is necessary": ["width-is-necessary"],
+    "width m·k is necessary": ["width-is-necessary", "stacked-width"],
     "low rank": ["low-rank-factors"],
+    "accumulated rounding": ["accumulated-rounding"],
+    "exact splitting": ["exact-splitting"],
+    "CROWN's duality": ["back-substitution"],
+    "pairing of equal units": ["equal-units"],
+    "the guard": ["guard"],
 }
 """What has to be covered, and by which statements."""
 
@@ -53,8 +58,15 @@ DROPPED = {
     "solvable-iff-rank": ["augmented rank"],
     "sparse-pattern-rank": ["perfect matching", "tied"],
     "deep-backward-induction": ["zero"],
+    "accumulated-rounding": ["underflow", "flushed"],
+    "exact-splitting": ["21 bits", "one term more"],
+    "guard": ["first site alone", "left out"],
+    "stacked-width": ["skip"],
 }
 """Hypotheses that must be seen to matter, by a word of the negative."""
+
+AHEAD = {"guard", "stacked-width"}
+"""Statements whose code is still to come."""
 
 NAMES = [s.name for s in STATEMENTS]
 
@@ -80,7 +92,7 @@ def test_statement_holds_and_its_negatives_are_caught(
 def test_statement_is_complete(statement: Statement[object]) -> None:
     assert statement.claim.endswith(".")
     assert statement.paper
-    assert statement.relied_on
+    assert bool(statement.relied_on) != (statement.name in AHEAD)
     if statement.scope is Scope.EVERY_SIZE:
         assert any(check.method is Method.GENERAL for check in statement.checks)
     assert all(check.run.__doc__ for check in statement.checks)
@@ -111,11 +123,18 @@ def test_code_that_relies_on_a_statement_exists() -> None:
 
 
 def test_groups_are_the_files_and_each_has_its_proof_idea() -> None:
-    files = {p.stem for p in (PACKAGE / "statements").glob("*.py")} - {"__init__"}
+    folder = PACKAGE / "statements"
+    files = {p.relative_to(folder).with_suffix("").as_posix() for p in folder.glob("*/*.py")}
+    files = {name for name in files if not name.endswith("/__init__")}
     assert set(GROUPS) == files
     for name in files:
-        tree = ast.parse((PACKAGE / "statements" / f"{name}.py").read_text("utf-8"))
+        tree = ast.parse((folder / f"{name}.py").read_text("utf-8"))
         assert len((ast.get_docstring(tree) or "").splitlines()) >= 4, name
+
+
+def test_statements_stand_behind_what_they_rest_on() -> None:
+    order = {name: i for i, name in enumerate(NAMES)}
+    assert all(order[used] < order[s.name] for s in STATEMENTS for used in s.depends_on)
 
 
 def test_nothing_imports_reconstruct() -> None:

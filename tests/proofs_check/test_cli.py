@@ -13,7 +13,7 @@ import pytest
 
 from proofs_check import Outcome, Verdict, chain
 from proofs_check.cli import main
-from proofs_check.statements.vec_identity import VEC_IDENTITY, System, column_major
+from proofs_check.statements.products.vec_identity import VEC_IDENTITY, System, column_major
 from proofs_check.table import header, report, rows, summary
 
 ROOT = Path(__file__).parents[2]

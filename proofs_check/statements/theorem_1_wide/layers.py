@@ -30,7 +30,7 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.products import khatri_rao
+from proofs_check.statements.products.definitions import khatri_rao
 from proofs_check.symbols import identical, unknowns
 
 
@@ -187,6 +187,18 @@ class TwoLayers:
             return None
         t1 = self.activity.shift(M1, s1, lo, hi)
         return s1, t1, self.cancel(b, M2, t1)
+
+
+def tuned(
+    two: TwoLayers, rng: np.random.Generator, W: Matrix, b: Matrix, lo: Matrix, hi: Matrix
+) -> Callable[[Matrix], Matrix]:
+    """h ↦ N2(M2 σ(N1(M1 h))) tuned to W h + b on the box; weights redrawn until K is invertible."""
+    m, k = W.shape
+    while True:
+        M1, M2 = exact.integers(rng, m * k, k), exact.integers(rng, m, m * k)
+        if exact.rank(two.system(M1, M2)) == m * k:
+            s1, t1, t2 = two.tune(M1, M2, W, b, lo, hi)
+            return lambda h: M2 @ relu(s1 * (M1 @ h) + t1) + t2
 
 
 @by(Method.GENERAL)

@@ -22,7 +22,7 @@ import numpy as np
 from proofs_check import exact, symbols
 from proofs_check.core import Effort, Finding, Method, Negative, Scope, Statement, by
 from proofs_check.exact import Matrix
-from proofs_check.statements.products import Products, khatri_rao
+from proofs_check.statements.products.definitions import Products, khatri_rao
 from proofs_check.symbols import entry, identical, unknowns, within
 
 

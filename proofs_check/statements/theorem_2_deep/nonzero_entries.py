@@ -26,9 +26,9 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.cramer import leibniz
-from proofs_check.statements.full_rank import unit_witness
-from proofs_check.statements.products import khatri_rao
+from proofs_check.statements.products.definitions import khatri_rao
+from proofs_check.statements.theorem_1_wide.full_rank import unit_witness
+from proofs_check.statements.theorem_2_deep.cramer import leibniz
 from proofs_check.symbols import unknowns
 
 Draw = Callable[[np.random.Generator, int, int], tuple[Matrix, Matrix]]

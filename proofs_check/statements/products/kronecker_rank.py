@@ -26,7 +26,7 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.products import Products
+from proofs_check.statements.products.definitions import Products
 
 
 @dataclass(frozen=True)

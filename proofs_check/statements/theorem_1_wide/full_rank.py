@@ -1,12 +1,9 @@
-"""Full rank of the Khatri-Rao product for every size, and why the width m·k is needed.
+"""Full rank of the Khatri-Rao product for every size.
 
-Full rank. det(M2 ⊙ M1ᵀ) at width n = m·k is a polynomial in the weights. It is not the zero
+det(M2 ⊙ M1ᵀ) at width n = m·k is a polynomial in the weights. It is not the zero
 polynomial, because for the witness M1[j] = e_b, M2[:,j] = e_a with j = a·k + b column j is the unit
 vector e_(a·k+b): K is the identity. So it vanishes on a set of measure zero only: weights with a
 density give full rank with probability 1, at every m, k, and for wider n (any m·k columns will do).
-
-Width. K has n columns, so the reachable W form a space of dimension at most n; for n < m·k there is
-a Y ≠ 0 with Kᵀ vec(Y) = 0, and W = Y is out of reach: <Y, M2 diag(s) M1> = 0 for all s, <Y, Y> > 0.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from proofs_check.core import (
 )
 from proofs_check.exact import Matrix
 from proofs_check.modular import Residues
-from proofs_check.statements.products import khatri_rao
+from proofs_check.statements.products.definitions import khatri_rao
 
 Pair = tuple[Matrix, Matrix]
 
@@ -172,57 +169,4 @@ FULL_RANK = Statement(
     ),
 )
 
-# --- the width is necessary ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Width:
-    """A width at which some W is claimed to be out of reach, whatever the weights."""
-
-    width: Callable[[int, int], int] = lambda m, k: m * k - 1
-
-
-@by(Method.GENERAL)
-def a_target_out_of_reach(claim: Width, effort: Effort) -> Finding:
-    """n < m·k columns leave a left null vector: K has at most n pivots among m·k rows."""
-    rng = np.random.default_rng(42)
-    top = effort.choose(3, 4)
-    for m, k in [(2, 2), *product(range(1, top + 1), repeat=2)]:
-        n = claim.width(m, k)
-        M1, M2 = exact.integers(rng, n, k), exact.integers(rng, m, n)
-        K = khatri_rao(M2, M1.T) if n else exact.matrix([[0]] * (m * k))
-        missed = exact.null_space(K.T)
-        if not missed.shape[1]:
-            raise Counterexample(
-                f"m={m}, k={k}, n={n}: every W is reachable with M1={exact.show(M1)}, "
-                f"M2={exact.show(M2)} (rank K = {exact.rank(K)})"
-            )
-        W = missed[:, 0]
-        if (
-            exact.rank(np.column_stack([K, W])) != exact.rank(K) + 1
-            or exact.solve(K, W) is not None
-        ):
-            raise Counterexample(f"W={exact.show(W)} should be out of reach of {exact.show(K)}")
-    return Finding(
-        f"every m, k; built for m, k ≤ {top}", "W = left null vector: augmented rank rises"
-    )
-
-
-WIDTH = Statement(
-    name="width-is-necessary",
-    claim="With n < m·k hidden neurons some W is not of the form M2 diag(s) M1, whatever the "
-    "weights.",
-    hypotheses=("n < m·k",),
-    scope=Scope.EVERY_SIZE,
-    paper="dimension count; the converse of the width in Theorem 1",
-    relied_on=(
-        "reconstruct/constructions/wide.py",
-        "reconstruct/constructions/blueprint.py",
-    ),
-    depends_on=("vec-identity", "solvable-iff-rank"),
-    subject=Width(),
-    checks=(a_target_out_of_reach,),
-    negatives=(Negative("width m·k: no neuron too few", Width(lambda m, k: m * k)),),
-)
-
-STATEMENTS: tuple[Statement[Any], ...] = (FULL_RANK, WIDTH)
+STATEMENTS: tuple[Statement[Any], ...] = (FULL_RANK,)

@@ -30,8 +30,8 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.layers import inside, relu
-from proofs_check.statements.networks import image
+from proofs_check.statements.theorem_1_wide.layers import inside, relu
+from proofs_check.statements.theorem_1_wide.layerwise import image
 from proofs_check.symbols import identical
 
 

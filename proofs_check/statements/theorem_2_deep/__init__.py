@@ -1,0 +1,1 @@
+"""Theorem 2: deep and narrow, one block of inputs after another."""

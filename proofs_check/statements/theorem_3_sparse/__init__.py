@@ -1,0 +1,1 @@
+"""Theorem 3: sparse weights, whose pattern decides the rank."""
