@@ -40,7 +40,7 @@ def _row(m: int, k: int, n: int, dtype: type[np.floating], gemm: float) -> Row:
         "k": k,
         "n": n,
         "seed": SEED,
-        "threads": K.workers.count,
+        "threads": K.engine.count,
         "gemm_flops": gemm,
         "apply_fraction": apply / gemm,
         "adjoint_fraction": adjoint / gemm,

@@ -9,7 +9,7 @@ import numpy as np
 from reconstruct.bounds import Crown, Interval, Method, Split
 from reconstruct.constructions import Construction, Deep, Factored, Wide
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact, Solver
+from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
 
 DEFAULT_RATIO = 1.5
@@ -34,13 +34,9 @@ def construction(options: Namespace) -> Construction:
 
 
 def solver(name: str) -> Solver:
-    table: dict[str, Solver] = {
-        "auto": Auto(),
-        "direct": Direct(),
-        "cg": ConjugateGradient(),
-        "exact": Exact(),
-    }
-    return table[name]
+    if name not in SOLVERS:
+        raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {name}")
+    return SOLVERS[name]()
 
 
 def bounds(name: str) -> Method:

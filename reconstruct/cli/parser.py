@@ -70,7 +70,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     how.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
     how.add_argument("--block", type=int, metavar="K", help="block size for deep")
     how.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
-    how.add_argument("--solver", choices=["auto", "direct", "cg", "exact"], default="auto")
+    how.add_argument("--solver", default="auto", metavar="NAME", help="direct, cg, exact (auto)")
     how.add_argument("--dtype", choices=["float64", "float32"], default="float64")
     how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"

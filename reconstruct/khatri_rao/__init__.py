@@ -2,24 +2,28 @@
 
 `solve` is the one verb; its methods are the frozen objects `Auto`, `Direct`, `ConjugateGradient`
 and `Exact`; its result is a `Solution` with a `Status`. `plan` says beforehand what a solve would
-do and cost. `KhatriRao` is the operator itself. Nothing here knows what a network is.
+do and cost. `KhatriRao` is the operator itself; an engine (`Threads`) shares out its work. Nothing
+here knows what a network is.
 """
 
-from reconstruct.khatri_rao.auto import Auto, Plan, Solver, plan
-from reconstruct.khatri_rao.conjugate_gradient import ConjugateGradient
-from reconstruct.khatri_rao.direct import Direct
-from reconstruct.khatri_rao.exact import Exact, ExactSolution, solve_exact
-from reconstruct.khatri_rao.modular import RankProof, prove_full_rank
+from reconstruct.khatri_rao.engines import Engine, Threads
 from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.planning import Plan, plan
+from reconstruct.khatri_rao.rank import RankProof, prove_full_rank
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solve import solve
+from reconstruct.khatri_rao.solvers import SOLVERS, Auto, ConjugateGradient, Direct, Exact, Solver
+from reconstruct.khatri_rao.solvers.cgls import expected_iterations
+from reconstruct.khatri_rao.solvers.exact import ExactSolution, solve_exact
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 
 __all__ = [
+    "SOLVERS",
     "Auto",
     "ConjugateGradient",
     "Direct",
+    "Engine",
     "Exact",
     "ExactSolution",
     "KhatriRao",
@@ -29,6 +33,8 @@ __all__ = [
     "Solver",
     "Status",
     "StructuralObstruction",
+    "Threads",
+    "expected_iterations",
     "plan",
     "prove_full_rank",
     "solve",

@@ -13,10 +13,17 @@ from reconstruct.khatri_rao.storage import Frozen, as_csr, entries, is_sparse
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def checked_system(M1: Any, M2: Any, W: Any) -> tuple[Frozen, Frozen, NDArray[np.float64]]:
-    """The three arrays as floats, or InputError that names the argument and both shapes."""
+def checked_system(
+    M1: Any, M2: Any, W: Any, *, rational: bool = False
+) -> tuple[Frozen, Frozen, NDArray[Any]]:
+    """The three arrays as floats, or InputError that names the argument and both shapes.
+
+    With `rational`, a W of Fractions is left as it is.
+    """
     first, second = checked_pair(M1, M2)
-    right = np.asarray(_floating("W", W), dtype=np.float64)
+    right = np.asarray(W)
+    if not (rational and right.dtype == object):
+        right = np.asarray(_floating("W", W), dtype=np.float64)
     needed = (second.shape[0], first.shape[1])
     if right.shape != needed:
         raise InputError(

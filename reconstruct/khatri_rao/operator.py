@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, as_csr, is_sparse, to_dense
-from reconstruct.khatri_rao.threads import Workers
+from reconstruct.khatri_rao.engines import Engine, Threads
+from reconstruct.khatri_rao.storage import (
+    Frozen,
+    Matrix,
+    Vector,
+    as_csr,
+    is_sparse,
+    scaled,
+    to_dense,
+)
 
 TILE_ROWS = 1024  # a tile of M1, of M2' and their product stay in the second-level cache
-PARALLEL_FLOPS = 4_000_000  # below this, handing tiles to threads costs more than it saves
 
 
 class KhatriRao:
@@ -25,12 +31,12 @@ class KhatriRao:
     matrices is one tile per worker.
 
     Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense (float32 or float64) or
-    scipy.sparse; `workers` threads (default: all processors). Both are kept in the precision in
-    which they come; `M2` is stored transposed so that a tile of hidden units is contiguous in
+    scipy.sparse; `engine` (default: `Threads()`, all processors). Both are kept in the precision
+    in which they come; `M2` is stored transposed so that a tile of hidden units is contiguous in
     both. `apply` and `adjoint` compute in `dtype`, tile by tile.
     """
 
-    def __init__(self, M1: Frozen, M2: Frozen, *, workers: int | None = None) -> None:
+    def __init__(self, M1: Frozen, M2: Frozen, *, engine: Engine | None = None) -> None:
         self.M1: Any
         self.M2T: Any
         self.sparse = is_sparse(M1) or is_sparse(M2)
@@ -38,7 +44,13 @@ class KhatriRao:
             self.M1, self.M2T = as_csr(M1), as_csr(as_csr(M2).T)
         else:
             self.M1, self.M2T = np.ascontiguousarray(M1), np.ascontiguousarray(np.asarray(M2).T)
-        self.workers = Workers(workers)
+        self.engine: Engine = Threads() if engine is None else engine
+
+    def scaled(self, first: int, second: int) -> KhatriRao:
+        """The operator of `2^first M1` and `2^second M2`, on the same engine."""
+        if first == second == 0:
+            return self
+        return KhatriRao(scaled(self.M1, first), scaled(self.M2T, second).T, engine=self.engine)
 
     @property
     def width(self) -> int:
@@ -84,8 +96,14 @@ class KhatriRao:
                 M1, M2T = self._tile(self.M1[part], dtype), self._tile(self.M2T[part], dtype)
                 out[part] = _adjoint_tile(M1, M2T, right)
 
-        self.workers.map(work, self._shares())
+        self.engine.map(work, self._shares())
         return out
+
+    def entries(self) -> int:
+        """`nnz(K) = Σ_l nnz(M2[:, l]) · nnz(M1[l, :])` of sparse matrices; all if dense."""
+        if not self.sparse:
+            return self.rows * self.width
+        return int(np.diff(self.M1.indptr).astype(np.int64) @ np.diff(self.M2T.indptr))
 
     def squared_norm(self) -> float:
         """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
@@ -111,12 +129,7 @@ class KhatriRao:
         return np.asarray(to_dense(rows), dtype=dtype)
 
     def _shares(self) -> list[slice]:
-        """Contiguous shares of hidden units, one per worker: the same sums in every call."""
-        n, count = self.width, self.workers.count
-        if 2 * n * self.rows < PARALLEL_FLOPS or n < 2 * count:
-            return [slice(0, n)]
-        edges = [n * i // count for i in range(count + 1)]
-        return [slice(a, b) for a, b in itertools.pairwise(edges)]
+        return self.engine.shares(self.width, 2.0 * self.width * self.rows)
 
     def _sum_tiles(self, s: Vector, part_of: Callable[[Matrix], Matrix]) -> Matrix:
         """Sum over tiles of `part_of(M2) diag(s) part_of(M1)`, in the dtype of `s`."""
@@ -129,7 +142,7 @@ class KhatriRao:
                 out += _apply_tile(M1, M2T, s[part, None])
             return out
 
-        parts = self.workers.map(work, self._shares())
+        parts = self.engine.map(work, self._shares())
         total = parts[0]
         for part in parts[1:]:
             total += part

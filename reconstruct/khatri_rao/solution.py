@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +28,51 @@ class Solution:
     - `status`: what happened; `message` says it in a sentence with the numbers.
     - `solver`: name of the method that was used.
     - `residual`: `‖M2 diag(s) M1 − W‖_F / ‖W‖_F` in float64 (absolute when W = 0).
+    - `shape`: `(m, k)` of W; `needed` = m·k; `width`: hidden width n.
     - `rank`: numerical rank of K where the method finds it, else None; full rank that is proved
-      modulo a prime overrules it; `needed` = m·k.
-    - `width`: hidden width n.
+      modulo a prime overrules it.
     - `condition`: 2-norm condition number of K, None if not known, inf if K is singular. Direct:
       from singular values up to 512 equations, beyond it a lower estimate by power iterations
       with the triangular factor. Conjugate gradients: from the Lanczos matrix of the iteration,
       a lower estimate (with whitening, times the condition of the whitening).
-    - `iterations`: refinement steps (direct) or inner iterations (conjugate gradients).
-    - `history`: relative residual after each of them.
+    - `history`: relative residual after each refinement step (direct) or inner iteration
+      (conjugate gradients); `iterations` is their number.
+    - `seconds`: time of the whole solve.
     - `obstruction`: why no values on this zero pattern could give full rank, if that was found.
+    - `rationals`: the exact solution that `s` is the rounding of, from the exact solver only.
     """
 
     s: NDArray[np.float64]
     status: Status
     solver: str
     residual: float
-    rank: int | None
-    needed: int
-    width: int
-    condition: float | None
-    iterations: int
-    history: tuple[float, ...]
-    seconds: float
+    shape: tuple[int, int]
+    rank: int | None = None
+    condition: float | None = None
+    history: tuple[float, ...] = ()
+    seconds: float = 0.0
     obstruction: StructuralObstruction | None = None
+    rationals: tuple[Fraction, ...] | None = None
+
+    @property
+    def needed(self) -> int:
+        """Number of equations `m·k`."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Hidden width n: the number of unknowns."""
+        return len(self.s)
+
+    @property
+    def iterations(self) -> int:
+        """Number of steps in `history`."""
+        return len(self.history)
+
+    @property
+    def largest(self) -> float:
+        """`max |s_l|`."""
+        return float(np.max(np.abs(self.s), initial=0.0))
 
     @property
     def solved(self) -> bool:
@@ -72,6 +96,10 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"Solution({self.message})"
+
+    def replace(self, **changes: Any) -> Solution:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
 
 
 def relative_residual(operator: KhatriRao, s: Vector, W: Matrix) -> tuple[Matrix, float]:

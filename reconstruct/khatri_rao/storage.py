@@ -33,3 +33,20 @@ def entries(matrix: Frozen) -> Matrix:
 def to_dense(matrix: Frozen) -> Matrix:
     """The matrix as an ndarray; no copy if it is one."""
     return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def exponent(matrix: Frozen) -> int:
+    """The e with `2^(e−1) ≤ max |entry| < 2^e`; 0 for a matrix of zeros."""
+    largest = float(np.max(np.abs(entries(matrix)), initial=0.0))
+    return int(np.frexp(largest)[1])
+
+
+def scaled(matrix: Frozen, power: int) -> Frozen:
+    """`2^power · matrix`; no copy if the power is 0."""
+    if power == 0:
+        return matrix
+    if is_sparse(matrix):
+        out = matrix.copy()
+        out.data = np.ldexp(out.data, power)
+        return out
+    return np.ldexp(matrix, power)

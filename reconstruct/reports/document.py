@@ -187,7 +187,7 @@ def _layer(row: System, residual_bound: float | None) -> dict[str, Any]:
 
 def _expected_iterations(row: System) -> float | None:
     """By the Marchenko-Pastur law, for conjugate gradients with width to spare; else None."""
-    from reconstruct.khatri_rao.conjugate_gradient import expected_iterations
+    from reconstruct.khatri_rao import expected_iterations
 
     equations = row.rows * row.cols
     if not row.solver.endswith("cg") or row.width <= equations:

@@ -21,7 +21,7 @@ from reconstruct.khatri_rao import (
     solve,
     solve_exact,
 )
-from reconstruct.khatri_rao.modular import PRIMES, _mod, pivots_modulo, rank_modulo, residues
+from reconstruct.numbers.residues import PRIMES, _mod, pivots_modulo, rank_modulo, residues
 
 from .planted import plant, relative, tolerance
 

@@ -173,7 +173,7 @@ def test_conjugate_gradients_on_a_square_system_admit_failure() -> None:
 
 
 def test_auto_falls_back_to_direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reconstruct.khatri_rao import auto
+    from reconstruct.khatri_rao.solvers import auto
 
     monkeypatch.setattr(auto, "QUICK", 0.0)
     planted = plant(20, 20, 1.5)
@@ -268,7 +268,7 @@ class TestInput:
     def test_a_dense_matrix_that_cannot_fit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import importlib
 
-        module = importlib.import_module("reconstruct.khatri_rao.solve")
+        module = importlib.import_module("reconstruct.khatri_rao.solvers.direct")
         monkeypatch.setattr(module, "physical_memory", lambda: 1000)
         with pytest.raises(InputError, match=r"direct solver would need .* 2 × 3 map with width 6"):
             solve(self.M1, self.M2, self.W, Direct())

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconstruct.khatri_rao import KhatriRao
+from reconstruct.khatri_rao import KhatriRao, Threads
 from reconstruct.khatri_rao import operator as operator_module
+from reconstruct.khatri_rao.engines import threads as threads_module
 
 from .planted import dense, plant, relative, sparsify, tolerance
 
@@ -24,7 +25,7 @@ def operators(m: int, k: int, n: int) -> list[tuple[KhatriRao, np.ndarray]]:
     thin = sparsify(planted, 0.3)
     return [
         (KhatriRao(planted.M1, planted.M2), planted.K),
-        (KhatriRao(planted.M1, planted.M2, workers=1), planted.K),
+        (KhatriRao(planted.M1, planted.M2, engine=Threads(1)), planted.K),
         (KhatriRao(dense(planted.M1), np.asfortranarray(dense(planted.M2))), planted.K),
         (KhatriRao(thin.M1, thin.M2), thin.K),
     ]
@@ -68,10 +69,10 @@ def test_dense_is_scipys_khatri_rao_product() -> None:
 
 def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant(5, 6, 10.0)
-    whole = KhatriRao(planted.M1, planted.M2, workers=1).apply(planted.s)
+    whole = KhatriRao(planted.M1, planted.M2, engine=Threads(1)).apply(planted.s)
     monkeypatch.setattr(operator_module, "TILE_ROWS", 7)
-    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
-    tiled = KhatriRao(planted.M1, planted.M2, workers=3)
+    monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
+    tiled = KhatriRao(planted.M1, planted.M2, engine=Threads(3))
     assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)
     assert np.array_equal(tiled.apply(planted.s), tiled.apply(planted.s))
     back = planted.K.T @ planted.W.ravel()
@@ -79,9 +80,9 @@ def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
+    monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
     planted = plant(4, 4)
-    K = KhatriRao(planted.M1, planted.M2, workers=2)
+    K = KhatriRao(planted.M1, planted.M2, engine=Threads(2))
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

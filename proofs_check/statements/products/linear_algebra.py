@@ -195,8 +195,8 @@ SOLVABLE = Statement(
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proof of Theorem 1",
     relied_on=(
-        "reconstruct/khatri_rao/exact.py",
-        "reconstruct/khatri_rao/direct.py",
+        "reconstruct/khatri_rao/solvers/exact.py",
+        "reconstruct/khatri_rao/solvers/direct.py",
     ),
     depends_on=(),
     subject=Solvability(lambda rank, augmented: rank == augmented),

@@ -123,7 +123,7 @@ VEC_IDENTITY = Statement(
     paper="the step of Theorem 1 that turns a layer into a linear system",
     relied_on=(
         "reconstruct/khatri_rao/operator.py",
-        "reconstruct/khatri_rao/direct.py",
+        "reconstruct/khatri_rao/solvers/direct.py",
         "reconstruct/constructions/two_layers.py",
     ),
     depends_on=("row-major-index", "kronecker-khatri-rao"),
@@ -176,7 +176,7 @@ ADJOINT = Statement(
     paper="not in the paper; the iterative solver needs it",
     relied_on=(
         "reconstruct/khatri_rao/operator.py",
-        "reconstruct/khatri_rao/conjugate_gradient.py",
+        "reconstruct/khatri_rao/solvers/cgls.py",
     ),
     depends_on=("vec-identity",),
     subject=System(),

@@ -154,7 +154,7 @@ FULL_RANK = Statement(
     paper="the full-rank lemma behind Theorem 1",
     relied_on=(
         "reconstruct/constructions/wide.py",
-        "reconstruct/khatri_rao/modular.py",
+        "reconstruct/khatri_rao/rank.py",
         "reconstruct/networks/draw.py",
     ),
     depends_on=("vec-identity", "polynomial-zero-set"),

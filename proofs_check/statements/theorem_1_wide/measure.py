@@ -139,7 +139,7 @@ ZERO_SET = Statement(
     scope=Scope.EVERY_SIZE,
     paper="standard fact behind every 'with probability 1' of Theorems 1 to 3",
     relied_on=(
-        "reconstruct/khatri_rao/modular.py",
+        "reconstruct/khatri_rao/rank.py",
         "reconstruct/networks/draw.py",
     ),
     depends_on=(),

@@ -133,7 +133,7 @@ CHOICE = Statement(
     paper="Theorem 3, p = Θ(√(log d / d)); the explicit constant and the smaller p are ours",
     relied_on=(
         "reconstruct/networks/draw.py",
-        "reconstruct/khatri_rao/sparse.py",
+        "reconstruct/khatri_rao/solvers/sparse.py",
     ),
     depends_on=("sparse-pattern-rank", "column-replacement", "random-matching"),
     subject=Choice(),

@@ -190,7 +190,7 @@ PATTERN = Statement(
     paper="first step of Theorem 3; that the pattern decides exactly is shown here",
     relied_on=(
         "reconstruct/khatri_rao/structure.py",
-        "reconstruct/khatri_rao/sparse.py",
+        "reconstruct/khatri_rao/solvers/sparse.py",
     ),
     depends_on=("khatri-rao-full-rank", "polynomial-zero-set"),
     subject=Pattern(),

@@ -22,7 +22,7 @@ from reconstruct.constructions.deep.carrying import FINE, Carried, condition, im
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.extended import Extended, Wide, extended, product, real_scale
 from reconstruct.khatri_rao import Solver
-from reconstruct.khatri_rao.threads import one_blas_thread
+from reconstruct.khatri_rao.engines import one_blas_thread
 from reconstruct.networks import dense
 from reconstruct.progress import Progress, Step
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.deep.extended import Wide, product
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, solve
-from reconstruct.khatri_rao.direct import CompleteOrthogonal, Factor, SquareLU, WideQR
+from reconstruct.khatri_rao.solvers.factors import CompleteOrthogonal, Factor, SquareLU, WideQR
 from reconstruct.networks import Matrix
 
 Array: TypeAlias = NDArray[np.float64]

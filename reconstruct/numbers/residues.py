@@ -1,77 +1,23 @@
-"""Exact rank modulo a prime: a proof of full rank for given float weights.
+"""Arithmetic modulo a prime: residues of floats, rank and pivots by elimination, all exact.
 
 A float is a dyadic rational `a·2^b`, and for an odd prime p the map `a·2^b ↦ a·2^b mod p` is a
-ring homomorphism. So a minor of `K` that is not zero modulo p is not zero: **full rank modulo p
-proves full rank of K. Rank lost modulo p proves nothing**, since p may divide a minor that is not
-zero (for unrelated weights with probability of about `m·k / p`).
+ring homomorphism. So a minor that is not zero modulo p is not zero: **full rank modulo p proves
+full rank. Rank lost modulo p proves nothing**, since p may divide a minor that is not zero.
 """
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Frozen, to_dense
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PRIMES = (8388593, 8388587)  # the two largest below 2^23
 BLOCK = 64  # exactness bound: a sum of 64 products of residues is below 64 · 2^46 = 2^52 < 2^53
-
-
-@dataclass(frozen=True)
-class RankProof:
-    """Rank of `K` modulo `prime`; `proved` says that K has full row rank, over the reals.
-
-    When `proved` is False nothing is proved, neither that K is singular nor that it is not.
-    """
-
-    prime: int
-    rank: int
-    needed: int
-    proved: bool
-
-    @property
-    def message(self) -> str:
-        """One sentence with the numbers."""
-        if self.proved:
-            return (
-                f"K has full row rank {self.needed}: proved, its rank modulo {self.prime} is full"
-            )
-        return (
-            f"the rank of K modulo {self.prime} is {self.rank} of {self.needed}; "
-            "this proves nothing about K itself"
-        )
-
-
-def prove_full_rank(M1: Frozen, M2: Frozen) -> RankProof:
-    """Try to prove that K of `M1` (`n × k`) and `M2` (`m × n`) has full row rank m·k.
-
-    Uses python-flint when it is installed, else block elimination in NumPy. A second prime is
-    tried when the first shows a loss.
-    """
-    first, second = checked_pair(M1, M2)
-    m, k, n = second.shape[0], first.shape[1], first.shape[0]
-    best = RankProof(PRIMES[0], 0, m * k, False)
-    for prime in PRIMES:
-        K = khatri_rao_residues(residues(to_dense(first), prime), residues(to_dense(second), prime))
-        K %= prime
-        rank = 0
-        for columns in sorted({min(n, m * k), n}):  # a square part usually does
-            rank = rank_modulo(K[:, :columns], prime)
-            if rank == m * k:
-                return RankProof(prime, rank, m * k, True)
-        if rank > best.rank or best.rank == 0:
-            best = RankProof(prime, rank, m * k, False)
-        if n < m * k:
-            break
-    return best
 
 
 def residues(matrix: Any, prime: int) -> Integers:
@@ -83,12 +29,6 @@ def residues(matrix: Any, prime: int) -> Integers:
     powers = [pow(2, e, prime) for e in range(low, int(shift.max()) + 1)]
     power = np.array(powers, dtype=np.int64)[shift - low]
     return np.asarray((mantissa % prime) * power % prime)  # below 2^46: exact
-
-
-def khatri_rao_residues(M1: Integers, M2: Integers) -> Integers:
-    """Entries of K as products of residues, not yet reduced (below 2^46: exact)."""
-    m, n = M2.shape
-    return np.asarray((M2[:, None, :] * M1.T[None, :, :]).reshape(m * M1.shape[1], n))
 
 
 def rank_modulo(A: Integers, prime: int) -> int:

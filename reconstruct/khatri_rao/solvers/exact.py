@@ -15,19 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import mul
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.direct import Direct, solve_direct
-from reconstruct.khatri_rao.modular import PRIMES, pivots_modulo
+from reconstruct.khatri_rao.engines import Threads
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.outcome import Outcome
 from reconstruct.khatri_rao.solution import ACCEPTED, Solution
+from reconstruct.khatri_rao.solvers.direct import Direct
+from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.storage import is_sparse, to_dense
+from reconstruct.numbers.residues import PRIMES, pivots_modulo
+from reconstruct.progress import Progress
 
 Rationals = list[list[Fraction]]
 Integers = list[list[int]]
@@ -37,9 +39,20 @@ Integers = list[list[int]]
 class Exact:
     """Settings of the exact solver: rational arithmetic, every float a dyadic rational.
 
-    The float64 `s` of the solution is the correctly rounded rational one. `solve_exact` returns
-    the rationals themselves.
+    The float64 `s` of the solution is the correctly rounded rational one; the rationals are beside
+    it. `solve_exact` takes rational matrices too.
     """
+
+    rational: ClassVar[bool] = True
+
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+        """Solve over the rationals and round; W may hold Fractions."""
+        return solve_exact(operator.M1, operator.M2T.T, W).rounded()
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        """Integers of some 100 bits an entry, lifted about as often as there are equations."""
+        rows = m * k
+        return Cost(self, 200 * rows * max(n, rows), 3000.0 * rows**2 * max(n, rows))
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +62,7 @@ class ExactSolution:
     - `s`: n rationals with `M2 diag(s) M1 == W`, checked, if `status` is SOLVED; after a failure
       they satisfy the independent equations only.
     - `rank`: rank of K modulo a prime, which never exceeds the rank of K and equals it but for
-      bad luck; `needed` = m·k; `width` = n.
+      bad luck; `shape` = (m, k); `needed` = m·k; `width` = n.
     - `condition`: 2-norm condition number of K, as in `Solution`.
     - `basis`: the hidden units that were solved for; the others have the values given as free.
     - `rounding`: relative residual of the float64 vector nearest to `s`, evaluated exactly.
@@ -58,14 +71,23 @@ class ExactSolution:
 
     s: tuple[Fraction, ...]
     status: Status
+    shape: tuple[int, int]
     rank: int
-    needed: int
-    width: int
     condition: float | None
     basis: tuple[int, ...]
     rounding: float
     backend: str
     seconds: float
+
+    @property
+    def needed(self) -> int:
+        """Number of equations `m·k`."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Hidden width n: the number of unknowns."""
+        return len(self.s)
 
     @property
     def solved(self) -> bool:
@@ -96,13 +118,12 @@ class ExactSolution:
             status=status,
             solver="exact",
             residual=self.rounding,
+            shape=self.shape,
             rank=self.rank,
-            needed=self.needed,
-            width=self.width,
             condition=self.condition,
-            iterations=1,
             history=(self.rounding,),
             seconds=self.seconds,
+            rationals=self.s,
         )
 
 
@@ -131,9 +152,8 @@ def solve_exact(
     return ExactSolution(
         s=s,
         status=Status.SOLVED if solved else _failure(n, m * k),
+        shape=(m, k),
         rank=len(basis),
-        needed=m * k,
-        width=n,
         condition=near.condition,
         basis=tuple(basis),
         rounding=_rounding(K, scales, s, w),
@@ -142,17 +162,17 @@ def solve_exact(
     )
 
 
-def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Outcome:
+def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
     """The float64 minimum-norm solution: a guide for the free entries, trusted for nothing."""
     first, second, right = (
         np.array([[_nearest(x) for x in row] for row in matrix]) for matrix in (M1, M2, W)
     )
     n = len(first)
-    none = Outcome(np.zeros(n), Status.NOT_CONVERGED, "none", np.inf, None, None, ())
+    none = Solution(np.zeros(n), Status.NOT_CONVERGED, "none", np.inf, right.shape)
     if not all(np.isfinite(matrix).all() for matrix in (first, second, right)):
         return none
     with np.errstate(all="ignore"):
-        found = solve_direct(KhatriRao(first, second, workers=1), right, Direct())
+        found = Direct().attempt(KhatriRao(first, second, engine=Threads(1)), right, None)
     return found if np.isfinite(found.s).all() else none
 
 

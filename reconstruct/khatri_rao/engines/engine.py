@@ -1,0 +1,46 @@
+"""What the operator and the solvers ask of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+Floats = NDArray[Any]
+
+
+class Engine(Protocol):
+    """Shares out `n` hidden units, and adds up what is computed from the shares.
+
+    A holder is one address space: a process with threads is the only holder, an MPI job has one
+    per rank. Vectors over hidden units are kept in parts, one per holder; everything of shape
+    `m × k` is whole on every holder. With one holder `held` is all units, and `add` and `gather`
+    give back what they got.
+    """
+
+    @property
+    def count(self) -> int:
+        """Workers inside this holder."""
+        ...
+
+    def held(self, width: int) -> slice:
+        """Which of `width` hidden units this holder has."""
+        ...
+
+    def shares(self, width: int, flops: float) -> list[slice]:
+        """Shares of `width` held units, one per worker; one share if `flops` are few."""
+        ...
+
+    def map(self, function: Callable[[slice], T], shares: list[slice]) -> list[T]:
+        """`function` of each share, results in the order of the shares."""
+        ...
+
+    def add(self, part: Floats) -> Floats:
+        """The sum of the holders' parts, whole on each of them."""
+        ...
+
+    def gather(self, part: Floats, width: int) -> Floats:
+        """The whole vector over `width` hidden units from the holders' parts."""
+        ...

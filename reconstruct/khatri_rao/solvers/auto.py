@@ -1,0 +1,75 @@
+"""Which solver for which size: the choice that follows from the costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.solution import Solution
+from reconstruct.khatri_rao.solvers.cgls import expected_iterations
+from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
+from reconstruct.khatri_rao.solvers.direct import Direct
+from reconstruct.khatri_rao.solvers.floating import Array, in_floats
+from reconstruct.khatri_rao.solvers.solver import Cost
+from reconstruct.progress import Progress
+
+NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
+QUICK = 1e10  # flops, some tenths of a second: up to here the direct method's certainty wins
+TINY = 1e-9  # a density, for a matrix of zeros
+DIRECT, ITERATIVE = Direct(), ConjugateGradient()
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Let size and ratio decide; fall back to direct when the iteration fails and it fits.
+
+    `dense_bytes`: largest dense `K` that may be formed.
+    """
+
+    dense_bytes: int = 1 << 30
+
+    rational: ClassVar[bool] = False
+
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+        """Solve by the method that `cost` chooses."""
+        return in_floats(operator, W, lambda K, R: self._attempt(K, R, progress))
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        """The cost of the better method, and why it is better."""
+        iterative = self._chosen_iteration(m, k, n, density)
+        if iterative is not None:
+            cost, reason = ITERATIVE.cost(m, k, n, density), iterative
+        elif n < NEAR_SQUARE * m * k:
+            cost = DIRECT.cost(m, k, n, density)
+            reason = f"ratio {n / (m * k):.3g} is near 1, where the iteration is slow"
+        else:
+            cost = DIRECT.cost(m, k, n, density)
+            reason = f"the dense matrix is small ({8 * m * k * n / 2**20:.1f} MiB)"
+        return Cost(cost.solver, cost.memory, cost.work, reason)
+
+    def _chosen_iteration(self, m: int, k: int, n: int, density: float) -> str | None:
+        """Why to iterate; None to factor."""
+        rows, dense = m * k, 8 * m * k * n
+        if dense > self.dense_bytes:
+            limit = f"the limit of {self.dense_bytes / 2**30:.1f} GiB"
+            return f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
+        direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
+        if n < NEAR_SQUARE * rows or direct.work <= max(QUICK, iterative.work):
+            return None
+        count = expected_iterations(rows, n)
+        ratio = f"at ratio {n / rows:.3g}"
+        return f"{ratio} about {count:.0f} iterations cost less than a factorisation"
+
+    def _attempt(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
+        m, k = operator.shape
+        entries = operator.rows * operator.width
+        density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
+        if self.cost(m, k, operator.width, max(density, TINY)).solver == DIRECT:
+            return DIRECT.attempt(operator, W, progress)
+        solution = ITERATIVE.attempt(operator, W, progress)
+        if solution.solved or 8 * entries > self.dense_bytes:
+            return solution
+        return DIRECT.attempt(operator, W, progress)

@@ -1,0 +1,92 @@
+"""What every solver in floats does around its method: scale, ask the zero pattern, judge a loss.
+
+Entries are brought near 1 by powers of two, which changes no digit. Systems that their zero
+pattern forbids are refused. A rank lost numerically is told apart from one lost to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.rank import prove_full_rank
+from reconstruct.khatri_rao.solution import ACCEPTED_DEFICIENT, Solution, relative_residual
+from reconstruct.khatri_rao.status import Status
+from reconstruct.khatri_rao.storage import exponent, scaled, to_dense
+from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
+
+Array: TypeAlias = NDArray[np.float64]
+Attempt: TypeAlias = Callable[[KhatriRao, Array], Solution]
+
+MOST_ENTRIES = 1 << 26  # of a sparse K: 12 bytes each
+PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
+SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
+SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
+
+
+def in_floats(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
+    """The solution of `attempt` on the scaled system, scaled back."""
+    a, b, c = exponent(operator.M1), exponent(operator.M2T), exponent(W)
+    a, b = (e if abs(e) > SAFE_EXPONENT else 0 for e in (a, b))
+    solution = _unless_refused(operator.scaled(-a, -b), scaled(W, -c), attempt)
+    with np.errstate(over="ignore", under="ignore"):
+        s = np.ldexp(solution.s, c - a - b)
+    if not np.isfinite(s).all():
+        return solution.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
+    return solution.replace(s=s)
+
+
+def _unless_refused(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
+    """Ask the zero pattern first where that is cheap, and after a failure in any case."""
+    known = operator.sparse and operator.entries() <= MOST_ENTRIES
+    obstruction = structural_obstruction(operator.M1, operator.M2T.T) if known else None
+    if obstruction is not None and (refused := _refusal(operator, W, obstruction)) is not None:
+        return refused
+    solution = attempt(operator, W)
+    if obstruction is None and solution.status is Status.RANK_DEFICIENT:
+        if not known and operator.rows * operator.width <= MOST_ENTRIES:
+            obstruction = structural_obstruction(operator.M1, operator.M2T.T)
+        if obstruction is None and _is_regular(operator):
+            return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
+    return solution.replace(obstruction=obstruction)
+
+
+def _is_regular(operator: KhatriRao) -> bool:
+    """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
+    small = operator.rows <= PROOF_LIMIT
+    return small and prove_full_rank(operator.M1, operator.M2T.T).proved
+
+
+def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> Solution | None:
+    """RANK_DEFICIENT at once, if `W` does not fit on the equations of the violator; else None.
+
+    A special W (one with zeros in the right places) may still be in the range of K: that is
+    decided on the violator alone when it is small, and left to the solver when it is not.
+    """
+    if len(obstruction.equations) > SMALL_VIOLATOR or _fits(operator, W, obstruction):
+        return None
+    zero = np.zeros(operator.width)
+    return Solution(
+        s=zero,
+        status=Status.TOO_NARROW if operator.width < operator.rows else Status.RANK_DEFICIENT,
+        solver="pattern",
+        residual=relative_residual(operator, zero, W)[1],
+        shape=operator.shape,
+        rank=obstruction.rank,
+        obstruction=obstruction,
+    )
+
+
+def _fits(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> bool:
+    """Whether the violator's equations have a common solution, by dense least squares."""
+    i, j = np.array(obstruction.equations).T
+    units = np.array(obstruction.units, dtype=int)
+    left, right = to_dense(operator.M2T[units]), to_dense(operator.M1[units])
+    K = (left[:, i] * right[:, j]).T.astype(np.float64)
+    w = W[i, j]
+    s = np.linalg.lstsq(K, w)[0] if units.size else np.zeros(0)
+    return bool(np.linalg.norm(K @ s - w) <= ACCEPTED_DEFICIENT * np.linalg.norm(W))

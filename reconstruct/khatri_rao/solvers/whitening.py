@@ -1,0 +1,67 @@
+"""Whitening by the Gram factors of M1 and M2, for frozen weights that are correlated or uneven."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+import scipy.linalg as la
+from numpy.typing import DTypeLike, NDArray
+
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, to_dense
+
+Array: TypeAlias = NDArray[np.float64]
+
+NO_WEIGHT = 1e-14  # of the largest second moment: rounding, not weights
+
+
+class Whitened:
+    """`K` between two small matrices, `Y ↦ L2⁻¹ Y L1⁻ᵀ`, that undo correlations in M1 and M2.
+
+    `K Kᵀ` is about `(M2 M2ᵀ) ⊗ (M1ᵀ M1) / n` for independent weights, so with
+    `M1ᵀM1 = L1 L1ᵀ` and `M2 M2ᵀ = L2 L2ᵀ` the whitened system has the spectrum of one with
+    independent entries of mean zero. A consistent system keeps its minimum-norm solution.
+    `spread` is the condition of the two small matrices together.
+    """
+
+    def __init__(self, operator: KhatriRao) -> None:
+        self.operator = operator
+        self.left, spread2 = _inverse_root(operator.M2T)
+        self.right, spread1 = _inverse_root(operator.M1)
+        self.spread = math.sqrt(spread1 * spread2)
+
+    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
+        """`L2⁻¹ (K s) L1⁻ᵀ`."""
+        return self.precondition(self.operator.apply(s, dtype))
+
+    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
+        """`Kᵀ (L2⁻ᵀ Y L1⁻¹)`."""
+        left, right = self.left.astype(dtype), self.right.astype(dtype)
+        return self.operator.adjoint(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
+
+    def precondition(self, Y: Matrix) -> Matrix:
+        """`L2⁻¹ Y L1⁻ᵀ`."""
+        return np.asarray(self.left.astype(Y.dtype) @ Y @ self.right.astype(Y.dtype).T)
+
+
+def _inverse_root(rows: Frozen) -> tuple[Array, float]:
+    """`L⁻¹` with `L Lᵀ` the mean second moment of the rows, and its condition number.
+
+    Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
+    """
+    values, vectors = la.eigh(_second_moment(rows))
+    kept = values > max(values[-1], 0.0) * NO_WEIGHT
+    values, vectors = values[kept], vectors[:, kept]
+    if not values.size:
+        return np.zeros((1, rows.shape[1])), 1.0
+    return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
+
+
+def _second_moment(rows: Frozen) -> Array:
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for start in range(0, rows.shape[0], 4096):
+        tile = to_dense(rows[start : start + 4096]).astype(np.float64)
+        total += tile.T @ tile
+    return np.asarray(total / rows.shape[0])
