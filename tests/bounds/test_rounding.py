@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from reconstruct.numbers import rounding
 from reconstruct.networks import Norm
+from reconstruct.numbers import rounding
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
