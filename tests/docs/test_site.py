@@ -59,6 +59,19 @@ def test_the_site_asks_for_nothing_from_outside(site: Path) -> None:
 
 
 @with_mkdocs
+def test_what_pages_refer_to_is_there(site: Path) -> None:
+    refers = re.compile(r"""\b(?:src|href)=["']?([^"'\s>#?]+)""")
+    missing = [
+        f"{page.name}: {found}"
+        for page in site.rglob("*.html")
+        if page.name != "404.html"  # served for any address, so its links start at the root
+        for found in refers.findall(page.read_text(encoding="utf-8"))
+        if not re.match(r"[a-z]+:", found) and not (page.parent / found).exists()
+    ]
+    assert missing == []
+
+
+@with_mkdocs
 def test_library_page_has_every_public_name(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
     names = [name for name in reconstruct.__all__ if not name.startswith("_")]
@@ -122,8 +135,9 @@ def test_figures_are_those_of_the_benchmarks() -> None:
     assert text == tables.readme(text)
 
 
-def test_every_picture_names_its_script() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in WRITTEN]
+    scripts = ("benchmarks/picture.py", "docs/diagrams.py")
     for picture in (DOCS / "images").glob("*"):
-        assert f"docs/images/{picture.name}" in readme
-    assert "benchmarks/picture.py" in readme
+        shown = [text for text in texts if f"images/{picture.name})" in text]
+        assert any(script in text for text in shown for script in scripts), picture.name
