@@ -11,6 +11,7 @@ from typing import Any
 
 import reconstruct
 from reconstruct.cli.parser import build_parser
+from reconstruct.errors import MissingDependencyError
 from reconstruct.reports.schemas import NAMES, schema
 
 WIDTH = 88
@@ -66,9 +67,19 @@ def library() -> str:
 def _module(name: str, module: ModuleType) -> Iterator[str]:
     """The module's docstring, then what it has beyond the names of the package itself."""
     yield f"## {name}\n\n{inspect.getdoc(module)}"
-    for member in module.__all__:
+    for member in _members(module):
         if member not in reconstruct.__all__:
             yield _inserted(f"{name}.{member}", getattr(module, member), 3)
+
+
+def _members(module: ModuleType) -> Iterator[str]:
+    """The names that can be described here: some need a package that may not be installed."""
+    for name in module.__all__:
+        try:
+            getattr(module, name)
+        except MissingDependencyError:
+            continue
+        yield name
 
 
 def _inserted(heading: str, value: Any, level: int) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reconstruct.version import __version__
 
 if TYPE_CHECKING:
-    from reconstruct import khatri_rao
+    from reconstruct import khatri_rao, training
     from reconstruct.bounds import Crown, Interval, Split
     from reconstruct.certificates import certify, check
     from reconstruct.constructions import (
@@ -94,14 +94,15 @@ __all__ = [
     "one_layer",
     "reconstruct",
     "save",
+    "training",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name == "khatri_rao":
-        return importlib.import_module("reconstruct.khatri_rao")
+    if name in ("khatri_rao", "training"):
+        return importlib.import_module(f"reconstruct.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'reconstruct' has no attribute {name!r}")

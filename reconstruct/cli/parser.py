@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_prove(commands)
     _add_report(commands)
     _add_export(commands)
+    _add_train(commands)
     return parser
 
 
@@ -151,6 +152,33 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     export.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
     export.add_argument("--force", action="store_true", help="overwrite the files in OUT")
     _add_speech(export)
+
+
+def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    train = _command(commands, "train", "train nothing but the norms of a random network")
+    train.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    train.add_argument("--data", default="digits", help="digits, an .npz with x and y, or CIFAR-10")
+    model = train.add_argument_group("the network")
+    model.add_argument("--model", choices=["resnet", "vgg", "mlp"], default="resnet")
+    model.add_argument("--depth", type=int, help="layers (resnet 14, vgg 11; mlp: hidden, 2)")
+    model.add_argument("--width", type=int, help="channels of the first stage (16; mlp 256)")
+    model.add_argument("--gamma", choices=["uniform", "ones"], default="uniform", help="(uniform)")
+    how = train.add_argument_group("the training")
+    how.add_argument(
+        "--tune",
+        choices=["norms", "output", "norms+output", "all", "random"],
+        default="norms",
+        help="what is trained (norms); random: as many weights as the norms have parameters",
+    )
+    how.add_argument("--epochs", type=int, default=30, help="(30)")
+    how.add_argument("--batch", type=int, default=128, help="(128)")
+    how.add_argument("--rate", type=float, default=0.1, help="first step, later a tenth (0.1)")
+    how.add_argument("--momentum", type=float, default=0.9, help="(0.9)")
+    how.add_argument("--decay", type=float, default=1e-4, help="weight decay (1e-4)")
+    how.add_argument("--seeds", default="0", metavar="S,S,…", help="one training each (0)")
+    how.add_argument("--resume", action="store_true", help="go on with an interrupted training")
+    how.add_argument("--force", action="store_true", help="overwrite the results in OUT")
+    _add_speech(train)
 
 
 def _add_speech(group: argparse._ActionsContainer) -> None:

@@ -80,7 +80,7 @@ def _head(run: RunFiles) -> Markup:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", Markup(_style())),
+        element("style", Markup(style())),
     )
 
 
@@ -92,5 +92,6 @@ def _contents(sections: list[Markup | None]) -> Markup:
     return element("nav", *links, aria_label="parts of this page")
 
 
-def _style() -> str:
+def style() -> str:
+    """The style sheet of every page."""
     return files(__package__).joinpath("page.css").read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""Training nothing but γ and β: what gradient descent finds, beside what the theorem constructs.
+
+    import reconstruct as rc
+
+    data = rc.training.digits()
+    model = rc.training.resnet(depth=14, width=16, data=data, seed=0)
+    history = rc.training.train(model, data, rc.training.Tuning.NORMS, seed=0)
+
+The networks, data and schedule are those of Frankle, Schwab and Morcos, "Training BatchNorm and
+only BatchNorm" (ICLR 2021). Everything here needs torch (`pip install 'reconstruct[torch]'`); it
+is imported when one of these names is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from reconstruct.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from reconstruct.training.data.cifar import cifar
+    from reconstruct.training.data.dataset import Dataset
+    from reconstruct.training.data.digits import digits
+    from reconstruct.training.data.sources import load_data
+    from reconstruct.training.features import gammas, small_share, switched_off
+    from reconstruct.training.freezing import Tuning, tunable
+    from reconstruct.training.loop import History, accuracy, train
+    from reconstruct.training.models.mlp import mlp
+    from reconstruct.training.models.resnet import resnet
+    from reconstruct.training.models.vgg import vgg
+    from reconstruct.training.schedule import Schedule
+
+_HOMES = {
+    "data.cifar": ("cifar",),
+    "data.dataset": ("Dataset",),
+    "data.digits": ("digits",),
+    "data.sources": ("load_data",),
+    "features": ("gammas", "small_share", "switched_off"),
+    "freezing": ("Tuning", "tunable"),
+    "loop": ("History", "accuracy", "train"),
+    "models.mlp": ("mlp",),
+    "models.resnet": ("resnet",),
+    "models.vgg": ("vgg",),
+    "schedule": ("Schedule",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Dataset",
+    "History",
+    "Schedule",
+    "Tuning",
+    "accuracy",
+    "cifar",
+    "digits",
+    "gammas",
+    "load_data",
+    "mlp",
+    "resnet",
+    "small_share",
+    "switched_off",
+    "train",
+    "tunable",
+    "vgg",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reconstruct.training' has no attribute {name!r}")
+    if importlib.util.find_spec("torch") is None:
+        raise MissingDependencyError("torch", "torch", f"training.{name}")
+    value = getattr(importlib.import_module(f"reconstruct.training.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,192 @@
+"""One model, one dataset, one tuning, some seeds: everything that a training report says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from reconstruct.errors import InputError
+from reconstruct.progress import Progress, Step, silent
+from reconstruct.training.data.dataset import Dataset
+from reconstruct.training.features import (
+    SMALL,
+    Vector,
+    gammas,
+    random_off,
+    small_share,
+    switched_off,
+)
+from reconstruct.training.freezing import Tuning
+from reconstruct.training.loop import History, accuracy, train
+from reconstruct.training.models.drawing import Gamma
+from reconstruct.training.models.mlp import mlp
+from reconstruct.training.models.resnet import resnet
+from reconstruct.training.models.vgg import vgg
+from reconstruct.training.schedule import Schedule
+
+BINS = 40
+
+
+class Family(StrEnum):
+    """The kinds of model; DEFAULTS holds their usual depth and width."""
+
+    RESNET = "resnet"
+    VGG = "vgg"
+    MLP = "mlp"
+
+
+BUILDERS = {Family.RESNET: resnet, Family.VGG: vgg, Family.MLP: mlp}
+DEFAULTS = {Family.RESNET: (14, 16), Family.VGG: (11, 16), Family.MLP: (2, 256)}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is trained, and how; `depth` and `width` None are the usual ones of the family."""
+
+    model: Family = Family.RESNET
+    depth: int | None = None
+    width: int | None = None
+    gamma: Gamma = Gamma.UNIFORM
+    tune: Tuning = Tuning.NORMS
+    schedule: Schedule = field(default_factory=Schedule)
+    seeds: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+            raise InputError(
+                f"seeds must be different whole numbers ≥ 0, at least one, but are "
+                f"{', '.join(map(str, self.seeds)) or 'none'}"
+            )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Depth and width."""
+        depth, width = DEFAULTS[self.model]
+        return (
+            depth if self.depth is None else self.depth,
+            width if self.width is None else self.width,
+        )
+
+    def build(self, data: Dataset, seed: int) -> nn.Module:
+        """The untrained model of a seed."""
+        return BUILDERS[self.model](*self.size, data, gamma=self.gamma, seed=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One trained model, its history, and its features: all γ, and accuracy without some."""
+
+    seed: int
+    module: nn.Module
+    parameters: int
+    history: History
+    gammas: Mapping[str, Vector]
+    off_accuracy: float
+    random_off_accuracy: float
+
+    @property
+    def small_share(self) -> float:
+        return small_share(self.gammas)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "accuracy": self.history.accuracy,
+            "seconds": self.history.seconds,
+            "history": {
+                name: list(getattr(self.history, name))
+                for name in ("loss", "train_accuracy", "test_accuracy")
+            },
+            "gamma": {
+                "small": SMALL,
+                "small_share": self.small_share,
+                "accuracy_without_small": self.off_accuracy,
+                "accuracy_without_as_many_at_random": self.random_off_accuracy,
+                "layers": [_layer(name, values) for name, values in self.gammas.items()],
+            },
+        }
+
+
+def run_experiment(
+    experiment: Experiment,
+    data: Dataset,
+    *,
+    folder: Path | None = None,
+    progress: Progress = silent,
+) -> list[Run]:
+    """Train one model per seed; with a `folder`, each keeps its checkpoint there."""
+    return [
+        _run(experiment, data, seed, folder, _named(progress, i, len(experiment.seeds)))
+        for i, seed in enumerate(experiment.seeds)
+    ]
+
+
+def _run(
+    experiment: Experiment, data: Dataset, seed: int, folder: Path | None, progress: Progress
+) -> Run:
+    module = experiment.build(data, seed)
+    parameters = sum(p.numel() for p in module.parameters())
+    history = train(
+        module,
+        data,
+        experiment.tune,
+        experiment.schedule,
+        seed=seed,
+        checkpoint=None if folder is None else folder / f"seed-{seed}.npz",
+        progress=progress,
+    )
+    found = gammas(module)
+    share = small_share(found)
+    test = (data.test_x, data.test_y)
+    return Run(
+        seed,
+        module,
+        parameters,
+        history,
+        found,
+        accuracy(switched_off(module), *test),
+        accuracy(random_off(module, share, seed), *test),
+    )
+
+
+def _named(progress: Progress, index: int, count: int) -> Progress:
+    """The same listener, told that one bar covers all seeds."""
+
+    def listen(step: Step) -> None:
+        total = step.total or 1
+        progress(Step(f"training, {step.task}", index * total + step.done, count * total))
+
+    return listen
+
+
+def _layer(name: str, values: Vector) -> dict[str, Any]:
+    counts, edges = np.histogram(values, bins=BINS)
+    return {
+        "name": name,
+        "channels": int(values.size),
+        "small": int(np.sum(np.abs(values) < SMALL)),
+        "largest": float(np.max(np.abs(values))),
+        "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+    }
+
+
+def describe(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as plain values."""
+    depth, width = experiment.size
+    return {
+        "model": {
+            "family": experiment.model.value,
+            "depth": depth,
+            "width": width,
+            "gamma": experiment.gamma.value,
+        },
+        "tune": experiment.tune.value,
+        "schedule": asdict(experiment.schedule) | {"drops": list(experiment.schedule.drops)},
+        "seeds": list(experiment.seeds),
+    }

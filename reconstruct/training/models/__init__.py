@@ -1,0 +1,1 @@
+"""The models that are trained: residual, plain convolutional and fully connected networks."""

@@ -1,0 +1,66 @@
+"""A training as the command line runs it: data, seeds, checkpoints, files in a directory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from reconstruct.formats.files import write_atomically
+from reconstruct.progress import Progress, silent
+from reconstruct.reports.document import to_bytes
+from reconstruct.reports.folder import OutputFolder
+from reconstruct.training.data.sources import load_data
+from reconstruct.training.experiment import Experiment, run_experiment
+from reconstruct.training.freezing import norm_layers
+from reconstruct.training.page import write_page
+from reconstruct.training.report import build_report
+
+
+def train_into(
+    output: str | Path,
+    experiment: Experiment,
+    source: str | Path,
+    *,
+    options: Mapping[str, Any],
+    force: bool = False,
+    resume: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run the experiment and fill `output`: norms of each seed, report.json, report.html.
+
+    Checkpoints live in the directory's staging part until everything is done, which is where a
+    resumed training finds them.
+    """
+    data = load_data(source)
+    for seed in experiment.seeds[:1]:
+        experiment.build(data, seed)  # refuses a model that does not fit before anything is made
+    folder = OutputFolder(output, force=force, resume=resume)
+    if not resume:
+        for old in folder.staging.glob("seed-*.npz"):
+            old.unlink()
+    runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
+    names = []
+    for run in runs:
+        names.append(f"norms-{run.seed}.npz")
+        write_atomically(folder.staging / names[-1], norm_bytes(run.module))
+    report = build_report(experiment, data, runs, options) | {"notes": []}
+    write_atomically(folder.staging / "report.json", to_bytes(report))
+    write_page(folder.staging / "report.html", report)
+    folder.publish((*names, "report.html", "report.json"))
+    return report
+
+
+def norm_bytes(module: nn.Module) -> bytes:
+    """The norm layers' parameters and statistics as an .npz with state_dict's names."""
+    arrays: dict[str, Any] = {}
+    for name, layer in norm_layers(module).items():
+        for key in ("weight", "bias", "running_mean", "running_var"):
+            arrays[f"{name}.{key}"] = getattr(layer, key).detach().numpy()
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()

@@ -1,0 +1,98 @@
+"""`reconstruct train` from the command line: files, resume, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from reconstruct.cli import main
+
+
+@pytest.fixture
+def rows(tmp_path, images):
+    path = tmp_path / "rows.npz"
+    x = np.concatenate([images.train_x, images.test_x])
+    np.savez(path, x=x, y=np.concatenate([images.train_y, images.test_y]))
+    return path
+
+
+def train(rows, out, *words):
+    model = ("--model", "resnet", "--depth", "8", "--width", "4", "--epochs", "3", "--batch", "12")
+    return main(["train", "--data", str(rows), "-o", str(out), "--quiet", *model, *words])
+
+
+def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert train(rows, out, "--seeds", "0,2") == 0
+    text = capsys.readouterr().out
+    report = json.loads((out / "report.json").read_text())
+    assert report["schema"] == "reconstruct.training/1"
+    assert sorted(p.name for p in out.iterdir()) == [
+        "norms-0.npz",
+        "norms-2.npz",
+        "report.html",
+        "report.json",
+    ]
+    assert [run["seed"] for run in report["runs"]] == [0, 2]
+    accuracies = [run["accuracy"] for run in report["runs"]]
+    assert report["summary"]["accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
+    assert f"{100 * np.mean(accuracies):.1f} %" in text
+    first = report["runs"][0]
+    assert len(first["history"]["loss"]) == 3
+    with np.load(out / "norms-0.npz") as norms:
+        gamma = np.concatenate([norms[n].ravel() for n in norms if n.endswith(".weight")])
+        assert report["parameters"]["tuned"] == 2 * gamma.size
+        assert "stages.1.0.shortcut.1.running_var" in norms
+    assert first["gamma"]["small_share"] == np.mean(np.abs(gamma) < 0.01)
+    assert sum(sum(la["histogram"]["counts"]) for la in first["gamma"]["layers"]) == gamma.size
+    page = (out / "report.html").read_text()
+    assert "stages.1.0.shortcut.1" in page and "--tune norms" in page and "<script" not in page
+
+
+def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
+    rows, tmp_path, monkeypatch, capsys
+):
+    from reconstruct.training import loop
+
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert train(rows, whole) == 0
+    epochs = []
+    real = loop._epoch
+
+    def counted(*arguments):
+        epochs.append(arguments[5])
+        if len(epochs) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(loop, "_epoch", counted)
+    assert train(rows, out) == 130
+    assert train(rows, out) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert train(rows, out, "--resume") == 0
+    assert epochs == [0, 1, 2, 2]
+    a, b = (np.load(folder / "norms-0.npz") for folder in (whole, out))
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+    assert train(rows, out) == 2
+    assert "--force" in capsys.readouterr().err
+    assert not (out / ".partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (("--depth", "9"), "6n + 2"),
+        (("--seeds", "a"), "--seeds takes whole numbers"),
+        (("--seeds", "1,1"), "seeds must be different"),
+        (("--epochs", "0"), "0 epochs"),
+        (("--data", "none.npz"), "no such file"),
+    ],
+)
+def test_bad_options_are_one_line_and_leave_nothing_behind(rows, tmp_path, capsys, words, match):
+    out = tmp_path / "out"
+    assert train(rows, out, *words) == 2
+    error = capsys.readouterr().err
+    assert match in error and error.count("\n") == 1
+    assert not out.exists()
