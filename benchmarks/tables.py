@@ -1,4 +1,4 @@
-"""docs/performance.md, and the figures in README.md, from the rows in benchmarks/results.
+"""docs/performance.md from the rows in benchmarks/results, and the figures inside of other pages.
 
 python -m benchmarks.tables
 """
@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import PAGES, RESULTS, ROOT, filled, line
 from reconstruct.reports.numbers import at_most
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
 UNSHOWN = ("benchmark", "versions", "machine", "seed", "reason")
 MOST_COLUMNS = 9
-
-README = ROOT / "README.md"
-START, END = "<!-- figures: benchmarks/tables.py -->", "<!-- end of figures -->"
+# What people ask first; results that are not listed follow by name.
+ORDER = ("runs", "targets", "honesty", "refusal", "solvers", "operator", "sparse", "deep")
 
 HEAD = """# Measured performance
 
@@ -35,7 +33,8 @@ that end in `bound`, which are rigorous.
 def page() -> str:
     """The whole page as Markdown."""
     parts = [HEAD.strip()]
-    for path in sorted(RESULTS.glob("*.json")):
+    place = {name: i for i, name in enumerate(ORDER)}
+    for path in sorted(RESULTS.glob("*.json"), key=lambda p: (place.get(p.stem, 99), p.stem)):
         rows = json.loads(path.read_text(encoding="utf-8"))
         if rows:
             parts += _section(path.stem, rows)
@@ -44,42 +43,54 @@ def page() -> str:
 
 def _section(stem: str, rows: list[dict[str, Any]]) -> list[str]:
     name = str(rows[0].get("benchmark", stem))
-    question = _question(name)
+    heading, about = _question(name)
     given = " FOLDER" if name == "targets" else ""
     command = f"python -m benchmarks.{name}{given} -o benchmarks/results/{stem}.json"
     return [
-        f"## {stem}",
-        *([question] if question else []),
+        f"## {heading or stem}" + (f" ({stem})" if heading and stem != name else ""),
+        *([about] if about else []),
         f"Script: [benchmarks/{name}.py](../benchmarks/{name}.py), run as `{command}`",
         *_tables(rows),
         _around(rows[0]),
     ]
 
 
-def _question(name: str) -> str:
-    """The question that a benchmark answers: the first paragraph of its docstring."""
+def _question(name: str) -> tuple[str, str]:
+    """The question that a benchmark answers, and the rest of its docstring's first paragraph."""
     path = ROOT / "benchmarks" / f"{name}.py"
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
-    return (text or "").split("\n\n")[0].replace("\n", " ")
+    first = (text or "").split("\n\n")[0].replace("\n", " ")
+    question, mark, rest = first.partition("?")
+    return question + mark, rest.strip()
 
 
 def _tables(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """One table, or several that repeat the first two columns when there are too many."""
-    keys: list[str] = []
+    """One table, or several that repeat the columns by which the rows are told apart."""
+    names: list[str] = []
     for row in rows:
-        keys += [k for k, v in row.items() if k not in keys and k not in UNSHOWN and _plain(v)]
-    heads = keys[:2] if len(keys) > MOST_COLUMNS else []
-    rest = [key for key in keys if key not in heads]
+        names += [k for k, v in row.items() if k not in names and k not in UNSHOWN and _plain(v)]
+    heads = keys(rows, names) if len(names) > MOST_COLUMNS else []
+    rest = [name for name in names if name not in heads]
     step = MOST_COLUMNS - len(heads)
     for start in range(0, len(rest), step):
         shown = [*heads, *rest[start : start + step]]
-        lines = [_line(shown), _line("---" for _ in shown)]
-        lines += [_line(brief(key, row.get(key)) for key in shown) for row in rows]
+        lines = [line(title(name) for name in shown), line("---" for _ in shown)]
+        lines += [line(brief(name, row.get(name)) for name in shown) for row in rows]
         yield "\n".join(lines)
 
 
-def _line(cells: Any) -> str:
-    return f"| {' | '.join(cells)} |"
+def title(name: str) -> str:
+    """A column's name in words."""
+    return re.sub(r"bytes$", "memory", name).replace("_", " ")
+
+
+def keys(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
+    """The first columns that tell all rows apart, without those that are the same everywhere."""
+    for count in range(1, MOST_COLUMNS - 1):
+        heads = [n for n in names[:count] if len({brief(n, row.get(n)) for row in rows}) > 1]
+        if len({tuple(brief(n, row.get(n)) for n in heads) for row in rows}) == len(rows):
+            return heads
+    return names[:2]
 
 
 def _plain(value: Any) -> bool:
@@ -114,46 +125,10 @@ def _around(row: dict[str, Any]) -> str:
     return f"Measured on: {', '.join(parts)}."
 
 
-def readme(text: str) -> str:
-    """README.md with its table of measured figures made anew."""
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{_figures()}\n{END}{after}"
-
-
-def _figures() -> str:
-    """The runs on the digits network, one line each."""
-    rows = json.loads((RESULTS / "runs.json").read_text(encoding="utf-8"))
-    head = (
-        "frozen network",
-        "weights",
-        "γ and β",
-        "found in float64",
-        "certified",
-        "found in float32",
-        "digits read",
-    )
-    lines = [_line(head), _line("---" for _ in head)]
-    for row in rows:
-        lines.append(
-            _line(
-                (
-                    f"{row['construction']}, ratio {row['ratio']}",
-                    f"{row['weights']:,}",
-                    f"{row['tunable']:,}",
-                    f"{row['float64_max']:.1e}",
-                    "–" if row["certified_bound"] is None else at_most(row["certified_bound"]),
-                    f"{row['float32_max']:.1e}",
-                    f"{100 * row['accuracy']:.1f} %",
-                )
-            )
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     PAGE.write_text(page(), encoding="utf-8")
-    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

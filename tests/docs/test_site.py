@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import reconstruct
-from benchmarks import tables
+from benchmarks import figures, tables
 from docs.reference import command_line, library, schemas
 from proofs_check.chain import GROUPS
+from reconstruct.constructions.shifts import SLACK
 from tests.docs.commands import ROOT
 
 DOCS = ROOT / "docs"
@@ -131,8 +132,30 @@ def test_theory_names_statements_that_exist() -> None:
 
 def test_figures_are_those_of_the_benchmarks() -> None:
     assert tables.PAGE.read_text(encoding="utf-8") == tables.page()
-    text = tables.README.read_text(encoding="utf-8")
-    assert text == tables.readme(text)
+    for path in figures.PAGES:
+        text = path.read_text(encoding="utf-8")
+        assert text == figures.filled(text), "run python -m benchmarks.tables"
+
+
+def test_every_marked_place_is_filled() -> None:
+    marked = {page: page.read_text(encoding="utf-8").count("<!-- figures:") for page in WRITTEN}
+    assert {page for page, count in marked.items() if count} == set(figures.PAGES)
+    for page in figures.PAGES:
+        assert len(figures.MARKED.findall(page.read_text(encoding="utf-8"))) == marked[page]
+
+
+def test_keys_tell_the_rows_of_every_table_apart() -> None:
+    rows = [
+        {"a": 1, "p": 0.1, "s": "x"},
+        {"a": 1, "p": 0.1, "s": "y"},
+        {"a": 1, "p": 0.2, "s": "x"},
+    ]
+    assert tables.keys(rows, ["a", "p", "s"]) == ["p", "s"]
+
+
+def test_the_slack_of_shifts_is_the_one_in_the_code() -> None:
+    text = (DOCS / "certificates.md").read_text(encoding="utf-8")
+    assert SLACK == 2.0**-5 and "A margin of 2⁻⁵ of" in text
 
 
 def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:

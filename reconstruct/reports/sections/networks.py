@@ -51,10 +51,13 @@ def _sizes(report: Any) -> Markup:
     target, frozen = report["target"], report.get("frozen") or report.get("candidate") or {}
     weights = sum(m * k for m, k in frozen.get("maps") or ())
     target_weights = sum(m * k for m, k in target["maps"])
+    known = frozen.get("parameters") is not None and frozen.get("tunable") is not None
+    biases = f"{frozen['parameters'] - frozen['tunable'] - weights:,}" if known else "–"
     rows = [
         ("affine maps", f"{len(target['maps']):,}", f"{len(frozen.get('maps') or ()):,}"),
         ("weights", f"{target_weights:,}", f"{weights:,}"),
         ("non-zero weights", "–", _count(frozen.get("nonzeros"))),
+        ("biases (of g: with its norms)", _count(target["parameters"] - target_weights), biases),
         ("norm parameters γ, β", "–", _count(frozen.get("tunable"))),
         ("parameters in all", _count(target["parameters"]), _count(frozen.get("parameters"))),
     ]

@@ -1,0 +1,122 @@
+"""Figures inside of README.md and docs/*.md: made from the rows in benchmarks/results.
+
+A page marks the place, `python -m benchmarks.tables` fills it, and a test compares:
+
+    <!-- figures: refusal -->  …  <!-- end of figures -->
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from reconstruct.reports.numbers import at_most
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "certificates.md")
+MARKED = re.compile(
+    r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", flags=re.MULTILINE | re.DOTALL
+)
+Rows = list[dict[str, Any]]
+
+
+def filled(text: str) -> str:
+    """The page with each marked place made anew."""
+    return MARKED.sub(lambda found: f"{found[1]}{FIGURES[found[2]]()}\n{found[3]}", text)
+
+
+def rows(stem: str) -> Rows:
+    """The rows of one file of results."""
+    loaded: Rows = json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def line(cells: Iterable[str]) -> str:
+    """One line of a table in Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
+def digits() -> str:
+    """The runs on the digits network, one line each."""
+    columns = ["frozen network", "weights", "γ and β", "found in float64", "certified"]
+    head = [*columns, "found in float32", "digits read"]
+    lines = [line(head), line("---" for _ in head)]
+    for row in rows("runs"):
+        cells = (
+            f"{row['construction']}, ratio {row['ratio']}",
+            f"{row['weights']:,}",
+            f"{row['tunable']:,}",
+            f"{row['float64_max']:.1e}",
+            "–" if row["certified_bound"] is None else at_most(row["certified_bound"]),
+            f"{row['float32_max']:.1e}",
+            f"{100 * row['accuracy']:.1f} %",
+        )
+        lines.append(line(cells))
+    return "\n".join(lines)
+
+
+def tightness() -> str:
+    """How far the first figure is above what sampling finds, in all shipped runs."""
+    found = {
+        stem: sorted(
+            row["certified_bound"] / row["float64_max"]
+            for row in rows(stem)
+            if row.get("certified_bound") and row.get("float64_max")
+        )
+        for stem in ("runs", "targets")
+    }
+    own, real = found["runs"], found["targets"]
+    return (
+        f"The certified bound over the largest difference found in float64: {own[0]:.2g} to "
+        f"{own[-1]:.2g} on the\ndigits network (`python -m benchmarks.runs`), {real[0]:.2g} to "
+        f"{real[-1]:,.0f} on {len(real)} networks from other projects\n"
+        f"(`python -m benchmarks.targets FOLDER`)."
+    )
+
+
+def honesty() -> str:
+    """How often a certificate claimed too much."""
+    (row,) = rows("honesty")
+    closest = max(row["closest"].values())
+    return (
+        f"`python -m benchmarks.honesty`: {row['cases']:,} cases (targets of 1 to 3 maps, six "
+        f"scales of weights, eight\nactivations, boxes with and without width, wide, deep and "
+        f"factored constructions, other statistics,\none number changed), "
+        f"{sum(row['comparisons'].values()):,} comparisons with exact rationals: "
+        f"{row['violations']} differences exceeded their figure.\nThe closest came to "
+        f"{100 * closest:.1f} % of it."
+    )
+
+
+def refusal() -> str:
+    """What became of spoiled results."""
+    table = rows("refusal")
+    total = {key: sum(row[key] for row in table) for key in table[0] if key in COUNTED}
+    return (
+        f"`python -m benchmarks.refusal`: {total['cases']} mutations of valid results. "
+        f"{total['certified_at_original_bound']} of those that change the function\nwere certified "
+        f"at the original bound. {total['differ']} were seen to differ by more than the tolerance, "
+        f"and\n{total['differ_and_refuted']} of these were refuted with a replayed witness; "
+        f"{total['undecided']} stayed undecided. {total['without_effect']} changed nothing on the\n"
+        f"box (dead units)."
+    )
+
+
+COUNTED = (
+    "cases",
+    "certified_at_original_bound",
+    "differ",
+    "differ_and_refuted",
+    "undecided",
+    "without_effect",
+)
+FIGURES: dict[str, Callable[[], str]] = {
+    "digits": digits,
+    "tightness": tightness,
+    "honesty": honesty,
+    "refusal": refusal,
+}
