@@ -103,6 +103,14 @@ def test_links_lead_somewhere_in_a_checkout(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
+def test_files_that_pages_name_are_there(page: Path) -> None:
+    """`constructions/wide.py` means the file of the package, `examples/…` that of the checkout."""
+    named = re.findall(r"`([\w/.-]+/(?:[\w.-]+\.py)?)`", page.read_text(encoding="utf-8"))
+    gone = [n for n in named if not (ROOT / n).exists() and not (ROOT / "reconstruct" / n).exists()]
+    assert [name for name in gone if name not in ("site/", "OUT/", "out/")] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
 def test_blocks_in_lists_are_indented_by_four(page: Path) -> None:
     """With less, the generator ends the list and numbers the next step 1 again."""
     text = page.read_text(encoding="utf-8")
