@@ -28,6 +28,7 @@ from reconstruct.networks import (
     Affine,
     Box,
     Clip,
+    Dense,
     Elu,
     LeakyRelu,
     Network,
@@ -167,9 +168,9 @@ def _other_statistics(network: Network, rng: np.random.Generator) -> Network:
 
 def changed(network: Network, rng: np.random.Generator, size: float) -> Network:
     """One weight, bias, gamma or beta moved by `size` relative to the largest of its kind."""
-    nodes = [n for n in network.nodes if isinstance(n.op, Affine | Norm)]
+    nodes = [n for n in network.nodes if isinstance(n.op, Dense | Norm)]
     node = nodes[int(rng.integers(len(nodes)))]
-    if isinstance(node.op, Affine):
+    if isinstance(node.op, Dense):
         weight, bias = dense(node.op.weight).copy(), node.op.bias.copy()
         _move((weight, bias)[int(rng.integers(2))], rng, size)
         return network.with_ops({node.name: Affine(weight, bias)})
@@ -261,7 +262,7 @@ def evaluate(network: Network, x: Array, order: Order, form: int) -> Array:
     folded = _folded_norms(network) if form == 2 else {}
     for node in network.nodes:
         h, op = values[node.inputs[0]], node.op
-        if isinstance(op, Affine):
+        if isinstance(op, Dense):
             weight, bias = dense(op.weight).astype(kind), op.bias.astype(kind)
             if node.name in folded:
                 scale, shift = _scale_and_shift(folded[node.name], kind)
@@ -281,7 +282,7 @@ def evaluate(network: Network, x: Array, order: Order, form: int) -> Array:
 def _folded_norms(network: Network) -> dict[str, Norm]:
     """Affine nodes whose only consumer is a norm, with that norm."""
     found = {}
-    for node in network.affine_nodes():
+    for node in network.mixing_nodes():
         users = network.consumers(node.name)
         if len(users) == 1 and isinstance(users[0].op, Norm) and node.name != network.output:
             found[node.name] = users[0].op

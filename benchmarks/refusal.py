@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks._common import Row, run
 from reconstruct.certificates import Certificate, Verdict, certify
 from reconstruct.constructions import Wide, draw
-from reconstruct.networks import ACTIVATIONS, Affine, Box, Network, Norm, dense
+from reconstruct.networks import Activation, Affine, Box, Dense, Network, Norm, Sparse, dense
 from reconstruct.pipeline import reconstruct
 from reconstruct.refutation.search import search
 from reconstruct.refutation.witness import Replay
@@ -96,10 +96,10 @@ def _any_norm(network: Network, rng: Generator) -> tuple[str, Norm]:
     return node.name, node.op
 
 
-def _any_affine(network: Network, rng: Generator) -> tuple[str, Affine]:
-    nodes = network.affine_nodes()
+def _any_affine(network: Network, rng: Generator) -> tuple[str, Dense | Sparse]:
+    nodes = network.mixing_nodes()
     node = nodes[int(rng.integers(len(nodes)))]
-    assert isinstance(node.op, Affine)
+    assert isinstance(node.op, Dense | Sparse)
     return node.name, node.op
 
 
@@ -148,12 +148,12 @@ def swapped_layer(network: Network, rng: Generator) -> Network:
 
 def unit_inactive(network: Network, rng: Generator) -> Network:
     """A hidden unit's shift lowered below what some corner needs, and cancelled afterwards."""
-    inner = [n for n in network.nodes if isinstance(n.op, ACTIVATIONS) and ".act" in n.name]
+    inner = [n for n in network.nodes if isinstance(n.op, Activation) and ".act" in n.name]
     node = inner[int(rng.integers(len(inner)))]
     (mapped,) = network.consumers(node.name)
     first, second = network.node(node.inputs[0]), network.consumers(mapped.name)[0]
     assert isinstance(first.op, Norm) and isinstance(second.op, Norm)
-    assert isinstance(mapped.op, Affine)
+    assert isinstance(mapped.op, Dense | Sparse)
     unit = int(rng.integers(len(first.op.beta)))
     drop = 0.2 * abs(float(first.op.beta[unit])) + 1e-3
     beta = first.op.beta.copy()

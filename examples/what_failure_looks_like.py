@@ -34,7 +34,7 @@ except rc.InputError as error:
     print(error, "\n")
 
 # Two networks that differ: refuted, with a witness that anyone can replay.
-changed = rc.Network.mlp([W, target.affine_nodes()[1].op.weight], [None, [0.0, 1e-3]])
+changed = rc.Network.mlp([W, target.mixing_nodes()[1].op.matrix], [None, [0.0, 1e-3]])
 certificate = rc.certify(target, changed, domain=rc.Box(-1, 1))
 print(certificate)
 assert certificate.verdict.value == "refuted"

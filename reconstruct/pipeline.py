@@ -25,11 +25,19 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.drift import drift
 from reconstruct.constructions.exact_maps import exact_composition
-from reconstruct.constructions.frozen import Frozen, check_target, normal_target
+from reconstruct.constructions.frozen import Frozen, as_stored, check_target, normal_target
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, Exact, Solver, Status
-from reconstruct.networks import Affine, Box, Matrix, Network, Node, Norm, dense
+from reconstruct.networks import (
+    Box,
+    Matrix,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+    dense,
+)
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.progress import Progress, Step, silent
 
@@ -97,11 +105,12 @@ def reconstruct(
     """
     start = time.perf_counter()
     kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
+    kept = replace(kept, network=as_stored(kept.network))
     box = domain.of_size(target.size_in)
     form = normal_target(target, kept)
     check_target(form.network)
     sites = find_sites(form.network, kept.network, kept.construction)
-    affine = {n.name: n for n in form.network.affine_nodes()}
+    affine = {n.name: n for n in form.network.mixing_nodes()}
     for number, site in enumerate(sites, start=1):
         kept.construction.check(site, kept.network, _affine(affine[site.target]), number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
@@ -133,7 +142,7 @@ def _task(
     magnitude = np.maximum(np.abs(lo), np.abs(hi))
     rational = exact_composition(target, form.chains[node.name]) if exact else None
     functionals = _functionals(known, source)
-    return Task(number, node.name, dense(op.weight), op.bias, functionals, magnitude, rational)
+    return Task(number, node.name, dense(op.matrix), op.bias, functionals, magnitude, rational)
 
 
 def _widened(task: Task, error: Vector) -> Task:
@@ -151,8 +160,8 @@ def _functionals(known: Reach, source: str) -> Functionals:
     return lambda A: known.functionals(source, A)
 
 
-def _affine(node: Node) -> Affine:
-    assert isinstance(node.op, Affine)
+def _affine(node: Node) -> Mixing:
+    assert isinstance(node.op, Mixing)
     return node.op
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reconstruct.bounds.interval import Range
-from reconstruct.bounds.transfers import ByMatrix, Swap, Transfer, dot, pick
-from reconstruct.networks.activations import Array
+from reconstruct.bounds.transfers import Swap, Transfer, dot, pick
 from reconstruct.networks.graph import Network
+from reconstruct.networks.maps import Affine
+from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, up
 
 
@@ -89,7 +89,7 @@ def _swap(
     const = swap.constants.constant(form, const)
     pending[name] = form * swap.keep
     for other, matrix in swap.moves:
-        moved = ByMatrix(matrix)(form)
+        moved = Affine(matrix).pull(form, matrix.shape[1])
         const = _collect(pending, other, moved, const, ranges[other], boxes)
     return pending.pop(name), const
 

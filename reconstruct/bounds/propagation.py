@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from reconstruct.bounds.crown import lower_bounds
-from reconstruct.bounds.interval import Range, affine, image
-from reconstruct.bounds.relaxations import Support, decided
+from reconstruct.bounds.interval import affine, image
 from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
-from reconstruct.networks.activations import ACTIVATIONS, Array
-from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Matrix
+from reconstruct.networks import Activation, Network, Node
+from reconstruct.networks.activations import Support
+from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 
 TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile stays in cache
 
@@ -40,7 +38,7 @@ class Ranges:
         """Bounds of `forms·v + offsets` (rows × size, rows) on each box: (boxes, rows)."""
         lo, hi = affine(forms, offsets, *self.values[name])
         if self.transfers and name != self.network.source:
-            whole = _dense(forms)
+            whole = dense(forms)
             both = np.concatenate([whole, -whole])[None]
             low = self.lower({name: both}, np.concatenate([offsets, -offsets])[None])
             lo = np.maximum(lo, low[:, : len(whole)])
@@ -89,20 +87,20 @@ def propagate(
     kinds = supports if backward else ()
     transfers: list[dict[str, Transfer]] = [{network.source: source(lo, hi)} for _ in kinds]
     state = Ranges(network, values, tuple(transfers))
-    bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, ACTIVATIONS)}
+    bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, Activation)}
     for node in network.nodes:
         value = image(node.op, *(values[i] for i in node.inputs))
         if known is not None and node.name in known:
             value = meet(value, known[node.name])
         values[node.name] = value
-        swap = link(state, node) if link is not None and isinstance(node.op, ACTIVATIONS) else None
+        swap = link(state, node) if link is not None and isinstance(node.op, Activation) else None
         for known_back, kind in zip(transfers, kinds, strict=True):
             known_back[node.name] = replace(transfer(node, values, kind), swap=swap)
-        if not backward or isinstance(node.op, ACTIVATIONS):
+        if not backward or isinstance(node.op, Activation):
             continue
         wanted = node.name in bent or (node.name == network.output and not lean)
         if wanted and lean:
-            units = np.flatnonzero(~decided(bent[node.name], *value).all(axis=0))
+            units = np.flatnonzero(~bent[node.name].straight(*value).all(axis=0))
             values[node.name] = _sharpen(state, node.name, units)
         elif wanted:
             values[node.name] = _sharpen(state, node.name, np.arange(value[0].shape[1]))
@@ -155,9 +153,4 @@ def tiles(forms: Matrix, offsets: Array, rows: int) -> Iterator[tuple[slice, Arr
     """The forms a tile of rows at a time, dense and in float64."""
     for start in range(0, forms.shape[0], rows):
         part = slice(start, min(start + rows, forms.shape[0]))
-        yield part, _dense(forms[part]), offsets[part]
-
-
-def _dense(forms: Matrix) -> Array:
-    whole = forms.toarray() if sparse.issparse(forms) else forms
-    return np.asarray(whole, dtype=np.float64)
+        yield part, dense(forms[part]), offsets[part]

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from reconstruct.bounds.interval import Range
 from reconstruct.bounds.methods import Crown, Interval, Method, Split
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
@@ -22,10 +21,8 @@ from reconstruct.bounds.propagation import (
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
-from reconstruct.networks.activations import ACTIVATIONS, Array
-from reconstruct.networks.box import Box
-from reconstruct.networks.graph import Network
-from reconstruct.networks.ops import Matrix
+from reconstruct.networks import Activation, Box, Network
+from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.progress import Progress, Step, silent
 
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
@@ -49,7 +46,7 @@ class Reach:
         self._check(name)
         lo, hi = self.whole.values[name]
         straight = name != self.network.source and not isinstance(
-            self.network.node(name).op, ACTIVATIONS
+            self.network.node(name).op, Activation
         )
         if straight and not isinstance(self.method, Interval):
             size = self.network.sizes[name]

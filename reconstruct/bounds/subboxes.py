@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.bounds.methods import Split
-from reconstruct.networks.activations import Array
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
+from reconstruct.numbers.arrays import Array
 
 PROBES = 16  # base points at which the effect of a coordinate is measured
 

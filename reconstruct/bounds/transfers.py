@@ -21,13 +21,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
-from reconstruct.bounds.interval import Range
-from reconstruct.bounds.relaxations import Band, Support, relax
-from reconstruct.networks.activations import Array
+from reconstruct.networks import Activation, Map
+from reconstruct.networks.activations import Band, Support
 from reconstruct.networks.graph import Node
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Select
+from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.rounding import (
     SLACK,
     TINY,
@@ -36,8 +34,6 @@ from reconstruct.numbers.rounding import (
     gamma,
     magnitude,
     midpoint,
-    norm_scale,
-    norm_shift,
     up,
 )
 
@@ -104,24 +100,14 @@ class Swap:
 
 
 @dataclass(frozen=True, eq=False)
-class ByMatrix:
-    weight: Matrix
+class ByMap:
+    """Through a map: its own `pull`, the same on every box."""
+
+    map: Map
+    size: int
 
     def __call__(self, form: Array, /) -> Array:
-        rows = form.reshape(-1, form.shape[-1])
-        out = (self.weight.T @ rows.T).T if sparse.issparse(self.weight) else rows @ self.weight
-        return np.asarray(out).reshape(*form.shape[:-1], -1)
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class _ByScale:
-    scale: Array
-
-    def __call__(self, form: Array, /) -> Array:
-        return np.asarray(form * self.scale[:, None, :])
+        return self.map.pull(form, self.size)
 
     def take(self, boxes: Array, /) -> Pull:
         return self
@@ -141,20 +127,6 @@ class _ByBand:
 
 
 @dataclass(frozen=True)
-class _ByPlace:
-    start: int
-    size: int
-
-    def __call__(self, form: Array, /) -> Array:
-        out = np.zeros((*form.shape[:-1], self.size))
-        out[..., self.start : self.start + form.shape[-1]] = form
-        return out
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
-@dataclass(frozen=True)
 class AsIs:
     def __call__(self, form: Array, /) -> Array:
         return form
@@ -167,16 +139,14 @@ def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support
     """The node seen backwards, given the bounds of its inputs."""
     op = node.op
     lo, hi = ranges[node.inputs[0]]
+    size = int(lo.shape[1])
     with np.errstate(all="ignore"):
-        if isinstance(op, Affine):
-            return _affine(op, magnitude(lo, hi))
-        if isinstance(op, Norm):
-            return _norm(op, magnitude(lo, hi))
-        if isinstance(op, Add | Select):
-            none = np.zeros((1, _size(node, lo)))
-            place = AsIs() if isinstance(op, Add) else _ByPlace(op.start, lo.shape[1])
-            return Transfer(place, none, none, np.zeros(1))
-        return _band(relax(op, lo, hi, support), magnitude(lo, hi))
+        if isinstance(op, Map):
+            return _map(op, magnitude(lo, hi), size)
+        if isinstance(op, Activation):
+            return _band(op.band(lo, hi, support), magnitude(lo, hi))
+        none = np.zeros((1, size))  # a sum hands its coefficients on
+        return Transfer(AsIs(), none, none, np.zeros(1))
 
 
 def source(lo: Array, hi: Array) -> Transfer:
@@ -186,27 +156,13 @@ def source(lo: Array, hi: Array) -> Transfer:
         return charged(AsIs(), mid, -rad, np.zeros_like(mid), np.zeros(1))
 
 
-def _size(node: Node, lo: Array) -> int:
-    return node.op.stop - node.op.start if isinstance(node.op, Select) else lo.shape[1]
-
-
-def _affine(op: Affine, reach: Array) -> Transfer:
-    """`C = fl(ΛW)`, `p = b`; error γ_n·|W||h| per unit of |Λ|, underflow n·η·Σ|h|."""
-    weight = op.weight.astype(np.float64, copy=False)
-    terms = int(weight.shape[0])
-    size = np.asarray((abs(weight) @ reach.T).T)
-    error = (gamma(terms) * SLACK) * (size + weight.shape[1] * TINY)
-    floor = (terms * TINY) * reach.sum(axis=1) * SLACK
-    return charged(ByMatrix(weight), op.bias[None], np.zeros((1, terms)), error, floor)
-
-
-def _norm(op: Norm, reach: Array) -> Transfer:
-    """`C = fl(Λ∘s)` with the middle of s's bounds; error u·|s||z| + rad(s)|z| + rad(t)."""
-    scale, scale_error = midpoint(*norm_scale(op))
-    shift, shift_error = midpoint(*norm_shift(op))
-    error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
-    floor = TINY * reach.sum(axis=1) * SLACK
-    return charged(_ByScale(scale[None]), shift[None], np.zeros((1, len(scale))), error, floor)
+def _map(op: Map, reach: Array, size: int) -> Transfer:
+    """A map, with what its pull loses; nothing is charged where nothing can be lost."""
+    loss = op.loss(reach)
+    none = np.zeros((1, loss.plain.shape[1]))
+    if not (loss.plain.any() or loss.error.any() or loss.floor.any()):
+        return Transfer(ByMap(op, size), none, none, np.zeros(1))
+    return charged(ByMap(op, size), loss.plain, none, loss.error, loss.floor)
 
 
 def _band(band: Band, reach: Array) -> Transfer:

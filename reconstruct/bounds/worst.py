@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.bounds.interval import Range, affine
+from reconstruct.bounds.interval import affine
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges
-from reconstruct.networks.activations import Array
+from reconstruct.numbers.arrays import Array, Range
 
 FIRST = 4  # boxes per form in the first round; twice as many in each round that follows
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.networks import ACTIVATIONS, Add, Box, Network, Node
-from reconstruct.networks.activations import Array
+from reconstruct.networks import Activation, Add, Box, Network, Node
+from reconstruct.numbers.arrays import Array
 
 POINTS = 48
 CLOSE = 1e-3  # relative to the largest value: far above rounding, far below another neuron
@@ -36,19 +36,6 @@ class Alignment:
         return {candidate.source: target.source, **{c: t for t, c in self.pairs}}
 
 
-def needed(network: Network) -> frozenset[str]:
-    """The nodes that the output depends on."""
-    inputs = {node.name: node.inputs for node in network.nodes}
-    seen: set[str] = set()
-    todo = [network.output]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo.extend(inputs.get(name, ()))
-    return frozenset(seen)
-
-
 def align(target: Network, candidate: Network, box: Box) -> Alignment:
     """Pair the target's cuts with candidate nodes of the same kind, size and values."""
     points = _points(box)
@@ -68,9 +55,8 @@ def align(target: Network, candidate: Network, box: Box) -> Alignment:
 
 def _cuts(network: Network) -> list[Node]:
     """Activations, and sums of branches, that the output depends on."""
-    used = needed(network)
-    kinds = (*ACTIVATIONS, Add)
-    return [n for n in network.nodes if n.name in used and isinstance(n.op, kinds)]
+    used = network.needed()
+    return [n for n in network.nodes if n.name in used and isinstance(n.op, Activation | Add)]
 
 
 def _closest(

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, Split, reach
-from reconstruct.bounds.relaxations import TIE
 from reconstruct.bounds.subboxes import grid
 from reconstruct.certificates.alignment import Alignment, align
 from reconstruct.certificates.error_recursion import Layered, bound_layers
@@ -20,6 +19,7 @@ from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdi
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.errors import InputError
 from reconstruct.networks import Add, Box, Network
+from reconstruct.networks.activations import TIE
 from reconstruct.numbers.double_double import upward
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation import search as searching

@@ -19,10 +19,10 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.certificates.alignment import Alignment, needed
+from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.forms import Composites, Form, merge
 from reconstruct.certificates.verdicts import Segment
-from reconstruct.networks import ACTIVATIONS, Activation, Network, Node, Relu
+from reconstruct.networks import Activation, Network, Node
 from reconstruct.numbers.double_double import Array, upward
 
 
@@ -102,13 +102,13 @@ class _Recursion:
 
     def run(self, tick: Callable[[int, int], None]) -> Layered:
         self._linearise_target()
-        used = needed(self.candidate)
+        used = self.candidate.needed()
         nodes = [n for n in self.candidate.nodes if n.name in used]
         for done, node in enumerate(nodes):
             tick(done, len(nodes))
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
-            elif isinstance(node.op, ACTIVATIONS):
+            elif isinstance(node.op, Activation):
                 self._inner(node, node.op)
         error = self._output()
         state = self.state
@@ -121,7 +121,7 @@ class _Recursion:
         """The error at an aligned pair: an activation (through its input) or a sum."""
         op = node.op
         lo, hi = self.reach.bounds(name)
-        if isinstance(op, ACTIVATIONS):
+        if isinstance(op, Activation):
             (inside,) = self.target.node(name).inputs
             pair = (self.ours.form(inside), self.theirs.form(node.inputs[0]))
             error, before = self._compare(*pair, (name, node.name), op.lipschitz)
@@ -176,7 +176,7 @@ class _Recursion:
             if current not in seen and current not in self.ours.sources:
                 seen.add(current)
                 todo.extend(self.target.node(current).inputs)
-        return tuple(n.name for n in self.target.affine_nodes() if n.name in seen)
+        return tuple(n.name for n in self.target.mixing_nodes() if n.name in seen)
 
     def _error(self, form: Form, gap: Form) -> Array:
         total = gap.constant.magnitude()
@@ -203,7 +203,7 @@ class _Recursion:
     def _linearise_target(self) -> None:
         """The same for the target's activations that have no partner; their range is known."""
         for node in self.target.nodes:
-            if isinstance(node.op, ACTIVATIONS) and node.name not in self.cuts:
+            if isinstance(node.op, Activation) and node.name not in self.cuts:
                 lo, hi = self.reach.bounds(node.inputs[0])
                 self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
 
@@ -237,7 +237,7 @@ def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
     outside = np.maximum(_beyond(op.piece.lo, lo, -1.0), _beyond(op.piece.hi, hi, 1.0))
     margin = float(np.min(-outside, initial=np.inf))
     with np.errstate(over="ignore"):
-        doubt = upward(steepness(op) * np.maximum(outside, 0.0))
+        doubt = upward(op.steepness * np.maximum(outside, 0.0))
     return np.where(outside > 0, doubt, 0.0), margin
 
 
@@ -249,8 +249,3 @@ def _beyond(end: float, reached: Array, sign: float) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         past = sign * (reached - end) if np.isfinite(end) else np.full_like(reached, -np.inf)
     return np.where(np.isnan(reached) | np.isnan(past), np.inf, past)
-
-
-def steepness(op: Activation) -> float:
-    """A Lipschitz constant of act(z) − slope·z; for ReLU that is max(−z, 0)."""
-    return 1.0 if isinstance(op, Relu) else op.lipschitz + abs(op.piece.slope)

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Select, dense
-from reconstruct.numbers.double_double import UNIT, Array, Enclosure, effective, upward
+from reconstruct.networks import Activation, Add, Diagonal, Mixing, Network, Node, Select
+from reconstruct.numbers.double_double import UNIT, Array, Enclosure, upward
 from reconstruct.numbers.splitting import CHUNK, product
 
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
@@ -107,9 +106,9 @@ class Composites:
 
     def _compute(self, node: Node, start: int, stop: int) -> Form:
         op = node.op
-        if isinstance(op, Affine):
-            return self._affine(node, op, start, stop)
-        if isinstance(op, Norm):
+        if isinstance(op, Mixing):
+            return self._mixing(node, op, start, stop)
+        if isinstance(op, Diagonal):
             scale, shift = self._effective(node.name, op)
             form = self.rows(node.inputs[0], start, stop)
             matrix = form.matrix * scale[start:stop, None]
@@ -122,20 +121,20 @@ class Composites:
             return Form(forms[0].layout, total)
         if isinstance(op, Select):
             return self.rows(node.inputs[0], op.start + start, op.start + stop)
-        if isinstance(op, ACTIVATIONS):
+        if isinstance(op, Activation):
             form = self.rows(node.inputs[0], start, stop)
             matrix = form.matrix.scaled(op.piece.slope)
             doubt = self.deviations[node.name][start:stop]
             return Form(form.layout, _with_doubt(matrix, doubt))
         raise UnsupportedError(
-            f"node {node.name!r}: a certificate needs affine maps, norms, sums, selections and "
-            f"activations, but this is {type(op).__name__}"
+            f"node {node.name!r}: a certificate needs maps, sums and activations, but this is "
+            f"{type(op).__name__}"
         )
 
-    def _affine(self, node: Node, op: Affine, start: int, stop: int) -> Form:
+    def _mixing(self, node: Node, op: Mixing, start: int, stop: int) -> Form:
         (source,) = node.inputs
         if source in self.sources:
-            weight = dense(op.weight[start:stop])
+            weight = op.tile(start, stop)
             matrix = np.concatenate([weight, op.bias[start:stop, None]], axis=1)
             return Form(((self.sources[source], weight.shape[1]),), Enclosure.exact(matrix))
         if self._wide(node):
@@ -158,14 +157,14 @@ class Composites:
     def _pivot(self, name: str) -> str | None:
         """The narrow inner value behind a wide layer, if `name` is the output of such a layer."""
         node = self._nodes[name]
-        while name not in self.sources and isinstance(node.op, (Norm, *ACTIVATIONS)):
+        while name not in self.sources and isinstance(node.op, Diagonal | Activation):
             (name,) = node.inputs
             if name in self.sources:
                 return None
             node = self._nodes[name]
-        return node.inputs[0] if isinstance(node.op, Affine) and self._wide(node) else None
+        return node.inputs[0] if isinstance(node.op, Mixing) and self._wide(node) else None
 
-    def _through(self, pivot: str, node: Node, op: Affine) -> Form:
+    def _through(self, pivot: str, node: Node, op: Mixing) -> Form:
         """The form by way of a pivot: first over the pivot, then the pivot's own form put in."""
         local = Composites(self.network, {pivot: pivot})
         local.deviations = self.deviations
@@ -173,10 +172,10 @@ class Composites:
         total = _times(outer[:, :-1], inner.matrix)
         return Form(inner.layout, _with_constant(total, outer[:, -1]))
 
-    def _rough(self, op: Affine, inner: Form, start: int, stop: int) -> Form:
+    def _rough(self, op: Mixing, inner: Form, start: int, stop: int) -> Form:
         """Rows of `W·(Σ A_j h_j + c) + b` in plain floats, γ_n|W||A| in the radius: good enough
         to see that units are active; residuals go by way of the pivot."""
-        weight = dense(op.weight[start:stop])
+        weight = op.tile(start, stop)
         middle = weight @ inner.matrix.high
         size = np.abs(weight) @ np.abs(inner.matrix.high)
         doubt = np.abs(weight) @ (np.abs(inner.matrix.low) + inner.matrix.radius)
@@ -185,12 +184,11 @@ class Composites:
         bias = Enclosure.exact(op.bias[start:stop])
         return Form(inner.layout, _with_constant(rows, bias))
 
-    def _composed(self, node: Node, op: Affine) -> Form:
+    def _composed(self, node: Node, op: Mixing) -> Form:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""
-        weight = op.weight.tocsc() if sparse.issparse(op.weight) else op.weight
         total: Form | None = None
         for start, block in self.blocks(node.inputs[0]):
-            columns = dense(weight[:, start : start + block.matrix.shape[0]])
+            columns = op.columns(start, start + block.matrix.shape[0])
             part = Form(block.layout, product(columns, block.matrix))
             if total is None:
                 total = part
@@ -200,9 +198,9 @@ class Composites:
         assert total is not None
         return Form(total.layout, _with_constant(total.matrix, Enclosure.exact(op.bias)))
 
-    def _effective(self, name: str, norm: Norm) -> tuple[Enclosure, Enclosure]:
+    def _effective(self, name: str, op: Diagonal) -> tuple[Enclosure, Enclosure]:
         if name not in self._norms:
-            self._norms[name] = effective(norm)
+            self._norms[name] = op.enclosed()
         return self._norms[name]
 
     def _columns(self, name: str) -> int:

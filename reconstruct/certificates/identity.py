@@ -19,12 +19,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.certificates.alignment import Alignment, needed
+from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Reachable, deviation
-from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Op, Select, dense
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Diagonal,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+    Operation,
+    Select,
+)
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import integers
-from reconstruct.refutation.exact_point import root_bounds
 
 Integers = NDArray[Any]
 
@@ -111,14 +120,14 @@ class _Proof:
         self.margin = np.inf
 
     def run(self) -> Identity:
-        used = needed(self.network)
+        used = self.network.needed()
         for node in self.target.nodes:
-            if isinstance(node.op, ACTIVATIONS) and node.name not in self.ours.sources:
+            if isinstance(node.op, Activation) and node.name not in self.ours.sources:
                 self._on_line(node, *self.reach.bounds(node.inputs[0]))
         for node in self.network.nodes:
             if node.name in self.partner:
                 self._compare(self.partner[node.name], node)
-            elif isinstance(node.op, ACTIVATIONS) and node.name in used:
+            elif isinstance(node.op, Activation) and node.name in used:
                 self._on_line(node, *self._range(self.theirs.of(node.inputs[0])))
         last = self.ours.of(self.target.output), self.theirs.of(self.network.output)
         if not last[0].equals(last[1]):
@@ -151,7 +160,8 @@ class _Proof:
         return lo, hi
 
     def _on_line(self, node: Node, lo: Any, hi: Any) -> None:
-        doubt, margin = deviation(node.op, lo, hi)  # type: ignore[arg-type]
+        assert isinstance(node.op, Activation)
+        doubt, margin = deviation(node.op, lo, hi)
         self.margin = min(self.margin, margin)
         if doubt.any():
             unit = int(np.argmax(doubt))
@@ -193,38 +203,51 @@ class _Forms:
         node = self.network.node(name)
         return self._apply(node.op, node)
 
-    def _apply(self, op: Op, node: Node) -> _Form:
+    def _apply(self, op: Operation, node: Node) -> _Form:
         if isinstance(op, Add):
             return self.sum_of(node.inputs)
         form = self.of(node.inputs[0])
         if isinstance(op, Select):
-            parts = {name: part[op.start : op.stop] for name, part in form.parts.items()}
+            parts = {name: part[op.block] for name, part in form.parts.items()}
             return _Form(parts, form.denominator)
-        if isinstance(op, Affine):
-            weight, shift = integers(dense(op.weight))
+        if isinstance(op, Mixing):
+            weight, shift = integers(op.tile(0, op.shape[0]))
             parts = {name: weight @ part for name, part in form.parts.items()}
             return _Form(parts, form.denominator << shift).plus(_constant(op.bias))
-        if isinstance(op, Norm):
-            scale, beta = self._norm(node.name, op)
-            centred = form.plus(_constant(-op.mean))
-            return centred.times(*_over_one(scale)).plus(_column(*_over_one(beta)))
+        if isinstance(op, Diagonal):
+            factors, offsets = self._factors(node.name, op)
+            return form.times(*_over_one(factors)).plus(_column(*_over_one(offsets)))
+        assert isinstance(op, Activation)
         slope = [Fraction(op.piece.slope)] * self.network.sizes[node.name]
         return form.times(*_over_one(slope))
 
-    def _norm(self, name: str, op: Norm) -> tuple[list[Fraction], list[Fraction]]:
+    def _factors(self, name: str, op: Diagonal) -> tuple[list[Fraction], list[Fraction]]:
+        """`(s, t)` as rationals, with the solver's gammas and betas where it gave some."""
         rational = self.norms.get(name)
-        gammas = rational.gamma if rational else tuple(Fraction(float(g)) for g in op.gamma)
-        betas = rational.beta if rational else tuple(Fraction(float(b)) for b in op.beta)
-        scales = []
-        for gamma, var in zip(gammas, op.var, strict=True):
-            low, high = root_bounds(Fraction(float(var)) + Fraction(op.eps), 64)
-            if low != high:
-                raise _Failed(
-                    f"norm {name!r} has a √(var + eps) that is not rational, so that its map "
-                    "cannot be compared exactly; use statistics with var + eps = 1"
-                )
-            scales.append(gamma / low)
-        return scales, list(betas)
+        if rational is not None and isinstance(op, Norm):
+            return _with_norm(name, op, rational)
+        scale, shift = op.rationals(64)
+        if any(lo != hi for lo, hi in scale):
+            raise _Failed(_irrational(name))
+        return [s for s, _ in scale], [t for t, _ in shift]
+
+
+def _with_norm(name: str, op: Norm, norm: RationalNorm) -> tuple[list[Fraction], list[Fraction]]:
+    scales, shifts = [], []
+    parts = zip(norm.gamma, norm.beta, op.mean, op.rational_deviations(), strict=True)
+    for gamma, beta, mean, root in parts:
+        if root is None:
+            raise _Failed(_irrational(name))
+        scales += [gamma / root] * op.positions
+        shifts += [beta - gamma / root * Fraction(float(mean))] * op.positions
+    return scales, shifts
+
+
+def _irrational(name: str) -> str:
+    return (
+        f"norm {name!r} has a √(var + eps) that is not rational, so that its map cannot be "
+        "compared exactly; use statistics with var + eps = 1"
+    )
 
 
 def _over_one(values: list[Fraction]) -> tuple[Integers, int]:

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from reconstruct.certificates.alignment import needed
-from reconstruct.certificates.error_recursion import Layered, steepness
-from reconstruct.networks import ACTIVATIONS, Activation, Add, Affine, Network, Node, Norm, Select
-from reconstruct.numbers.double_double import Array, effective, upward
-from reconstruct.numbers.precision import Precision, evaluation_error
+from reconstruct.certificates.error_recursion import Layered
+from reconstruct.networks import Activation, Add, Diagonal, Mixing, Network, Node, Norm, Select
+from reconstruct.numbers.double_double import Array, upward
+from reconstruct.numbers.precision import Precision
 
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
 NORM = 14
@@ -76,7 +74,7 @@ class _Forward:
         self.source_errors = {self.sources[network.source]: nothing}
 
     def run(self) -> Roundoff:
-        used = needed(self.network)
+        used = self.network.needed()
         for node in self.network.nodes:
             if node.name not in used:
                 continue
@@ -95,18 +93,20 @@ class _Forward:
 
     def _step(self, node: Node) -> _Value:
         op, first = node.op, self.values[node.inputs[0]]
-        if isinstance(op, Affine):
-            return self._affine(node, op, first)
+        if isinstance(op, Mixing):
+            return self._mixing(node, op, first)
         if isinstance(op, Norm):
             return self._norm(op, node, first)
+        if isinstance(op, Diagonal):
+            return self._scaling(op, first)
         if isinstance(op, Select):
-            part = slice(op.start, op.stop)
+            part = op.block
             return _Value(
                 first.size[part], first.carried[part], first.local[part], first.peak[part]
             )
         if isinstance(op, Add):
             return self._sum([self.values[i] for i in node.inputs])
-        assert isinstance(op, ACTIVATIONS)
+        assert isinstance(op, Activation)
         return self._activation(op, node.name, first)
 
     def _sum(self, values: list[_Value]) -> _Value:
@@ -118,15 +118,11 @@ class _Forward:
 
     # --- affine maps ----------------------------------------------------------------------------
 
-    def _affine(self, node: Node, op: Affine, value: _Value) -> _Value:
+    def _mixing(self, node: Node, op: Mixing, value: _Value) -> _Value:
         """Products in blocks of rows, so that a wide map is never copied whole."""
         results = []
-        step = max(1, 2**22 // op.weight.shape[1])
-        for start in range(0, op.weight.shape[0], step):
-            block = op.weight[start : start + step]
-            block = block.toarray() if sparse.issparse(block) else block
-            weight = np.asarray(block, dtype=np.float64)
-            results.append(self._rows(weight, op.bias[start : start + step], value))
+        for start, stop, weight in op.tiles(2**22):
+            results.append(self._rows(weight, op.bias[start:stop], value))
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
         if node.inputs[0] not in self.sources:
             carried = np.minimum(carried, self._through_composite(node.name))
@@ -148,33 +144,55 @@ class _Forward:
         parts = (m.magnitude() @ self.source_errors[source] for source, m in form.parts())
         return upward(sum(parts))
 
-    # --- norms and activations ------------------------------------------------------------------
+    # --- norms, scalings and activations --------------------------------------------------------
 
     def _norm(self, op: Norm, node: Node, value: _Value) -> _Value:
         """|s z| is bounded by |output| + |t| too, which is far less once z is correlated."""
         name = node.name
-        scale, shift = (part.magnitude() for part in effective(op))
-        centre = upward(scale * np.abs(op.mean))
+        scale, shift = (part.magnitude() for part in op.enclosed())
+        mean, beta, gamma = (op.spread(part) for part in (op.mean, op.beta, op.gamma))
+        centre = upward(scale * np.abs(mean))
         size = upward(scale * value.size + shift)
         size = np.minimum(size, self.layered.magnitudes.get(name, size))
         moved = upward(scale * value.error)
         scaled = upward(np.minimum(scale * value.size, size + shift) + moved)
-        rough = upward(scaled + 2 * centre + np.abs(op.beta))
+        rough = upward(scaled + 2 * centre + np.abs(beta))
         local = scale * value.local + self.precision.gamma(NORM) * upward(rough + size)
         if not self._representable(op, node, scale):
             local = local + np.inf  # a statistic that rounds away or overflows: nothing is known
-        centred = upward(value.computed + np.abs(op.mean))
-        inverse = np.maximum(1.0, 1.0 / op.deviation)
+        centred = upward(value.computed + np.abs(mean))
+        inverse = np.maximum(1.0, 1.0 / op.spread(op.deviation))
         fed = centred * inverse + self._fed(node)
-        lost = 8 * self.precision.tiny * (1 + scale + np.abs(op.gamma) + fed)
-        steps = np.maximum(np.abs(op.gamma), 1.0) * inverse
+        lost = 8 * self.precision.tiny * (1 + scale + np.abs(gamma) + fed)
+        steps = np.maximum(np.abs(gamma), 1.0) * inverse
         peak = upward(np.maximum(rough, centred * steps))
         return _Value(size, upward(scale * value.carried), upward(local + lost), peak)
 
+    def _scaling(self, op: Diagonal, value: _Value) -> _Value:
+        """Casts of factor, divisor and offset, a product, a quotient and a sum: γ_8 of all terms.
+
+        |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
+        """
+        scale, shift = (part.magnitude() for part in op.enclosed())
+        size = upward(scale * value.size + shift)
+        rough = upward(scale * value.computed + shift)
+        numbers = [np.abs(part) for part in op.arrays().values()]
+        fits = all(np.all(self._normal(part)) for part in numbers)
+        local = scale * value.local + self.precision.gamma(8) * rough
+        lost = 8 * self.precision.tiny * (1 + scale + 1 / np.minimum(1.0, _least(numbers)))
+        local = upward(local + lost) if fits else np.full_like(local, np.inf)
+        peak = upward(rough + value.computed * np.maximum(1.0, np.max(numbers, axis=0)))
+        return _Value(size, upward(scale * value.carried), local, peak)
+
+    def _normal(self, values: Array) -> Array:
+        """Whether numbers stay normal in the format, so that a cast errs by u relative."""
+        small, large = self.precision.tiny, self.precision.largest / 4
+        return np.asarray((values == 0) | ((values >= small) & (values < large)))
+
     def _representable(self, op: Norm, node: Node, scale: Array) -> bool:
         """No parameter of the norm, nor of the map it is folded into, leaves the format's range."""
-        inside = self._affine_before(node)
-        largest = 1.0 if inside is None else max(1.0, float(abs(inside[0].weight).max()))
+        inside = self._mixing_before(node)
+        largest = 1.0 if inside is None else max(1.0, inside[0].largest)
         spread = op.var + op.eps
         tops = (spread, np.abs(op.gamma), upward(scale * largest))
         high = max(float(np.max(part, initial=0.0)) for part in tops)
@@ -183,25 +201,31 @@ class _Forward:
 
     def _fed(self, node: Node) -> float:
         """Σ|h| of the affine map before a norm: what the underflow of a folded weight meets."""
-        inside = self._affine_before(node)
+        inside = self._mixing_before(node)
         return 0.0 if inside is None else float(np.sum(self.values[inside[1]].computed))
 
-    def _affine_before(self, node: Node) -> tuple[Affine, str] | None:
-        """The affine map that a norm may be folded into, and the name of its input."""
-        for before in self.network.nodes:
-            if before.name == node.inputs[0] and isinstance(before.op, Affine):
-                return before.op, before.inputs[0]
-        return None
+    def _mixing_before(self, node: Node) -> tuple[Mixing, str] | None:
+        """The map that a norm may be folded into, and the name of its input."""
+        if node.inputs[0] == self.network.source:
+            return None
+        before = self.network.node(node.inputs[0])
+        return (before.op, before.inputs[0]) if isinstance(before.op, Mixing) else None
 
     def _activation(self, op: Activation, name: str, value: _Value) -> _Value:
-        own = evaluation_error(op, value.computed, self.precision)
-        size = upward(op.lipschitz * value.size)
+        own = op.rounding(value.computed, self.precision)
+        size = op.magnitude(value.size)
         if name in self.sources:
             error = upward(op.lipschitz * value.error + own)
             return _Value(size, error, np.zeros_like(error), value.peak)
         lo, hi = self.layered.ranges[name]
         margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
-        beyond = steepness(op) * np.maximum(value.error - margin, 0.0)
+        beyond = op.steepness * np.maximum(value.error - margin, 0.0)
         slope = abs(op.piece.slope)
         local = upward(slope * value.local + own + beyond)
         return _Value(size, upward(slope * value.carried), local, value.peak)
+
+
+def _least(numbers: list[Array]) -> float:
+    """The smallest magnitude that is not zero."""
+    found = [float(np.min(part[part > 0], initial=1.0)) for part in numbers]
+    return min(found)

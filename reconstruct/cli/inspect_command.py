@@ -13,7 +13,11 @@ from reconstruct.constructions.costs import Cost, cost
 from reconstruct.constructions.frozen import check_target
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.networks import Affine, Network, Node
+from reconstruct.networks import (
+    Mixing,
+    Network,
+    Node,
+)
 from reconstruct.networks.draw import Pencil
 from reconstruct.networks.normal_form import NormalForm, normal_form
 from reconstruct.reports.terminal import columns
@@ -47,7 +51,7 @@ def _network_text(network: Network, form: NormalForm) -> str:
         f"{network.metadata.get('file')}: {network.size_in} inputs, {network.size_out} outputs"
     ]
     lines.append(
-        f"{len(network.affine_nodes())} affine maps, {len(network.activation_nodes())} "
+        f"{len(network.mixing_nodes())} affine maps, {len(network.activation_nodes())} "
         f"activations, {len(network.norm_nodes())} norms, {network.parameters:,} parameters"
     )
     try:
@@ -55,7 +59,7 @@ def _network_text(network: Network, form: NormalForm) -> str:
     except UnsupportedError as error:
         lines.append(f"as a target: {error}")
     rows = [("map", "node", "size", "rank", "non-zero", "made from")]
-    for number, node in enumerate(form.network.affine_nodes(), start=1):
+    for number, node in enumerate(form.network.mixing_nodes(), start=1):
         chain = form.chains[node.name]
         made = f"{len(chain)} nodes merged" if len(chain) > 1 else ""
         rows.append((str(number), _short(node.name), *_shape(node), made))
@@ -63,10 +67,10 @@ def _network_text(network: Network, form: NormalForm) -> str:
 
 
 def _shape(node: Node) -> tuple[str, str, str]:
-    assert isinstance(node.op, Affine)
-    m, k = node.op.weight.shape
-    filled = (node.op.weight != 0).mean()
-    rank = factor(node.op.weight).numerical_rank
+    assert isinstance(node.op, Mixing)
+    m, k = node.op.shape
+    filled = (node.op.matrix != 0).mean()
+    rank = factor(node.op.matrix).numerical_rank
     return f"{m}×{k}", str(rank), f"{100 * filled:.0f} %"
 
 
@@ -90,7 +94,7 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
         )
     table = columns(rows)
     widths = [("map", *(c.construction for c in costs))]
-    for i, node in enumerate(target.affine_nodes()):
+    for i, node in enumerate(target.mixing_nodes()):
         widths.append((_short(node.name), *(_widths(c.maps[i].widths) for c in costs)))
     return [
         *table,

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Affine
+from reconstruct.networks import (
+    Mixing,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Shaped(Protocol):
     @property
     def name(self) -> str: ...
 
-    def blueprint(self, op: Affine) -> Blueprint: ...
+    def blueprint(self, op: Mixing) -> Blueprint: ...
 
 
 def hidden_width(ratio: float, equations: int) -> int:

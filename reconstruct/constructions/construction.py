@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import Solution, Solver, Status
-from reconstruct.networks import Affine, Matrix, Network, Norm
+from reconstruct.networks import (
+    Matrix,
+    Mixing,
+    Network,
+    Norm,
+)
 from reconstruct.progress import Progress
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -98,11 +103,11 @@ class Construction(Protocol):
     @property
     def name(self) -> str: ...
 
-    def blueprint(self, op: Affine) -> Blueprint:
+    def blueprint(self, op: Mixing) -> Blueprint:
         """The layers that this map needs."""
         ...
 
-    def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
+    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
         """Raise InputError when the frozen layers at `site` are too narrow for the map."""
         ...
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.construction import Construction
 from reconstruct.khatri_rao import plan
-from reconstruct.networks import Affine, Network
+from reconstruct.networks import (
+    Mixing,
+    Network,
+)
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ def cost(target: Network, construction: Construction, sparsity: float | None = N
     maps: list[MapCost] = []
     solves = []
     density = 1.0 if sparsity is None else sparsity
-    for node in target.affine_nodes():
-        assert isinstance(node.op, Affine)
+    for node in target.mixing_nodes():
+        assert isinstance(node.op, Mixing)
         blueprint = construction.blueprint(node.op)
         widths = tuple(layer.width for layer in blueprint.layers)
         maps.append(

@@ -14,7 +14,11 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import Construction, Vector
 from reconstruct.constructions.factored import Factored, factor
-from reconstruct.networks import ACTIVATIONS, Affine, dense
+from reconstruct.networks import (
+    Activation,
+    Mixing,
+    dense,
+)
 
 MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
 
@@ -27,13 +31,13 @@ def drift(known: Reach, construction: Construction) -> Mapping[str, Vector] | No
     errors = {network.source: np.zeros(network.size_in)}
     for node in network.nodes:
         before = [errors[i] for i in node.inputs]
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             lo, hi = known.bounds(node.inputs[0])
             reached = np.maximum(np.abs(lo), np.abs(hi)) + before[0]
-            W, low = dense(node.op.weight), factor(node.op.weight, construction.rank)
+            W, low = dense(node.op.matrix), factor(node.op.matrix, construction.rank)
             left_out = np.abs(W - low.U @ low.V)
             errors[node.name] = MARGIN * (np.abs(W) @ before[0] + left_out @ reached)
-        elif isinstance(node.op, ACTIVATIONS):
+        elif isinstance(node.op, Activation):
             errors[node.name] = node.op.lipschitz * before[0]
         else:
             errors[node.name] = np.sum(before, axis=0)

@@ -8,7 +8,13 @@ from reconstruct.constructions.construction import ExactMap
 from reconstruct.constructions.shifts import rational_root
 from reconstruct.constructions.two_layers import exact_map
 from reconstruct.errors import InputError
-from reconstruct.networks import Affine, Network, Norm, Select, dense
+from reconstruct.networks import (
+    Mixing,
+    Network,
+    Norm,
+    Select,
+    dense,
+)
 
 Rows = list[list[Fraction]]
 
@@ -40,8 +46,8 @@ def _compose(after: ExactMap, before: ExactMap) -> ExactMap:
 
 
 def _as_map(op: object, size: int, name: str) -> ExactMap:
-    if isinstance(op, Affine):
-        return exact_map(dense(op.weight), op.bias)
+    if isinstance(op, Mixing):
+        return exact_map(dense(op.matrix), op.bias)
     if isinstance(op, Select):
         rows = tuple(
             tuple(Fraction(int(i == j)) for j in range(size)) for i in range(op.start, op.stop)

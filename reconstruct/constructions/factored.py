@@ -21,7 +21,12 @@ from reconstruct.constructions.two_layers import solve_pair
 from reconstruct.constructions.wide import check_pattern, check_width, pair_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Solver
-from reconstruct.networks import Affine, Matrix, Network, dense
+from reconstruct.networks import (
+    Matrix,
+    Mixing,
+    Network,
+    dense,
+)
 from reconstruct.progress import Progress
 
 
@@ -72,9 +77,9 @@ class Factored:
     def name(self) -> str:
         return "factored"
 
-    def blueprint(self, op: Affine) -> Blueprint:
-        m, k = op.weight.shape
-        r = factor(op.weight, self.rank).rank
+    def blueprint(self, op: Mixing) -> Blueprint:
+        m, k = op.shape
+        r = factor(op.matrix, self.rank).rank
         layers = (
             LayerPlan(hidden_width(self.ratio, r * k), (0, k), carry=False),
             LayerPlan(r, None, carry=True),
@@ -83,9 +88,9 @@ class Factored:
         )
         return Blueprint(m, k, layers)
 
-    def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
-        m, k = op.weight.shape
-        r = factor(op.weight, self.rank).rank
+    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
+        m, k = op.shape
+        r = factor(op.matrix, self.rank).rank
         where = f"map {number} ({site.target!r})"
         middle = frozen.sizes[site.layers[1].norm]
         if middle != r:

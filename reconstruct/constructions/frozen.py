@@ -19,6 +19,7 @@ from reconstruct.networks import (
     Add,
     Affine,
     LeakyRelu,
+    Mixing,
     Network,
     Node,
     Norm,
@@ -67,7 +68,7 @@ def draw(
     layer = 0
     for node in form.network.nodes:
         inputs = tuple(outputs[i] for i in node.inputs)
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             plan = chosen.blueprint(node.op)
             site = _draw_site(pencil, layer, node.name, inputs[0], plan, activation or Relu())
             nodes.extend(site)
@@ -133,8 +134,8 @@ def weights_hash(network: Network) -> str:
     """sha256 over the frozen part: weights, biases and the norms' statistics, in order."""
     digest = hashlib.sha256()
     for node in network.nodes:
-        if isinstance(node.op, Affine):
-            weight = node.op.weight
+        if isinstance(node.op, Mixing):
+            weight = node.op.matrix
             array = weight.toarray() if sparse.issparse(weight) else weight
             parts = [np.asarray(array, np.float64), node.op.bias]
         elif isinstance(node.op, Norm):
@@ -145,6 +146,16 @@ def weights_hash(network: Network) -> str:
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
+
+
+def as_stored(network: Network) -> Network:
+    """The network with each norm's eps as ONNX keeps it, in float32.
+
+    Gammas that were solved for with any other eps would be off by 1e-6 once exported.
+    """
+    norms = {n.name: n.op for n in network.norm_nodes() if isinstance(n.op, Norm)}
+    rounded = {name: norm.with_eps(float(np.float32(norm.eps))) for name, norm in norms.items()}
+    return network.with_ops(rounded)
 
 
 def normal_target(target: Network, frozen: Frozen) -> NormalForm:

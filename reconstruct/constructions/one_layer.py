@@ -17,8 +17,17 @@ from reconstruct.constructions.shifts import place
 from reconstruct.constructions.two_layers import Pair, solve_pair
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Solver
-from reconstruct.networks import Activation, Affine, Box, Matrix, Network, Node, Norm, Relu, dense
-from reconstruct.networks.draw import UNIT_EPS
+from reconstruct.networks import (
+    Activation,
+    Affine,
+    Box,
+    Matrix,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    dense,
+)
 from reconstruct.progress import silent
 
 
@@ -46,12 +55,12 @@ def one_layer(
     """Norms that turn frozen `M1` (n × k) and `M2` (m × n) into `σ(W h + b)` on the domain."""
     first, second = Affine(M1), Affine(M2)
     target = Affine(np.asarray(W, dtype=np.float64), b)
-    m, k = target.weight.shape
+    m, k = target.shape
     box = domain.of_size(k)
     between = activation or Relu()
-    pair = Pair(first, neutral_norm(first.weight.shape[0]), between, second, neutral_norm(m))
+    pair = Pair(first, Norm.neutral(first.shape[0]), between, second, Norm.neutral(m))
     magnitude = np.maximum(np.abs(box.lo), np.abs(box.hi))
-    task = Task(1, "layer", dense(target.weight), target.bias, _over(box), magnitude)
+    task = Task(1, "layer", dense(target.matrix), target.bias, _over(box), magnitude)
     solved = solve_pair(pair, task, solver or Auto(), silent)
     nodes = [
         Node("M1", first, ("input",)),
@@ -111,12 +120,6 @@ def linear_as_relu(
             last, slope = f"act{i}", between.piece.slope
             carried = slope * raised
     return Network(box.size, tuple(nodes), last)
-
-
-def neutral_norm(size: int) -> Norm:
-    """gamma 1, beta 0, mean 0 and var + eps = 1."""
-    ones, zeros = np.ones(size), np.zeros(size)
-    return Norm(ones, zeros, zeros, ones - UNIT_EPS, UNIT_EPS)
 
 
 def _over(box: Box):  # type: ignore[no-untyped-def]

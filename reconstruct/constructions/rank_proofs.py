@@ -23,5 +23,5 @@ def prove_ranks(form: NormalForm, frozen: Frozen) -> tuple[RankProof | None, ...
             continue
         for first, second in zip(site.layers[::2], site.layers[1::2], strict=True):
             pair = pair_of(frozen.network, first, second)
-            proofs.append(prove_full_rank(pair.first.weight, pair.second.weight))
+            proofs.append(prove_full_rank(pair.first.matrix, pair.second.matrix))
     return tuple(proofs)

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, Shaped
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import ACTIVATIONS, Activation, Add, Affine, Network, Node, Norm, Select
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+    Select,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ def find_sites(target: Network, frozen: Network, construction: Shaped) -> tuple[
     place = {target.source: frozen.source}
     sites: list[Site] = []
     for node in target.nodes:
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             site = finder.site(node, place[node.inputs[0]], construction, len(sites) + 1)
             sites.append(site)
             place[node.name] = site.output
@@ -89,7 +97,7 @@ class _Finder:
         )
 
     def site(self, node: Node, source: str, construction: Shaped, number: int) -> Site:
-        assert isinstance(node.op, Affine)
+        assert isinstance(node.op, Mixing)
         plan = construction.blueprint(node.op)
         where = f"map {number} ({node.name!r}, {plan.rows}×{plan.cols})"
         layers: list[Layer] = []
@@ -119,7 +127,7 @@ class _Finder:
 
     def affine(self, source: str, where: str) -> str:
         for candidate in self.free(source):
-            if isinstance(candidate.op, Affine):
+            if isinstance(candidate.op, Mixing):
                 return self.take(candidate).name
         kinds = [type(n.op).__name__ for n in self.free(source)] or ["nothing"]
         raise InputError(
@@ -164,13 +172,13 @@ class _Finder:
         return any(
             isinstance(after.op, Norm)
             for node in followers
-            if isinstance(node.op, ACTIVATIONS)
+            if isinstance(node.op, Activation)
             for after in self.frozen.consumers(node.name)
         )
 
     def activation(self, source: str, where: str) -> str:
         followers = self.free(source)
-        if len(followers) == 1 and isinstance(followers[0].op, ACTIVATIONS):
+        if len(followers) == 1 and isinstance(followers[0].op, Activation):
             return self.take(followers[0]).name
         raise InputError(
             f"{where} needs one activation right after its norm {source!r}, but has "
@@ -182,5 +190,5 @@ def activation_of(frozen: Network, layer: Layer) -> Activation:
     """The activation of a hidden layer of a site."""
     assert layer.activation is not None
     op = frozen.node(layer.activation).op
-    assert isinstance(op, ACTIVATIONS)
+    assert isinstance(op, Activation)
     return op

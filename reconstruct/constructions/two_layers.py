@@ -18,7 +18,13 @@ from reconstruct.constructions.construction import ExactMap, ExactNorm, System, 
 from reconstruct.constructions.shifts import Placement, exact_dot, place, rational_root
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Solver, solve, solve_exact
-from reconstruct.networks import Activation, Affine, Matrix, Norm, dense
+from reconstruct.networks import (
+    Activation,
+    Matrix,
+    Mixing,
+    Norm,
+    dense,
+)
 from reconstruct.progress import Progress
 
 
@@ -26,10 +32,10 @@ from reconstruct.progress import Progress
 class Pair:
     """Two frozen linear layers with their norms, and the activation between them."""
 
-    first: Affine
+    first: Mixing
     norm1: Norm
     activation: Activation
-    second: Affine
+    second: Mixing
     norm2: Norm
 
 
@@ -47,7 +53,7 @@ def solve_pair(pair: Pair, task: Task, solver: Solver, progress: Progress) -> Pa
     """The norms that make the pair compute `task.weight·h + task.bias`."""
     if isinstance(solver, Exact):
         return _solve_exactly(pair, task)
-    solution = solve(pair.first.weight, pair.second.weight, task.weight, solver, progress=progress)
+    solution = solve(pair.first.matrix, pair.second.matrix, task.weight, solver, progress=progress)
     hidden = _place_hidden(pair, task, solution.s)
     norm1, norm2 = _norms(pair, task.bias, solution.s, hidden)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
@@ -60,7 +66,7 @@ def scale_rows(s: Vector, matrix: Matrix) -> NDArray[np.float64]:
 
 
 def _place_hidden(pair: Pair, task: Task, s: Vector) -> Placement:
-    functional = scale_rows(s, pair.first.weight)
+    functional = scale_rows(s, pair.first.matrix)
     lo, hi = task.functionals(functional)
     return place(pair.activation.piece, lo, hi, np.abs(functional) @ task.magnitude)
 
@@ -75,14 +81,14 @@ def _norms(pair: Pair, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm
     s1 = hidden.scale * s
     norm1 = pair.norm1.with_effective(s1, hidden.shift - s1 * pair.first.bias)
     back = 1.0 / (slope * hidden.scale)
-    carried = slope * exact_dot(pair.second.weight, hidden.shift) + pair.second.bias
+    carried = slope * exact_dot(pair.second.matrix, hidden.shift) + pair.second.bias
     s2 = np.full(len(bias), back)
     return norm1, pair.norm2.with_effective(s2, bias - s2 * carried)
 
 
 def _solve_exactly(pair: Pair, task: Task) -> PairSolution:
     exact = task.exact or exact_map(task.weight, task.bias)
-    found = solve_exact(pair.first.weight, pair.second.weight, exact.weight)
+    found = solve_exact(pair.first.matrix, pair.second.matrix, exact.weight)
     solution = found.rounded()
     hidden = _place_hidden(pair, task, solution.s)
     norm1, norm2 = _norms(pair, task.bias, solution.s, hidden)
@@ -100,7 +106,7 @@ def _exact_norms(
     s1 = [scale * value for value in s]
     t1 = [t - v * Fraction(float(c)) for t, v, c in zip(shift, s1, pair.first.bias, strict=True)]
     back = 1 / (slope * scale)
-    second = dense(pair.second.weight)
+    second = dense(pair.second.matrix)
     t2 = []
     for row, own, bias in zip(second, pair.second.bias, exact.bias, strict=True):
         carried = sum(

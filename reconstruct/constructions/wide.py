@@ -10,7 +10,11 @@ from reconstruct.constructions.sites import Layer, Site, activation_of
 from reconstruct.constructions.two_layers import Pair, solve_pair
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Solver, structural_obstruction
-from reconstruct.networks import Affine, Network, Norm
+from reconstruct.networks import (
+    Mixing,
+    Network,
+    Norm,
+)
 from reconstruct.progress import Progress
 
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
@@ -29,14 +33,14 @@ class Wide:
     def name(self) -> str:
         return "wide"
 
-    def blueprint(self, op: Affine) -> Blueprint:
-        m, k = op.weight.shape
+    def blueprint(self, op: Mixing) -> Blueprint:
+        m, k = op.shape
         width = hidden_width(self.ratio, m * k)
         layers = (LayerPlan(width, (0, k), carry=False), LayerPlan(m, None, carry=True))
         return Blueprint(m, k, layers)
 
-    def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
-        m, k = op.weight.shape
+    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
+        m, k = op.shape
         first, second = site.layers
         where = f"map {number} ({site.target!r})"
         check_width(frozen, first, m, k, where)
@@ -58,7 +62,7 @@ def pair_of(frozen: Network, first: Layer, second: Layer) -> Pair:
     ops = [frozen.node(n).op for n in (first.entry or first.carry or "", first.norm)]
     ops += [frozen.node(n).op for n in (second.carry or "", second.norm)]
     one, norm1, two, norm2 = ops
-    assert isinstance(one, Affine) and isinstance(two, Affine)
+    assert isinstance(one, Mixing) and isinstance(two, Mixing)
     assert isinstance(norm1, Norm) and isinstance(norm2, Norm)
     return Pair(one, norm1, activation_of(frozen, first), two, norm2)
 
@@ -80,7 +84,7 @@ def check_pattern(pair: Pair, where: str) -> None:
     Patterns with very many entries are not examined: those are nearly full, and the solver says
     what it finds.
     """
-    first, second = pair.first.weight, pair.second.weight
+    first, second = pair.first.matrix, pair.second.matrix
     served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
     if served.sum() <= MOST_ENTRIES:
         obstruction = structural_obstruction(first, second)

@@ -18,10 +18,10 @@ from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.branching import looseness
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing
-from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.networks import Activation
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
-from reconstruct.networks.ops import Affine, nonzeros
+from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress, Step, silent
 
 BATCH = 256  # boxes bounded at once, at most
@@ -183,11 +183,10 @@ class _Branching:
 
 def _cost(network: Network) -> float:
     """Multiplications that carrying every activation's input back once takes, about."""
-    bent = {i for n in network.nodes if isinstance(n.op, ACTIVATIONS) for i in n.inputs}
+    bent = {i for n in network.nodes if isinstance(n.op, Activation) for i in n.inputs}
     cost, upstream = 0.0, 0.0
     for node in network.nodes:
-        if isinstance(node.op, Affine):
-            upstream += nonzeros(node.op.weight)
+        upstream += node.op.nonzeros
         if node.name in bent:
             cost += 2.0 * network.sizes[node.name] * upstream
     return cost

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.bounds.propagation import Ranges
-from reconstruct.bounds.relaxations import decided
-from reconstruct.networks.activations import ACTIVATIONS, Array
+from reconstruct.networks import Activation
+from reconstruct.numbers.arrays import Array
 from reconstruct.refutation.gradients import adjoints
 
 DRAWS = 3
@@ -46,10 +46,10 @@ def _losses(state: Ranges, sensitivity: dict[str, Array]) -> dict[str, Array]:
     """For each value that an activation takes: what its undecided units lose, times the range."""
     losses = {}
     for node in state.network.nodes:
-        if not isinstance(node.op, ACTIVATIONS) or node.name not in sensitivity:
+        if not isinstance(node.op, Activation) or node.name not in sensitivity:
             continue
         lo, hi = state.values[node.inputs[0]]
-        bent = ~decided(node.op, lo, hi)
+        bent = ~node.op.straight(lo, hi)
         if bent.any() and node.inputs[0] != state.network.source:
             losses[node.inputs[0]] = np.abs(sensitivity[node.name]) * bent
     return losses

@@ -7,7 +7,8 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Add, Affine
+from reconstruct.networks.maps import Affine
+from reconstruct.networks.sums import Add
 
 OUTPUT = "difference"
 

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.interval import Range
 from reconstruct.bounds.propagation import Ranges, tile_rows
-from reconstruct.bounds.relaxations import decided
 from reconstruct.bounds.transfers import AsIs, Swap, charged
 from reconstruct.networks import Box, Network, Node, Relu
-from reconstruct.networks.activations import Array
+from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, midpoint
 
 PROBES = 192
@@ -57,7 +55,7 @@ class Pairing:
         if not isinstance(node.op, Relu) or node.inputs[0] == self.network.source:
             return None
         lo, hi = state.values[node.inputs[0]]
-        doubtful = np.any(~decided(node.op, lo, hi), axis=0, keepdims=True)[0]
+        doubtful = np.any(~node.op.straight(lo, hi), axis=0, keepdims=True)[0]
         if node.name not in self.guesses:
             self.guesses[node.name] = self._guess(node, np.flatnonzero(doubtful))
         pairs = [p for p in self.guesses[node.name] if doubtful[p.unit]]

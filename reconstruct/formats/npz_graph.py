@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.formats.precision import rounded
-from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Node, Norm, Op, Select
+from reconstruct.networks import Network, Node, Operation
+from reconstruct.networks.operation import KINDS
 
 SCHEMA = "reconstruct.network/1"
 Arrays: TypeAlias = dict[str, NDArray[Any]]
-SIMPLE: dict[str, Any] = {kind.__name__: kind for kind in (Add, Select, *ACTIVATIONS)}
-NORM_KEYS = ("weight", "bias", "running_mean", "running_var")
 
 
 def graph_arrays(network: Network, dtype: Any = None) -> Arrays:
@@ -33,8 +30,7 @@ def graph_arrays(network: Network, dtype: Any = None) -> Arrays:
     nodes = []
     for node in network.nodes:
         fields = _op_fields(node, arrays, dtype)
-        kind = type(node.op).__name__
-        nodes.append({"name": node.name, "op": kind, "inputs": list(node.inputs)} | fields)
+        nodes.append({"name": node.name, "op": node.op.kind, "inputs": list(node.inputs)} | fields)
     graph = {
         "schema": SCHEMA,
         "size_in": network.size_in,
@@ -47,22 +43,10 @@ def graph_arrays(network: Network, dtype: Any = None) -> Arrays:
 
 
 def _op_fields(node: Node, arrays: Arrays, dtype: Any) -> dict[str, Any]:
-    op, name = node.op, node.name
-    if isinstance(op, Affine):
-        arrays[f"{name}.bias"] = rounded(name, "bias", op.bias, dtype)
-        if not sparse.issparse(op.weight):
-            arrays[f"{name}.weight"] = rounded(name, "weight", op.weight, dtype)
-            return {}
-        for part in ("indices", "indptr"):
-            arrays[f"{name}.weight.{part}"] = getattr(op.weight, part)
-        arrays[f"{name}.weight.data"] = rounded(name, "weight", op.weight.data, dtype)
-        return {"shape": [int(n) for n in op.weight.shape]}
-    if isinstance(op, Norm):
-        values = (op.gamma, op.beta, op.mean, op.var)
-        for key, value in zip(NORM_KEYS, values, strict=True):
-            arrays[f"{name}.{key}"] = rounded(name, key, value, dtype)
-        return {"eps": op.eps}
-    return asdict(op)
+    for key, values in node.op.arrays().items():
+        kept = values.dtype.kind == "f"
+        arrays[f"{node.name}.{key}"] = rounded(node.name, key, values, dtype) if kept else values
+    return node.op.settings()
 
 
 def network_from_graph(arrays: Mapping[str, NDArray[Any]]) -> Network:
@@ -94,7 +78,9 @@ def _node(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Node
     return Node(name, op, tuple(fields["inputs"]))
 
 
-def _op(kind: str, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Op:
+def _op(
+    kind: str, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Operation:
     def part(key: str) -> NDArray[Any]:
         value = arrays.get(f"{name}.{key}")
         if value is None:
@@ -103,25 +89,15 @@ def _op(kind: str, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray
             raise InputError(f"array '{name}.{key}' must hold numbers, but has {value.dtype}")
         return value
 
-    if kind == "Affine":
-        return Affine(
-            _csr(part, rest["shape"]) if "shape" in rest else part("weight"), part("bias")
-        )
-    if kind == "Norm":
-        gamma, beta, mean, var = (part(key) for key in NORM_KEYS)
-        return Norm(gamma, beta, mean, var, float(rest["eps"]))
-    if kind not in SIMPLE:
-        known = ", ".join(["Affine", "Norm", *SIMPLE])
-        raise InputError(f"the operation {kind!r} is unknown; known are {known}")
-    op: Op = SIMPLE[kind](**{k: _number(k, v) for k, v in rest.items()})
-    return op
+    if kind not in KINDS:
+        raise InputError(f"the operation {kind!r} is unknown; known are {', '.join(KINDS)}")
+    return KINDS[kind](part, {k: _setting(k, v) for k, v in rest.items()})
 
 
-def _csr(part: Any, shape: list[int]) -> Any:
-    triplet = (part("weight.data"), part("weight.indices"), part("weight.indptr"))
-    matrix = sparse.csr_array(triplet, shape=tuple(shape))
-    matrix.check_format(full_check=True)
-    return matrix
+def _setting(key: str, value: Any) -> Any:
+    return (
+        [_number(key, item) for item in value] if isinstance(value, list) else _number(key, value)
+    )
 
 
 def _number(key: str, value: Any) -> Any:

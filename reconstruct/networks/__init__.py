@@ -1,10 +1,10 @@
 """Networks as small directed graphs: what they are made of, how they are evaluated and drawn."""
 
 from reconstruct.networks.activations import (
-    ACTIVATIONS,
     Activation,
     Clip,
     Elu,
+    Kink,
     LeakyRelu,
     Piece,
     Relu,
@@ -12,26 +12,45 @@ from reconstruct.networks.activations import (
 )
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Op, Select, dense, nonzeros
+from reconstruct.networks.maps import (
+    Affine,
+    Dense,
+    Diagonal,
+    Map,
+    Mixing,
+    Norm,
+    Scaling,
+    Select,
+    Sparse,
+)
+from reconstruct.networks.operation import Operation
+from reconstruct.networks.sums import Add
+from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
 __all__ = [
-    "ACTIVATIONS",
     "Activation",
     "Add",
     "Affine",
     "Box",
     "Clip",
+    "Dense",
+    "Diagonal",
     "Elu",
+    "Kink",
     "LeakyRelu",
+    "Map",
     "Matrix",
+    "Mixing",
     "Network",
     "Node",
     "Norm",
-    "Op",
+    "Operation",
     "Piece",
     "Relu",
+    "Scaling",
     "Select",
     "Selu",
+    "Sparse",
     "dense",
     "nonzeros",
 ]

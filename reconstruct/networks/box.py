@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks.ops import frozen_array
-
-Vector = NDArray[np.float64]
+from reconstruct.numbers.arrays import Vector, frozen_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,11 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from reconstruct.errors import InputError
-from reconstruct.networks.ops import Matrix, Norm, frozen_array
+from reconstruct.networks.maps import Norm
+from reconstruct.numbers.arrays import Matrix, frozen_array
 
 TILE = 1024
 SPARSE_BELOW = 0.25  # density under which compressed rows take less memory and time than dense
-UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 
 
 class Weights(Enum):
@@ -86,13 +86,12 @@ class Pencil:
         The neutral statistics are mean 0 and var = 1 − eps, so that √(var + eps) is exactly 1 and
         gamma is the effective scale, in real arithmetic and in every precision.
         """
-        ones, zeros = np.ones(size), np.zeros(size)
         if not self.statistics:
-            return Norm(ones, zeros, zeros, np.full(size, 1 - UNIT_EPS), UNIT_EPS)
+            return Norm.neutral(size)
         bits = self._bits(layer, 2 * label, 2**32, 2 * size)
         mean = ndtri(_uniform(bits[:size])).astype(np.float32)
         var = np.exp(2 * ndtri(_uniform(bits[size:]))).astype(np.float32)
-        return Norm(ones, zeros, mean, var, 1e-3)
+        return Norm(np.ones(size), np.zeros(size), mean, var, float(np.float32(1e-3)))
 
     def _bits(self, layer: int, stream: int, tile: int, count: int) -> NDArray[np.uint64]:
         key = np.array([self.seed, (layer << 16) + stream], dtype=np.uint64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks.activations import ACTIVATIONS, Activation, Array, Relu
-from reconstruct.networks.ops import Affine, Matrix, Norm, Op, nonzeros, size_of
+from reconstruct.networks.activations import Activation, Relu
+from reconstruct.networks.maps import Affine, Mixing, Norm
+from reconstruct.networks.operation import Operation, check_finite
+from reconstruct.numbers.arrays import Array
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
 # the weights themselves are larger, half as many values as weights: each chunk reads all of them
@@ -23,7 +26,7 @@ class Node:
     """`op` applied to the values named by `inputs`; its own value is known by `name`."""
 
     name: str
-    op: Op
+    op: Operation
     inputs: tuple[str, ...]
 
 
@@ -43,6 +46,8 @@ class Network:
     sizes: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not self.source:
+            raise InputError("the input of a network needs a name, but it has none")
         sizes = {self.source: int(self.size_in)}
         for node in self.nodes:
             if not node.name:
@@ -55,12 +60,12 @@ class Network:
                     f"node {node.name!r} uses {missing[0]!r}, which no earlier node makes"
                 )
             try:
-                sizes[node.name] = size_of(node.op, tuple(sizes[i] for i in node.inputs))
+                sizes[node.name] = node.op.size(*(sizes[i] for i in node.inputs))
+                check_finite(node.op)
             except (InputError, ValueError) as error:
                 raise InputError(f"node {node.name!r}: {error}") from None
         if self.output not in sizes:
             raise InputError(f"the network's output {self.output!r} is not one of its nodes")
-        _check_finite(self.nodes)
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
@@ -92,11 +97,10 @@ class Network:
             if i < len(weights) or final_activation:
                 nodes.append(Node(f"act{i}", activation or Relu(), (last,)))
                 last = f"act{i}"
-        first = nodes[0].op
-        assert isinstance(first, Affine)
-        return cls(int(first.weight.shape[1]), tuple(nodes), last)
+        size_in = int(np.shape(weights[0])[1])
+        return cls(size_in, tuple(nodes), last)
 
-    def with_ops(self, ops: Mapping[str, Op]) -> Network:
+    def with_ops(self, ops: Mapping[str, Operation]) -> Network:
         """The same graph with the operations of some nodes exchanged."""
         unknown = set(ops) - {n.name for n in self.nodes}
         if unknown:
@@ -106,25 +110,46 @@ class Network:
 
     # --- reading ------------------------------------------------------------------------------
 
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _users(self) -> dict[str, tuple[Node, ...]]:
+        users: dict[str, dict[str, Node]] = {name: {} for name in self.sizes}
+        for node in self.nodes:
+            for name in node.inputs:
+                users[name][node.name] = node
+        return {name: tuple(found.values()) for name, found in users.items()}
+
     def node(self, name: str) -> Node:
         """The node of that name."""
-        for candidate in self.nodes:
-            if candidate.name == name:
-                return candidate
-        raise InputError(f"the network has no node named {name!r}")
+        found = self._by_name.get(name)
+        if found is None:
+            raise InputError(f"the network has no node named {name!r}")
+        return found
 
     def consumers(self, name: str) -> tuple[Node, ...]:
         """The nodes that use the value `name`, in order."""
-        return tuple(n for n in self.nodes if name in n.inputs)
+        return self._users.get(name, ())
 
-    def affine_nodes(self) -> tuple[Node, ...]:
-        return tuple(n for n in self.nodes if isinstance(n.op, Affine))
+    def needed(self) -> frozenset[str]:
+        """The nodes that the output depends on, and the input if it does."""
+        found = {self.output}
+        for node in reversed(self.nodes):
+            if node.name in found:
+                found.update(node.inputs)
+        return frozenset(found)
+
+    def mixing_nodes(self) -> tuple[Node, ...]:
+        """The nodes whose map sums over its inputs: the ones that a construction rebuilds."""
+        return tuple(n for n in self.nodes if isinstance(n.op, Mixing))
 
     def norm_nodes(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if isinstance(n.op, Norm))
 
     def activation_nodes(self) -> tuple[Node, ...]:
-        return tuple(n for n in self.nodes if isinstance(n.op, ACTIVATIONS))
+        return tuple(n for n in self.nodes if isinstance(n.op, Activation))
 
     @property
     def size_out(self) -> int:
@@ -132,31 +157,28 @@ class Network:
 
     @property
     def maps(self) -> tuple[tuple[int, int], ...]:
-        """The shapes (m, k) of the affine maps, in order."""
-        return tuple((int(w.shape[0]), int(w.shape[1])) for w in self._weights())
-
-    def _weights(self) -> Iterator[Matrix]:
-        return (n.op.weight for n in self.nodes if isinstance(n.op, Affine))
+        """The shapes (m, k) of the mixing maps, in order."""
+        return tuple(n.op.shape for n in self.nodes if isinstance(n.op, Mixing))
 
     @property
     def parameters(self) -> int:
-        """Weights and biases of the affine maps, and the gammas and betas of the norms."""
-        return self.weights + self.tunable + sum(self.sizes[n.name] for n in self.affine_nodes())
+        """Weights and biases of the maps, and the gammas and betas of the norms."""
+        return sum(n.op.parameters for n in self.nodes)
 
     @property
     def weights(self) -> int:
         """Entries of all weight matrices, zeros included."""
-        return sum(m * k for m, k in self.maps)
+        return sum(n.op.weights for n in self.nodes)
 
     @property
     def nonzeros(self) -> int:
         """Entries of all weight matrices that are not zero."""
-        return sum(nonzeros(weight) for weight in self._weights())
+        return sum(n.op.nonzeros for n in self.nodes)
 
     @property
     def tunable(self) -> int:
         """Gammas and betas of all norm layers."""
-        return sum(2 * self.sizes[n.name] for n in self.norm_nodes())
+        return sum(n.op.tunable for n in self.nodes)
 
     # --- evaluating ---------------------------------------------------------------------------
 
@@ -203,22 +225,3 @@ class Network:
             f"Network({shown}, {len(self.activation_nodes())} activations, "
             f"{len(self.norm_nodes())} norms, {self.parameters} parameters)"
         )
-
-
-def _check_finite(nodes: Iterable[Node]) -> None:
-    for node in nodes:
-        op = node.op
-        if isinstance(op, Affine):
-            parts = {"weight": op.weight if isinstance(op.weight, np.ndarray) else op.weight.data}
-            parts["bias"] = op.bias
-        elif isinstance(op, Norm):
-            parts = {"gamma": op.gamma, "beta": op.beta, "mean": op.mean, "var": op.var}
-        else:
-            continue
-        for what, values in parts.items():
-            bad = int(np.count_nonzero(~np.isfinite(values)))
-            if bad:
-                raise InputError(
-                    f"node {node.name!r}: its {what} must be finite numbers, but {bad} of "
-                    f"{np.size(values)} entries are NaN or infinite"
-                )

@@ -1,9 +1,9 @@
 """Rewriting a network without changing its function.
 
-`normal_form` gives the shape that a construction works on: affine maps, activations and sums,
-with norms folded and, by default, runs of affine maps merged into one. `fold_norms` removes the
-norm layers alone. Both round to float64; a certificate therefore always speaks of the network as
-it was before, and counts this rounding in.
+`normal_form` gives the shape that a construction works on: mixing maps, activations and sums, with
+norms, scalings and selections folded and, by default, runs of maps merged into one. `fold_norms`
+removes the norm layers alone. Both round to float64; a certificate therefore always speaks of the
+network as it was before, and counts this rounding in.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from reconstruct.networks.activations import ACTIVATIONS
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Add, Affine, Matrix, Norm, Select, Vector, dense
+from reconstruct.networks.maps import Affine, Diagonal, Mixing, Norm, Select
+from reconstruct.networks.sums import Add
+from reconstruct.numbers.arrays import Matrix, Vector, dense
 
 
 @dataclass(frozen=True, eq=False)
 class NormalForm:
-    """A network of affine maps, activations and sums; `chains` tells what each map came from.
+    """A network of mixing maps, activations and sums; `chains` tells what each map came from.
 
     `chains[name]` lists, first to last, the nodes of the original network whose composition the
-    affine map `name` is; a chain longer than one was merged.
+    map `name` is; a chain longer than one was merged.
     """
 
     network: Network
@@ -37,36 +38,34 @@ class NormalForm:
 
 
 def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
-    """Affine maps, activations and sums only; runs of affine maps become one when `merge`.
+    """Mixing maps, activations and sums only; runs of maps become one when `merge`.
 
     A map is merged into the next one only when nothing else uses its value, so that no weight is
     ever duplicated. With `merge=False` runs stay, and only norms are folded.
     """
     pruned = prune(network)
-    nodes = [_as_affine(pruned, node) for node in pruned.nodes]
-    chains: dict[str, tuple[str, ...]] = {
-        n.name: (n.name,) for n in nodes if isinstance(n.op, Affine)
-    }
-    originals = {n.name: n.op for n in pruned.nodes}
-    result: list[Node] = []
+    chains: dict[str, tuple[str, ...]] = {}
     made: dict[str, Node] = {}
-    for node in nodes:
-        before = made.get(node.inputs[0])
-        if isinstance(node.op, Affine) and before is not None and isinstance(before.op, Affine):
-            folds = isinstance(originals[node.name], Norm)
-            alone = len(pruned.consumers(before.name)) == 1 and before.name != pruned.output
-            if alone and (merge or folds):
-                node = Node(node.name, compose(node.op, before.op), before.inputs)
-                chains[node.name] = (*chains.pop(before.name), node.name)
-                result.remove(before)
-        result.append(node)
+    for original in pruned.nodes:
+        node = _as_mixing(pruned, original)
+        if isinstance(node.op, Mixing):
+            chains[node.name] = (node.name,)
+            before = made.get(node.inputs[0])
+            if before is not None and isinstance(before.op, Mixing):
+                alone = len(pruned.consumers(before.name)) == 1 and before.name != pruned.output
+                if alone and (merge or isinstance(original.op, Diagonal)):
+                    node = Node(node.name, compose(node.op, before.op), before.inputs)
+                    chains[node.name] = (*chains.pop(before.name), node.name)
+                    del made[before.name]
         made[node.name] = node
-    form = Network(pruned.size_in, tuple(result), pruned.output, pruned.source, pruned.metadata)
+    form = Network(
+        pruned.size_in, tuple(made.values()), pruned.output, pruned.source, pruned.metadata
+    )
     return NormalForm(form, chains)
 
 
 def fold_norms(network: Network) -> Network:
-    """The same function without norm layers: each is folded into the affine maps before it."""
+    """The same function without norm layers: each is folded into the maps before it."""
     ops = {n.name: n for n in network.nodes}
     alias: dict[str, str] = {}
     for node in network.nodes:
@@ -88,45 +87,42 @@ def fold_norms(network: Network) -> Network:
     return Network(network.size_in, nodes, output, network.source, network.metadata)
 
 
-def compose(after: Affine, before: Affine) -> Affine:
-    """`h ↦ W2 (W1 h + b1) + b2` as one affine map, in float64."""
-    weight = dense(after.weight) @ dense(before.weight)
-    return Affine(weight, dense(after.weight) @ before.bias + after.bias)
+def compose(after: Mixing, before: Mixing) -> Mixing:
+    """`h ↦ W2 (W1 h + b1) + b2` as one dense map, in float64: for the small maps of a target."""
+    second = dense(after.matrix)
+    return Affine(second @ dense(before.matrix), second @ before.bias + after.bias)
 
 
 def prune(network: Network) -> Network:
     """The network without the nodes that its output does not need."""
-    needed = {network.output}
-    for node in reversed(network.nodes):
-        if node.name in needed:
-            needed.update(node.inputs)
+    needed = network.needed()
     kept = tuple(n for n in network.nodes if n.name in needed)
     return Network(network.size_in, kept, network.output, network.source, network.metadata)
 
 
-def _as_affine(network: Network, node: Node) -> Node:
+def _as_mixing(network: Network, node: Node) -> Node:
+    """Diagonal maps and selections as small dense ones, to be merged into a neighbour."""
     op = node.op
-    if isinstance(op, Norm):
+    if isinstance(op, Diagonal):
         s, t = op.effective()
         return replace(node, op=Affine(np.diag(s), t))
     if isinstance(op, Select):
-        size = network.sizes[node.inputs[0]]
-        return replace(node, op=Affine(np.eye(size)[op.start : op.stop]))
+        return replace(node, op=Affine(np.eye(network.sizes[node.inputs[0]])[op.block]))
     return node
 
 
 def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t: Vector) -> bool:
-    """Scale the affine maps that make `name` by s and shift one by t; False if that cannot be."""
+    """Scale the maps that make `name` by s and shift one by t; False if that cannot be."""
     if name not in ops or len(network.consumers(name)) != 1:
         return False
     node = ops[name]
-    if isinstance(node.op, Affine):
-        ops[name] = replace(node, op=Affine(_scale_rows(node.op.weight, s), s * node.op.bias + t))
+    if isinstance(node.op, Mixing):
+        ops[name] = replace(node, op=Affine(_scale_rows(node.op.matrix, s), s * node.op.bias + t))
         return True
     if not isinstance(node.op, Add) or len(set(node.inputs)) != len(node.inputs):
         return False
     branches = [ops[i] for i in node.inputs if i in ops]
-    simple = all(isinstance(b.op, Affine) and len(network.consumers(b.name)) == 1 for b in branches)
+    simple = all(isinstance(b.op, Mixing) and len(network.consumers(b.name)) == 1 for b in branches)
     if len(branches) != len(node.inputs) or not simple:
         return False
     for i, branch in enumerate(branches):
@@ -138,10 +134,3 @@ def _scale_rows(weight: Matrix, s: Vector) -> Matrix:
     if sparse.issparse(weight):
         return sparse.csr_array(sparse.diags_array(s) @ weight.astype(np.float64))
     return s[:, None] * dense(weight)
-
-
-def is_layered(network: Network) -> bool:
-    """Whether the network is a plain chain: no sums, every value used once."""
-    used = [i for n in network.nodes for i in n.inputs]
-    plain = all(isinstance(n.op, (Affine, Norm, *ACTIVATIONS)) for n in network.nodes)
-    return plain and len(used) == len(set(used))

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reconstruct.networks import Norm
-
 Array = NDArray[np.float64]
 
 UNIT = 2.0**-53  # unit roundoff of binary64
@@ -141,26 +139,3 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
     least = (below.high - upward(np.abs(below.low) + below.radius)) * (1 - 2.0**-50)
     with np.errstate(all="ignore"):  # a divisor that may be zero bounds nothing
         return middle.widened(np.where(least > 0, upward(defect / least), np.inf))
-
-
-def effective(norm: Norm) -> tuple[Enclosure, Enclosure]:
-    """`(s, t)` with N(z) = s∘z + t in real arithmetic: s = γ/√(v + ε), t = β − s∘μ.
-
-    Where v + ε is exactly 1, as in drawn networks, s is γ itself, without doubt.
-    """
-    spread = Enclosure(
-        *two_sum(norm.var, np.full_like(norm.var, norm.eps)), np.zeros_like(norm.var)
-    )
-    plain = (spread.high == 1) & (spread.low == 0)
-    scale = Enclosure.exact(norm.gamma)
-    if not plain.all():
-        divided = quotient(scale, square_root(spread))
-        scale = Enclosure(
-            np.where(plain, norm.gamma, divided.high),
-            np.where(plain, 0.0, divided.low),
-            np.where(plain, 0.0, divided.radius),
-        )
-    shift = Enclosure.exact(norm.beta)
-    if norm.mean.any():
-        shift = shift - scale * Enclosure.exact(norm.mean)
-    return scale, shift

@@ -6,12 +6,15 @@ object arrays: nothing overflows and nothing is rounded unless `trimmed` is aske
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from reconstruct.numbers.rationals import Interval
 
 Integers = NDArray[Any]  # object arrays of Python integers
 
@@ -45,9 +48,20 @@ class Dyadic:
         whole, shift = integers(values)
         return cls(whole, whole, shift)
 
-    @property
-    def is_exact(self) -> bool:
-        return self.low is self.high or bool(np.all(self.low == self.high))
+    @classmethod
+    def around(cls, intervals: Sequence[Interval], bits: int) -> Dyadic:
+        """Intervals of rationals over one power of two, rounded outward where that is needed."""
+        ends = [end for pair in intervals for end in pair]
+        if all(end.denominator & (end.denominator - 1) == 0 for end in ends):
+            places = max((end.denominator.bit_length() - 1 for end in ends), default=0)
+        else:
+            sizes = (e.denominator.bit_length() - e.numerator.bit_length() for e in ends if e)
+            places = bits + max(0, max(sizes, default=0))
+        scale = 1 << places
+        low = [lo.numerator * scale // lo.denominator for lo, _ in intervals]
+        high = [-(-hi.numerator * scale // hi.denominator) for _, hi in intervals]
+        below, above = np.array(low, dtype=object), np.array(high, dtype=object)
+        return cls(below, below if low == high else above, places)
 
     def at(self, shift: int) -> Dyadic:
         """The same interval over a larger shift."""
@@ -87,6 +101,15 @@ class Dyadic:
         low = above @ self.low + below @ self.high
         return Dyadic(low, above @ self.high + below @ self.low, self.shift + shift)
 
+    def rising(self, function: Callable[[Integers], Integers]) -> Dyadic:
+        """A function that never falls, applied to both ends, over the same shift."""
+        low = function(self.low)
+        return Dyadic(low, low if self.low is self.high else function(self.high), self.shift)
+
+    def __getitem__(self, key: Any) -> Dyadic:
+        low = self.low[key]
+        return Dyadic(low, low if self.low is self.high else self.high[key], self.shift)
+
     def trimmed(self, bits: int) -> Dyadic:
         """Outward to at most `bits` binary places, unless the interval is exact."""
         less = self.shift - bits
@@ -94,7 +117,7 @@ class Dyadic:
             return self
         return Dyadic(self.low >> less, -((-self.high) >> less), bits)
 
-    def fractions(self) -> tuple[tuple[Fraction, Fraction], ...]:
+    def fractions(self) -> tuple[Interval, ...]:
         """The interval of each entry, as rational numbers."""
         scale = 1 << self.shift
         pairs = zip(self.low.tolist(), self.high.tolist(), strict=True)

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reconstruct.networks.activations import Array
-from reconstruct.networks.ops import Matrix, Norm
+from reconstruct.numbers.arrays import Array, Matrix, dense
 
 UNIT = 2.0**-53
 TINY = 2.0**-1074
@@ -89,8 +88,8 @@ def product(left: Matrix, right: Matrix) -> tuple[Array, Array]:
     """
     terms = int(left.shape[1])
     with np.errstate(all="ignore"):
-        centre = _dense(left @ right)
-        size = _dense(abs(left) @ abs(right))
+        centre = dense(left @ right)
+        size = dense(abs(left) @ abs(right))
         lost = underflow(terms, smallest(left), smallest(right))
         radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
     return without_nan(centre, radius)
@@ -133,39 +132,7 @@ def times(lo: Array, hi: Array, factor: Array) -> tuple[Array, Array]:
     return np.where(exact, small, down(small)), np.where(exact, large, up(large))
 
 
-def norm_scale(norm: Norm) -> tuple[Array, Array]:
-    """Bounds of `s = gamma/√(var + eps)`; exact where var + eps is exactly 1, as in drawn norms.
-
-    Each of the sum, the square root and the quotient is correctly rounded, so one step outward
-    per operation encloses it.
-    """
-    total = norm.var + norm.eps
-    lost = _sum_error(norm.var, np.full_like(norm.var, norm.eps), total)
-    one = (total == 1.0) & (lost == 0.0)
-    least = np.where(one, 1.0, down(np.sqrt(np.where(lost == 0, total, down(total)))))
-    most = np.where(one, 1.0, up(np.sqrt(np.where(lost == 0, total, up(total)))))
-    with np.errstate(all="ignore"):
-        ends = np.stack([norm.gamma / least, norm.gamma / most])
-    exact = one | (norm.gamma == 0)
-    lo = np.where(exact, norm.gamma, down(ends.min(axis=0)))
-    hi = np.where(exact, norm.gamma, up(ends.max(axis=0)))
-    return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
-
-
-def norm_shift(norm: Norm) -> tuple[Array, Array]:
-    """Bounds of `t = beta − s·mean`; exact where the mean is 0."""
-    lo, hi = times(*norm_scale(norm), norm.mean)
-    exact = norm.mean == 0
-    with np.errstate(all="ignore"):
-        least, most = down(norm.beta - hi), up(norm.beta - lo)
-    return np.where(exact, norm.beta, least), np.where(exact, norm.beta, most)
-
-
-def _sum_error(x: Array, y: Array, total: Array) -> Array:
+def sum_error(x: Array, y: Array, total: Array) -> Array:
     """Knuth's TwoSum: exactly `x + y − total` when `total = fl(x + y)`."""
     part = total - x
     return np.asarray((x - (total - part)) + (y - part))
-
-
-def _dense(matrix: Any) -> Array:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.networks.activations import Array
 from reconstruct.networks.box import Box
+from reconstruct.numbers.arrays import Array
 
 STEPS = 2.0 ** -np.arange(0.0, 24.0, 2.0)  # fractions of the box's width tried along a direction
 PATIENCE = 3  # rounds without gain after which a start is given up

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import sparse
 
-from reconstruct.networks.activations import Array
-from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.ops import Add, Affine, Norm, Select
+from reconstruct.networks import Activation, Map, Network, Node
+from reconstruct.numbers.arrays import Array
 
 
 def gradient(network: Network, values: Mapping[str, Array], name: str, seeds: Array) -> Array:
@@ -38,17 +36,9 @@ def adjoints(
 
 
 def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:
-    op = node.op
-    if isinstance(op, Affine):
-        weight = op.weight.astype(rows.dtype, copy=False)
-        return [np.asarray((weight.T @ rows.T).T if sparse.issparse(weight) else rows @ weight)]
-    if isinstance(op, Norm):
-        return [rows * op.effective()[0]]
-    if isinstance(op, Add):
-        return [rows] * len(node.inputs)
-    value = values[node.inputs[0]]
-    if isinstance(op, Select):
-        placed = np.zeros_like(value)
-        placed[:, op.start : op.stop] = rows
-        return [placed]
-    return [rows * op.derivative(value)]
+    op, value = node.op, values[node.inputs[0]]
+    if isinstance(op, Map):
+        return [op.pull(rows, value.shape[1])]
+    if isinstance(op, Activation):
+        return [rows * op.derivative(value)]
+    return [rows] * len(node.inputs)  # a sum

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.networks.activations import Array
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
+from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.ascent import ascend
 from reconstruct.refutation.objectives import DifferenceObjective, EdgeObjective, least_margins

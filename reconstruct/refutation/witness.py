@@ -9,8 +9,9 @@ import numpy as np
 
 from reconstruct.certificates.verdicts import Witness
 from reconstruct.networks import Box, Network
-from reconstruct.numbers.double_double import Array
-from reconstruct.refutation.exact_point import Evaluator, Interval
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.rationals import Interval
+from reconstruct.refutation.exact_point import Evaluator
 
 SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
 PROBES = 256

@@ -18,7 +18,9 @@ from reconstruct.reports.environment import environment, peak_bytes
 if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
     from reconstruct.constructions.construction import System
-    from reconstruct.networks import Network
+    from reconstruct.networks import (
+        Network,
+    )
     from reconstruct.pipeline import Result
     from reconstruct.refutation.search import Search
 
@@ -139,15 +141,17 @@ def _residual_bound(row: System, result: Result, certificate: Certificate) -> fl
 def _factors(result: Result) -> list[dict[str, Any]] | None:
     """How the rank of each map was decided, for the low-rank construction; else None."""
     from reconstruct.constructions.factored import Factored, factor
-    from reconstruct.networks import Affine
+    from reconstruct.networks import (
+        Mixing,
+    )
 
     construction = result.frozen.construction
     if not isinstance(construction, Factored):
         return None
     lows = [
-        (node.name, factor(node.op.weight, construction.rank))
-        for node in result.form.network.affine_nodes()
-        if isinstance(node.op, Affine)
+        (node.name, factor(node.op.matrix, construction.rank))
+        for node in result.form.network.mixing_nodes()
+        if isinstance(node.op, Mixing)
     ]
     return [
         {

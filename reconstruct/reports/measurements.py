@@ -13,7 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.networks import Affine, Box, Network
+from reconstruct.networks import (
+    Box,
+    Mixing,
+    Network,
+)
 from reconstruct.pipeline import Result
 from reconstruct.reports.predictions import predicted_rounding
 
@@ -155,8 +159,8 @@ def _members(site: Site) -> list[str]:
 
 def _weight(network: Network, name: str) -> Any:
     op = network.node(name).op
-    assert isinstance(op, Affine)
-    return op.weight
+    assert isinstance(op, Mixing)
+    return op.matrix
 
 
 def _thinned(values: Vector) -> list[float]:

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.constructions.sites import Site
-from reconstruct.networks import Affine, LeakyRelu, Matrix, Network, Norm, Relu, dense
+from reconstruct.networks import (
+    LeakyRelu,
+    Matrix,
+    Mixing,
+    Network,
+    Norm,
+    Relu,
+    dense,
+)
 
 Vector = NDArray[np.float64]
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
@@ -37,9 +45,9 @@ def predicted_rounding(
     variances: dict[str, Vector] = {target.source: np.zeros(target.size_in)}
     for node in target.nodes:
         before = [variances[i] for i in node.inputs]
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             own = site_variance(frozen, sites[node.name])
-            variances[node.name] = dense(node.op.weight) ** 2 @ before[0] + own
+            variances[node.name] = dense(node.op.matrix) ** 2 @ before[0] + own
         elif isinstance(node.op, (Relu, LeakyRelu)):
             variances[node.name] = before[0]
         else:
@@ -68,8 +76,8 @@ def site_variance(frozen: Network, site: Site) -> Vector:
 
 def _weight(frozen: Network, name: str) -> Matrix:
     op = frozen.node(name).op
-    assert isinstance(op, Affine)
-    return op.weight
+    assert isinstance(op, Mixing)
+    return op.matrix
 
 
 def _squared(weight: Matrix) -> Matrix:

@@ -6,7 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from reconstruct.networks import Add, Affine, Clip, LeakyRelu, Network, Norm, Relu, Select, dense
+from reconstruct.networks import (
+    Add,
+    Clip,
+    LeakyRelu,
+    Mixing,
+    Network,
+    Norm,
+    Relu,
+    Select,
+    dense,
+)
 
 
 def rational_values(network: Network, point) -> dict[str, list[Fraction]]:
@@ -27,7 +37,7 @@ def rational_forms(forms, value: list[Fraction], offsets) -> list[Fraction]:
 
 def _apply(op, inputs: list[list[Fraction]]) -> list[Fraction]:
     first = inputs[0]
-    if isinstance(op, Affine):
+    if isinstance(op, Mixing):
         return rational_forms(op.weight, first, op.bias)
     if isinstance(op, Norm):
         return [_norm(op, i, z) for i, z in enumerate(first)]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconstruct.bounds.relaxations import decided, relax, value_range
 from reconstruct.networks import Clip, Elu, LeakyRelu, Relu, Selu
 
 STRAIGHT = [Relu(), LeakyRelu(0.01), LeakyRelu(3.0), LeakyRelu(-0.5), Clip(-1, 1), Clip(0.5, 6)]
@@ -27,8 +26,8 @@ def exact(op, z: Fraction) -> Fraction:
 @given(ENDS, ENDS, st.floats(0, 1))
 def test_the_band_holds_everywhere_in_exact_arithmetic(op, first, second, weight):
     lo, hi = np.array([[min(first, second)]]), np.array([[max(first, second)]])
-    band = relax(op, lo, hi)
-    below, above = value_range(op, lo, hi)
+    band = op.band(lo, hi)
+    below, above = op.image(lo, hi)
     middle = Fraction(lo[0, 0]) + Fraction(weight) * (Fraction(hi[0, 0]) - Fraction(lo[0, 0]))
     kinks = [Fraction(k) for k in (0.0, -1.0, 1.0, 0.5, 6.0) if lo[0, 0] <= k <= hi[0, 0]]
     for z in [Fraction(lo[0, 0]), Fraction(hi[0, 0]), middle, *kinks]:
@@ -42,8 +41,8 @@ def test_the_band_holds_everywhere_in_exact_arithmetic(op, first, second, weight
 @pytest.mark.parametrize("op", [*STRAIGHT, Elu(), Elu(0.3), Selu()], ids=repr)
 def test_a_straight_piece_is_its_own_band(op):
     lo, hi = np.array([[0.55]]), np.array([[0.9]])
-    band = relax(op, lo, hi)
-    assert decided(op, lo, hi).all()
+    band = op.band(lo, hi)
+    assert op.straight(lo, hi).all()
     assert band.lower_slope == band.upper_slope == op.piece.slope
     assert abs(band.lower[0, 0]) <= 1e-15 and abs(band.upper[0, 0]) <= 1e-15
 
@@ -52,7 +51,7 @@ def test_a_straight_piece_is_its_own_band(op):
 def test_curved_activations_stay_in_their_band(op):
     rng = np.random.default_rng(0)
     ends = np.sort(rng.normal(size=(2, 1, 500)) * 4, axis=0)
-    band = relax(op, ends[0], ends[1])
+    band = op.band(ends[0], ends[1])
     for weight in np.linspace(0, 1, 21):
         z = ends[0] + weight * (ends[1] - ends[0])
         value = op(z)
@@ -63,7 +62,7 @@ def test_curved_activations_stay_in_their_band(op):
 
 def test_relu_has_the_chord_above_and_the_better_support_below():
     lo, hi = np.array([[-1.0, -3.0, 0.0, -2.0]]), np.array([[3.0, 1.0, 2.0, 0.0]])
-    band = relax(Relu(), lo, hi)
+    band = Relu().band(lo, hi)
     assert np.allclose(band.upper_slope, [[0.75, 0.25, 1, 0]], rtol=1e-15)
     assert np.allclose(band.upper, [[0.75, 0.75, 0, 0]], rtol=1e-15)
     assert np.array_equal(band.lower_slope, [[1, 0, 1, 0]])
@@ -73,4 +72,4 @@ def test_relu_has_the_chord_above_and_the_better_support_below():
 def test_infinite_ends_give_no_nan_in_the_range():
     lo, hi = np.array([[-np.inf, -1.0]]), np.array([[1.0, np.inf]])
     for op in [*STRAIGHT, Elu(), Selu()]:
-        assert not np.isnan(value_range(op, lo, hi)).any()
+        assert not np.isnan(op.image(lo, hi)).any()

@@ -11,6 +11,7 @@ from reconstruct.networks import (
     Activation,
     Affine,
     Box,
+    Mixing,
     Network,
     Node,
     Norm,
@@ -53,7 +54,7 @@ def wide(
     place = {target.source: target.source}
     for node in target.nodes:
         inputs = tuple(place[i] for i in node.inputs)
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             nodes += _map(node, inputs[0], known, rng, ratio, statistics, slack, hidden or Relu())
         else:
             nodes.append(Node(node.name, node.op, inputs))

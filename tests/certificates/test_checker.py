@@ -33,6 +33,7 @@ from reconstruct.networks import (
     Clip,
     Elu,
     LeakyRelu,
+    Mixing,
     Network,
     Node,
     Norm,
@@ -277,7 +278,7 @@ def test_a_changed_number_in_the_network_is_rejected(tmp_path, part) -> None:
     network = load(tmp_path / "network.npz")
     name = "layer2.M2" if part in ("weight", "bias") else "layer2.N1"
     op = network.node(name).op
-    if isinstance(op, Affine):
+    if isinstance(op, Mixing):
         values = {"weight": np.array(op.weight, dtype=float), "bias": op.bias.copy()}
         values[part].flat[1] += 1e-7
         changed = Affine(values["weight"], values["bias"])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconstruct.networks import Norm
-from reconstruct.numbers.double_double import Enclosure, effective, upward
+from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.dyadic import integers
+from reconstruct.numbers.rationals import exp_bounds, root_bounds
 from reconstruct.numbers.splitting import CHUNK, product
-from reconstruct.refutation.exact_point import exp_bounds, root_bounds
 
 
 def inside(enclosure: Enclosure, index: tuple[int, ...], value: Fraction) -> bool:
@@ -81,7 +81,7 @@ def test_effective_norm_holds_the_truth(seed: int) -> None:
         rng.random(n) * 10.0 ** rng.integers(-9, 3, n),
         1e-5,
     )
-    scale, shift = effective(norm)
+    scale, shift = norm.enclosed()
     for i in range(n):
         low, high = root_bounds(Fraction(float(norm.var[i])) + Fraction(norm.eps), 400)
         g, b, m = (Fraction(float(v[i])) for v in (norm.gamma, norm.beta, norm.mean))
@@ -93,7 +93,7 @@ def test_effective_norm_holds_the_truth(seed: int) -> None:
 
 def test_a_drawn_norm_is_its_gamma_without_doubt() -> None:
     norm = Norm([0.3, -2.0], [1.0, 2.0], [0.0, 0.0], np.full(2, 1 - 2.0**-17), 2.0**-17)
-    scale, shift = effective(norm)
+    scale, shift = norm.enclosed()
     assert scale.high.tolist() == [0.3, -2.0]
     assert not scale.radius.any() and not scale.low.any()
     assert shift.high.tolist() == [1.0, 2.0] and not shift.radius.any()

@@ -10,7 +10,17 @@ import pytest
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.errors import InputError
-from reconstruct.networks import Add, Affine, Box, LeakyRelu, Network, Node, Relu, dense
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    LeakyRelu,
+    Mixing,
+    Network,
+    Node,
+    Relu,
+    dense,
+)
 from reconstruct.refutation.search import search
 
 
@@ -33,7 +43,7 @@ def rational_output(network: Network, point) -> list[Fraction]:
     values = {network.source: [Fraction(float(x)) for x in point]}
     for node in network.nodes:
         inputs = [values[name] for name in node.inputs]
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             weight = [[Fraction(float(a)) for a in row] for row in dense(node.op.weight)]
             values[node.name] = [
                 sum((a * h for a, h in zip(row, inputs[0], strict=True)), Fraction(float(b)))
@@ -72,8 +82,8 @@ def test_permuted_and_scaled_units_are_certified_in_one_box(seed):
 
 def split_units(network: Network, rng) -> Network:
     """Each first unit as u = relu(u) − relu(−u) and a ReLU one layer later: the same function."""
-    weights = [dense(n.op.weight) for n in network.affine_nodes()]
-    biases = [n.op.bias for n in network.affine_nodes()]
+    weights = [dense(n.op.weight) for n in network.mixing_nodes()]
+    biases = [n.op.bias for n in network.mixing_nodes()]
     scale = 2.0 ** rng.integers(-2, 3, len(biases[0]))
     both = np.concatenate([weights[0] * scale[:, None], -weights[0]])
     offsets = np.concatenate([biases[0] * scale, -biases[0]])
@@ -150,8 +160,8 @@ def test_sizes_that_misfit_are_refused_with_numbers():
 def test_the_time_limit_is_kept_and_the_bound_still_holds():
     first, second = pair(2, noise=0.0)
     second = Network.mlp(
-        [dense(n.op.weight) for n in second.affine_nodes()],
-        [n.op.bias for n in second.affine_nodes()],
+        [dense(n.op.weight) for n in second.mixing_nodes()],
+        [n.op.bias for n in second.mixing_nodes()],
         activation=LeakyRelu(1e-9),  # not a ReLU: no pairs, and too near to be told apart
     )
     result = bound_difference(first, second, Box(-1, 1), tolerance=1e-6, time_limit=0.2)

@@ -21,7 +21,16 @@ from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, ConjugateGradient, Exact, Status
-from reconstruct.networks import Add, Affine, Node, Norm, Relu, Select, dense
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Mixing,
+    Node,
+    Norm,
+    Relu,
+    Select,
+    dense,
+)
 from reconstruct.progress import silent
 from tests.constructions.targets import difference, mlp, tolerance
 
@@ -62,7 +71,7 @@ def composed_exactly(network: rc.Network, gammas: dict[str, list[Fraction]]) -> 
     values = {"input": rational(np.eye(network.size_in))}
     for node in network.nodes:
         inputs = [values[i] for i in node.inputs]
-        if isinstance(node.op, Affine):
+        if isinstance(node.op, Mixing):
             values[node.name] = rational(node.op.weight).dot(inputs[0])
         elif isinstance(node.op, Norm):
             assert np.all(node.op.var + node.op.eps == 1)

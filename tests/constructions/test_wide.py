@@ -85,7 +85,7 @@ def test_a_network_with_statistics_and_biases_of_its_own():
     result = rc.reconstruct(target, brought(np.random.default_rng(0)), domain=rc.Box(-1, 1))
     assert difference(target, result) <= tolerance(result)
     frozen = brought(np.random.default_rng(0))
-    for node in frozen.affine_nodes():
+    for node in frozen.mixing_nodes():
         np.testing.assert_array_equal(result.network.node(node.name).op.weight, node.op.weight)
     for name, norm in result.norms.items():
         np.testing.assert_array_equal(norm.mean, frozen.node(name).op.mean)

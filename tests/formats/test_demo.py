@@ -17,7 +17,7 @@ def test_the_shipped_network():
     assert demo.target.maps == ((32, 64), (16, 32), (10, 16))
     assert [type(n.op) for n in demo.target.activation_nodes()] == [Relu, Relu]
     assert demo.target.size_out == 10 and demo.target.output == "layer3"
-    assert all(n.op.weight.dtype == np.float32 for n in demo.target.affine_nodes())
+    assert all(n.op.weight.dtype == np.float32 for n in demo.target.mixing_nodes())
     assert demo.target.metadata["sha256"] == sha256_file(demo.path)
     assert demo.path.stat().st_size < 12_000
 

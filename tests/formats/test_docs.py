@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reconstruct.formats import load
-from reconstruct.formats.npz_graph import SCHEMA, SIMPLE
+from reconstruct.formats.npz_graph import SCHEMA
+from reconstruct.networks.operation import KINDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -19,7 +20,7 @@ def test_every_operator_is_documented():
 
     assert [name for name in OPERATORS if not re.search(rf"\b{name}\b", TEXT)] == []
     assert SCHEMA in TEXT
-    assert [name for name in SIMPLE if f"`{name}`" not in TEXT] == []
+    assert [name for name in KINDS if f"`{name}`" not in TEXT] == []
 
 
 def test_the_example_runs(tmp_path, monkeypatch):

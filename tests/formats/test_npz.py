@@ -46,7 +46,7 @@ def test_final_relu(flag, tmp_path):
 def test_many_layers_are_ordered_by_number(tmp_path):
     weights = {f"W{i}": np.full((1, 1), float(i)) for i in range(1, 12)}
     network = load(stored(tmp_path, **weights))
-    assert [float(n.op.weight[0, 0]) for n in network.affine_nodes()] == list(range(1, 12))
+    assert [float(n.op.weight[0, 0]) for n in network.mixing_nodes()] == list(range(1, 12))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import load
-from reconstruct.networks import Affine, Clip, Elu, LeakyRelu, Norm, Relu, Select, Selu
+from reconstruct.networks import Clip, Dense, Elu, LeakyRelu, Norm, Relu, Select, Selu
 
 from .models import onnx_bytes, run
 
@@ -328,11 +328,11 @@ def kinds(network):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("bias added", [Affine]),
-        ("bias subtracted", [Affine]),
+        ("bias added", [Dense]),
+        ("bias subtracted", [Dense]),
         ("product used twice", None),
         ("batch norm", [Norm]),
-        ("batch norm over images", [Affine]),
+        ("batch norm over images", [Dense]),
         ("batch norm over pixels of size 1", [Norm]),
         ("transpose that relabels", []),
         ("identity and dropout", [Relu]),
@@ -340,8 +340,8 @@ def kinds(network):
         ("clip above only", [Clip]),
         ("slice", [Select]),
         ("gather neighbours", [Select]),
-        ("gather any", [Affine]),
-        ("constants folded", [Affine]),
+        ("gather any", [Dense]),
+        ("constants folded", [Dense]),
         ("reshape to a flowing shape", []),
         ("prelu", [LeakyRelu]),
     ],

@@ -66,10 +66,13 @@ def test_the_model_is_pinned_to_versions_that_onnxruntime_knows(tmp_path):
     assert batch.dim_param == "N"
 
 
-def test_epsilon_is_written_as_the_float32_that_the_norm_uses(tmp_path):
+def test_epsilon_is_rounded_to_float32_by_onnx_and_kept_by_npz(tmp_path):
     norm = Norm(np.ones(2), np.zeros(2), np.zeros(2), np.ones(2), eps=1e-3)
-    save(Network(2, (Node("n", norm, ("input",)),), "n"), tmp_path / "a.onnx")
-    assert load(tmp_path / "a.onnx").node("n").op.eps == norm.eps == float(np.float32(1e-3))
+    network = Network(2, (Node("n", norm, ("input",)),), "n")
+    save(network, tmp_path / "a.onnx")
+    save(network, tmp_path / "a.npz")
+    assert load(tmp_path / "a.onnx").node("n").op.eps == float(np.float32(1e-3))
+    assert load(tmp_path / "a.npz").node("n").op.eps == norm.eps == 1e-3
 
 
 def test_a_network_that_does_nothing(tmp_path):

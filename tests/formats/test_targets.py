@@ -51,7 +51,7 @@ def test_both_forms_of_an_acas_network_agree(name):
     stem = SHARED / "acasxu" / f"ACASXU_run2a_{name}_batch_2000"
     text, binary = load(stem.with_suffix(".nnet")), load(stem.with_suffix(".onnx"))
     assert text.maps == binary.maps
-    pairs = zip(text.affine_nodes(), binary.affine_nodes(), strict=True)
+    pairs = zip(text.mixing_nodes(), binary.mixing_nodes(), strict=True)
     for a, b in pairs:
         assert np.abs(a.op.weight - b.op.weight).max() <= 9e-7
         assert np.abs(a.op.bias - b.op.bias).max() <= 9e-7

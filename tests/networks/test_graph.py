@@ -103,7 +103,7 @@ def test_norm_formula_effective_form_and_its_inverse():
     np.testing.assert_allclose(norm(z), s * z + t, rtol=1e-12, atol=1e-13)
     moved = norm.with_effective(np.full(4, 3.0), np.arange(4.0))
     np.testing.assert_allclose(moved(z), 3.0 * z + np.arange(4.0), rtol=1e-12, atol=1e-12)
-    assert norm.eps == float(np.float32(1e-3))
+    assert norm.eps == 1e-3
 
 
 def test_counts():

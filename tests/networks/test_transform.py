@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconstruct.networks import Add, Affine, LeakyRelu, Network, Node, Norm, Relu, Select
+from reconstruct.networks import Add, Affine, Dense, LeakyRelu, Network, Node, Norm, Relu, Select
 from reconstruct.networks.normal_form import fold_norms, normal_form, prune
 
 
@@ -45,7 +45,7 @@ def test_normal_form_is_the_same_function(seed, merge):
     np.testing.assert_allclose(form.network(x), network(x), rtol=1e-11, atol=1e-12)
     assert not form.network.norm_nodes()
     kinds = {type(n.op) for n in form.network.nodes}
-    assert kinds <= {Affine, Relu, LeakyRelu, Add}
+    assert kinds <= {Dense, Relu, LeakyRelu, Add}
     if merge:
         assert form.merged["b"] == ("a", "na", "b")
         assert form.merged["c"] == ("nr", "c")

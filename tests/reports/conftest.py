@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.networks import Network, Node, Relu
-from reconstruct.networks.ops import Affine
+from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 

@@ -11,8 +11,11 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.cli import main
-from reconstruct.networks import Network
-from reconstruct.networks.ops import Affine
+from reconstruct.networks import (
+    Affine,
+    Mixing,
+    Network,
+)
 from reconstruct.reports.schemas import NAMES, schema
 from tests.reports.conftest import refuted, small_target, undecided
 
@@ -45,8 +48,8 @@ def test_every_field_of_a_report_is_described(report: dict[str, Any]) -> None:
 
 def changed(network: Network, amount: float) -> Network:
     """The network with one bias of its last map raised."""
-    last = network.affine_nodes()[-1]
-    assert isinstance(last.op, Affine)
+    last = network.mixing_nodes()[-1]
+    assert isinstance(last.op, Mixing)
     bias = last.op.bias + np.eye(network.size_out)[0] * amount
     return network.with_ops({last.name: Affine(last.op.weight, bias)})
 

@@ -162,7 +162,7 @@ DUALITY = Statement(
     paper="not in the paper; the bounds of the target (CROWN) rest on it",
     relied_on=(
         "reconstruct/bounds/crown.py",
-        "reconstruct/bounds/relaxations.py",
+        "reconstruct/networks/activations/activation.py",
         "reconstruct/bounds/transfers.py",
     ),
     depends_on=("active-relu-is-identity",),

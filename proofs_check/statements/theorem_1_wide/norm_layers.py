@@ -60,7 +60,7 @@ NORM = Statement(
     scope=Scope.EVERY_SIZE,
     paper="setting of the paper: scale and shift of a norm layer",
     relied_on=(
-        "reconstruct/networks/ops.py",
+        "reconstruct/networks/maps/norm.py",
         "reconstruct/networks/normal_form.py",
     ),
     depends_on=(),

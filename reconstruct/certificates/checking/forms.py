@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.networks import ACTIVATIONS, Add, Affine, Network, Norm, Select, dense
+from reconstruct.networks import Activation, Add, Mixing, Network, Norm, Select
 
 LIMB = 20  # products of two limbs, summed over 2^13 terms, stay below 2^53: float64 is exact
 TERMS = 2**13
@@ -212,7 +212,7 @@ class Forms:
             eye = np.eye(stop - start, size + 1, k=start)
             return Form(((self.sources[name], size),), *to_integers(eye), np.zeros_like(eye))
         node, op = self.nodes[name], self.nodes[name].op
-        if isinstance(op, Affine):
+        if isinstance(op, Mixing):
             return self._affine(name, op, start, stop)
         if isinstance(op, Select):
             return self.rows(node.inputs[0], op.start + start, op.start + stop)
@@ -223,7 +223,7 @@ class Forms:
             return form
         if isinstance(op, Norm):
             return self._norm(name, op, form, slice(start, stop))
-        assert isinstance(op, ACTIVATIONS)
+        assert isinstance(op, Activation)
         slope, unit = to_integers(op.piece.slope)
         steep = abs(op.piece.slope)
         radius = up(form.radius * steep) if form.radius.any() else form.radius.copy()
@@ -250,15 +250,15 @@ class Forms:
         scaled = Form(centred.layout, product, centred.denominator * unit, radius)
         return scaled.plus(constant_form(betas[rows], beta_unit))
 
-    def _affine(self, name: str, op: Affine, start: int, stop: int) -> Form:
+    def _affine(self, name: str, op: Mixing, start: int, stop: int) -> Form:
         (inside,) = self.nodes[name].inputs
         if inside in self.sources:
-            rows = np.column_stack([dense(op.weight[start:stop]), op.bias[start:stop]])
+            rows = np.column_stack([op.tile(start, stop), op.bias[start:stop]])
             layout = ((self.sources[inside], rows.shape[1] - 1),)
             return Form(layout, *to_integers(rows), np.zeros(rows.shape))
         if name not in self._cache:
             total = constant_form(*to_integers(op.bias))
-            weight = dense(op.weight)
+            weight = op.tile(0, op.shape[0])
             for first, last in self.blocks(inside):
                 block = self.rows(inside, first, last)
                 whole, unit = to_integers(weight[:, first:last])

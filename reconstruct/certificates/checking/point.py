@@ -9,7 +9,7 @@ import numpy as np
 
 from reconstruct.certificates.checking.claims import CheckFailed, Claims
 from reconstruct.certificates.checking.forms import Form, Forms, constant_form, to_integers, up
-from reconstruct.networks import ACTIVATIONS, Clip, LeakyRelu, Network, Relu
+from reconstruct.networks import Activation, Clip, LeakyRelu, Network, Relu
 
 
 def check_witness(claims: Claims) -> None:
@@ -48,7 +48,7 @@ class _Constants(Forms):
     def rows(self, name: str, start: int, stop: int) -> Form:
         if name not in self.values:
             node = self.nodes[name]
-            if isinstance(node.op, ACTIVATIONS):
+            if isinstance(node.op, Activation):
                 self.values[name] = _bent(node.op, self.whole(node.inputs[0]))
             else:
                 self.values[name] = super().rows(name, 0, self.network.sizes[name])

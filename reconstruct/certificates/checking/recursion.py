@@ -10,7 +10,7 @@ import numpy as np
 from reconstruct.certificates.checking.claims import CheckFailed, Claims
 from reconstruct.certificates.checking.forms import Form, Forms, grown, to_floats, up
 from reconstruct.certificates.checking.reachable import Reachable
-from reconstruct.networks import ACTIVATIONS, Add, Box, Network, Relu
+from reconstruct.networks import Activation, Add, Box, Network, Relu
 
 Norms = dict[str, tuple[list[Fraction], list[Fraction]]]
 
@@ -41,7 +41,7 @@ class Recursion:
         for node in self.candidate.nodes:
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
-            elif isinstance(node.op, ACTIVATIONS):
+            elif isinstance(node.op, Activation):
                 self._inner(self.theirs, node, self.errors)
         self._linearise(None)
         ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
@@ -118,7 +118,7 @@ class Recursion:
         for node in self.target.nodes:
             if node.name == until:
                 return
-            inner = isinstance(node.op, ACTIVATIONS) and node.name not in self.ours.sources
+            inner = isinstance(node.op, Activation) and node.name not in self.ours.sources
             if inner and node.name not in self.ours.doubts:
                 self._inner(self.ours, node, {})
 
@@ -155,9 +155,12 @@ def _alignment(claims: Claims) -> list[tuple[str, str]]:
                 raise CheckFailed("alignment", f"there is no node {name!r}")
             places.append(names.index(name))
             nodes.append(network.node(name))
-        kinds = (*ACTIVATIONS, Add)
         sizes = [n.sizes[name] for n, name in zip(networks, pair, strict=True)]
-        if not isinstance(nodes[0].op, kinds) or nodes[0].op != nodes[1].op or len(set(sizes)) > 1:
+        if (
+            not isinstance(nodes[0].op, Activation | Add)
+            or nodes[0].op != nodes[1].op
+            or len(set(sizes)) > 1
+        ):
             raise CheckFailed("alignment", f"{pair[0]!r} and {pair[1]!r} are not alike")
     if any(places != sorted(set(places)) for places in order):
         raise CheckFailed("alignment", "the cuts are not in the order of the networks")

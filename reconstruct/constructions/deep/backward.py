@@ -23,7 +23,9 @@ from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.extended import Extended, Wide, extended, product, real_scale
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.engines import one_blas_thread
-from reconstruct.networks import dense
+from reconstruct.networks import (
+    dense,
+)
 from reconstruct.progress import Progress, Step
 
 ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves
@@ -77,7 +79,7 @@ def solve_backward(
     stretch: Stretch,
 ) -> tuple[BlockSolution, ...]:
     """All blocks of `W` (m × k), first to last; `reach[j]` bounds |x_j|."""
-    B: Wide = extended(dense(chain.last.weight))
+    B: Wide = extended(dense(chain.last.matrix))
     found: list[BlockSolution] = []
     with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
         for done, link in enumerate(reversed(chain.links)):

@@ -16,7 +16,14 @@ from reconstruct.constructions.construction import Vector
 from reconstruct.constructions.sites import Layer, Site, activation_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import structural_obstruction
-from reconstruct.networks import Affine, Matrix, Network, Norm, Piece, dense
+from reconstruct.networks import (
+    Matrix,
+    Mixing,
+    Network,
+    Norm,
+    Piece,
+    dense,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +55,7 @@ class Chain:
     """The hidden layers, first to last, and the layer that ends the chain."""
 
     links: tuple[Link, ...]
-    last: Affine
+    last: Mixing
     norm: Norm
 
     @property
@@ -62,7 +69,7 @@ def check_patterns(chain: Chain, where: str) -> None:
 
     Where M has zeros, B has some at best where no path leads from the layer to the output.
     """
-    reached = _pattern(chain.last.weight)
+    reached = _pattern(chain.last.matrix)
     for i in reversed(range(len(chain.links))):
         link = chain.links[i]
         obstruction = structural_obstruction(link.entry, reached)
@@ -83,16 +90,16 @@ def read_chain(site: Site, frozen: Network) -> Chain:
     """The matrices of a site that `find_sites` recognised."""
     *hidden, final = site.layers
     last, norm = frozen.node(final.carry or "").op, frozen.node(final.norm).op
-    assert isinstance(last, Affine) and isinstance(norm, Norm)
+    assert isinstance(last, Mixing) and isinstance(norm, Norm)
     return Chain(tuple(_link(layer, frozen) for layer in hidden), last, norm)
 
 
 def _link(layer: Layer, frozen: Network) -> Link:
     entry, norm = frozen.node(layer.entry or "").op, frozen.node(layer.norm).op
-    assert isinstance(entry, Affine) and isinstance(norm, Norm) and layer.block is not None
+    assert isinstance(entry, Mixing) and isinstance(norm, Norm) and layer.block is not None
     carry = frozen.node(layer.carry).op if layer.carry else None
-    assert carry is None or isinstance(carry, Affine)
+    assert carry is None or isinstance(carry, Mixing)
     bias = entry.bias if carry is None else entry.bias + carry.bias
-    weight = None if carry is None else carry.weight
+    weight = None if carry is None else carry.matrix
     piece = activation_of(frozen, layer).piece
-    return Link(weight, entry.weight, layer.block, bias, norm, piece)
+    return Link(weight, entry.matrix, layer.block, bias, norm, piece)

@@ -35,7 +35,10 @@ from reconstruct.constructions.two_layers import exact_map
 from reconstruct.constructions.wide import check_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Exact, Solver
-from reconstruct.networks import Affine, Network
+from reconstruct.networks import (
+    Mixing,
+    Network,
+)
 from reconstruct.progress import Progress
 
 ATTEMPTS = 24  # at fitting all values into bounded pieces
@@ -64,16 +67,16 @@ class Deep:
     def name(self) -> str:
         return "deep"
 
-    def blueprint(self, op: Affine) -> Blueprint:
-        m, k = op.weight.shape
+    def blueprint(self, op: Mixing) -> Blueprint:
+        m, k = op.shape
         size = min(self.block, k)
         width = hidden_width(self.ratio, m * size)
         edges = [*range(0, k, size), k]
         layers = [LayerPlan(width, edge, carry=edge[0] > 0) for edge in pairwise(edges)]
         return Blueprint(m, k, (*layers, LayerPlan(m, None, carry=True)))
 
-    def check(self, site: Site, frozen: Network, op: Affine, number: int) -> None:
-        m = op.weight.shape[0]
+    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
+        m = op.shape[0]
         where = f"map {number} ({site.target!r})"
         for i, layer in enumerate(site.layers[:-1], start=1):
             assert layer.block is not None

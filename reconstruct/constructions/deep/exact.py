@@ -21,7 +21,10 @@ from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.shifts import Placement, place
 from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.khatri_rao import solve_exact
-from reconstruct.networks import Matrix, dense
+from reconstruct.networks import (
+    Matrix,
+    dense,
+)
 
 LIMIT = 200_000  # bits of the longest number: beyond it an exact solve takes minutes
 ENTRY_BITS = 30  # of a float32 weight over a common power of two
@@ -55,7 +58,7 @@ def solve_backward_exactly(
     `near[i]` is the float64 σ of block i: spare width leaves entries free, and taking them from
     there keeps the exact solution beside the numerical one.
     """
-    B = rationals(chain.last.weight)
+    B = rationals(chain.last.matrix)
     found: list[tuple[Fraction, ...]] = []
     for i in reversed(range(len(chain.links))):
         link = chain.links[i]
@@ -88,7 +91,7 @@ def exact_norms(
         shift = np.array([Fraction(float(t)) for t in held.shift], dtype=object)
         norms.append(exact_norm(link.norm, list(scale * s), list(shift - scale * s * arriving)))
         linear, constant, back = slope * scale * values, slope * shift, 1 / scale
-    arriving = multiply(rationals(chain.last.weight), constant[:, None])[:, 0]
+    arriving = multiply(rationals(chain.last.matrix), constant[:, None])[:, 0]
     t = np.array(exact.bias, dtype=object) - back * (arriving + rationals(chain.last.bias))
     return [*norms, exact_norm(chain.norm, [back] * len(t), list(t))]
 

@@ -17,7 +17,10 @@ from reconstruct.constructions.deep.backward import BlockSolution
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.extended import Extended, dot, extended, real_effective
 from reconstruct.constructions.shifts import Placement, place
-from reconstruct.networks import Norm, dense
+from reconstruct.networks import (
+    Norm,
+    dense,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 2.0**-24  # of |M||h|, times the placement's slack of 2^-20: 2^-44 covers the rounding
@@ -62,7 +65,7 @@ def place_chain(
         overflow.append(1.0 if final else 1 / held.scale)
         noise.append(state.noise)
     back = 1 / held.scale
-    constant = dot(chain.last.weight, state.constant) + chain.last.bias
+    constant = dot(chain.last.matrix, state.constant) + chain.last.bias
     t = np.asarray(task.bias - back * constant, np.float64)
     norms.append(chain.norm.with_effective(np.full(len(t), unit * back), unit * t))
     return Placed(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))

@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.deep.chain import Chain
-from reconstruct.networks import Matrix, dense
+from reconstruct.networks import (
+    Matrix,
+    dense,
+)
 
 PRIME = 2**61 - 1
 COST_LIMIT = 3e8  # multiplications modulo the prime, about a minute
@@ -56,7 +59,7 @@ def prove_deep(chain: Chain, weight: NDArray[np.float64], prime: int = PRIME) ->
     """Try to prove that the chain can be made to compose to `weight` (m × k) exactly."""
     if _cost(chain, len(weight)) > COST_LIMIT:
         return DeepProof(False, False, prime, 0, None)
-    W, B = residues(weight, prime), residues(chain.last.weight, prime)
+    W, B = residues(weight, prime), residues(chain.last.matrix, prime)
     scales: list[Residues] = []
     count = len(chain.links)
     for i in reversed(range(count)):
@@ -119,4 +122,4 @@ def _composed(chain: Chain, scales: list[Residues], prime: int) -> Residues:
             carried = residues(link.carry, prime).dot(linear) % prime
             entry = np.hstack([carried, entry])
         linear = s[:, None] * entry % prime
-    return np.asarray(residues(chain.last.weight, prime).dot(linear) % prime)
+    return np.asarray(residues(chain.last.matrix, prime).dot(linear) % prime)

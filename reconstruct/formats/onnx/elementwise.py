@@ -25,7 +25,7 @@ from reconstruct.formats.onnx.values import (
     diagonal,
     expanded,
 )
-from reconstruct.networks import Add, Affine
+from reconstruct.networks import Add, Affine, Dense, Sparse
 
 Array = NDArray[Any]
 
@@ -85,7 +85,7 @@ def _shifted(call: Call, build: Builder, flow: Flow, constant: Array) -> Flow:
     if not np.any(offset):
         return flow
     op = build.op(flow)
-    if isinstance(op, Affine) and not flow.shared and not np.any(op.bias):
+    if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
         build.exchange(flow, Affine(op.weight, offset))
         return flow
     return build.emit(call.name, Affine(diagonal(np.ones(flow.size)), offset), (flow,), shape)

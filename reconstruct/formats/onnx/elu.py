@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
-from reconstruct.networks import Affine, Clip, Elu, LeakyRelu, Relu, Selu, dense
+from reconstruct.networks import Clip, Dense, Elu, LeakyRelu, Relu, Selu, Sparse, dense
 
 Array = NDArray[Any]
 REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
@@ -90,7 +90,7 @@ def _bounded(call: Call, build: Builder, flow: Flow, other: Flow | Array) -> Flo
 def _multiple(build: Builder, flow: Flow, other: Flow) -> float | None:
     """c when `other = c·flow`, made by a multiplication with one number."""
     op = build.op(other)
-    if not isinstance(op, Affine) or build.nodes[other.node].inputs != (flow.node,):
+    if not isinstance(op, Dense | Sparse) or build.nodes[other.node].inputs != (flow.node,):
         return None
     if op.weight.shape[0] != op.weight.shape[1] or np.any(op.bias):
         return None

@@ -16,7 +16,8 @@ from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.model import checked_size
-from reconstruct.networks import Affine, Network, Node, Op, Select
+from reconstruct.networks import Affine, Network, Node, Select
+from reconstruct.networks import Operation as Op
 
 Array = NDArray[Any]
 DENSE = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense

@@ -24,14 +24,15 @@ from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.precision import rounded
 from reconstruct.networks import (
     Add,
-    Affine,
     Clip,
     Elu,
     LeakyRelu,
+    Mixing,
     Network,
     Node,
     Norm,
     Relu,
+    Scaling,
     Select,
     Selu,
 )
@@ -130,15 +131,14 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
 
 def _write_node(node: Node, draft: _Draft) -> None:
     op, name, inputs = node.op, node.name, list(node.inputs)
-    if isinstance(op, Affine):
-        weight = op.weight.toarray() if sparse.issparse(op.weight) else op.weight
+    if isinstance(op, Mixing):
+        weight = op.matrix.toarray() if sparse.issparse(op.matrix) else op.matrix
         parts = _parameters(node, draft, weight=weight, bias=op.bias)
         draft.node("Gemm", inputs + parts, name, transB=1)
     elif isinstance(op, Norm):
-        parts = _parameters(
-            node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=op.var
-        )
-        draft.node("BatchNormalization", inputs + parts, name, epsilon=op.eps)
+        _write_norm(op, node, draft)
+    elif isinstance(op, Scaling):
+        _write_scaling(op, node, draft)
     elif isinstance(op, Add):
         draft.node("Add" if len(inputs) == 2 else "Sum", inputs, name)
     elif isinstance(op, Select):
@@ -149,6 +149,40 @@ def _write_node(node: Node, draft: _Draft) -> None:
         draft.node("Slice", inputs + parts, name)
     else:
         _write_activation(op, inputs[0], name, draft)
+
+
+def _write_norm(op: Norm, node: Node, draft: _Draft) -> None:
+    """BatchNormalization; with several positions to a channel, between two reshapes."""
+    parts = _parameters(
+        node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=op.var
+    )
+    source, last = list(node.inputs), node.name
+    if op.positions > 1:
+        apart = draft.constant(f"{node.name}.apart", [0, op.channels, op.positions], np.int64)
+        source = [draft.step("Reshape", [*source, apart], node.name)]
+        last = draft.fresh(f"{node.name}/norm")
+    draft.node("BatchNormalization", source + parts, last, epsilon=op.eps)
+    if op.positions > 1:
+        flat = draft.constant(f"{node.name}.flat", [0, op.units], np.int64)
+        draft.node("Reshape", [last, flat], node.name)
+
+
+def _write_scaling(op: Scaling, node: Node, draft: _Draft) -> None:
+    """Mul, Div and Add, those of them that do something; the last one has the node's name."""
+    steps = [
+        (kind, key, values)
+        for kind, key, values, neutral in (
+            ("Mul", "factor", op.factor, 1.0),
+            ("Div", "divisor", op.divisor, 1.0),
+            ("Add", "offset", op.offset, 0.0),
+        )
+        if np.any(values != neutral)
+    ] or [("Add", "offset", op.offset)]
+    (value,) = node.inputs
+    for place, (kind, key, values) in enumerate(steps, start=1):
+        (part,) = _parameters(node, draft, **{key: values})
+        last = node.name if place == len(steps) else draft.fresh(f"{node.name}/{kind.lower()}")
+        value = draft.node(kind, [value, part], last)
 
 
 def _parameters(node: Node, draft: _Draft, **values: Array) -> list[str]:

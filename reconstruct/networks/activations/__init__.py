@@ -1,0 +1,33 @@
+"""Activations that are linear on a piece of the line, one file each."""
+
+from reconstruct.networks.activations.activation import (
+    TIE,
+    Activation,
+    Band,
+    Exponential,
+    Line,
+    Piece,
+    Support,
+)
+from reconstruct.networks.activations.clip import Clip
+from reconstruct.networks.activations.elu import Elu
+from reconstruct.networks.activations.kink import Kink
+from reconstruct.networks.activations.leaky_relu import LeakyRelu
+from reconstruct.networks.activations.relu import Relu
+from reconstruct.networks.activations.selu import Selu
+
+__all__ = [
+    "TIE",
+    "Activation",
+    "Band",
+    "Clip",
+    "Elu",
+    "Exponential",
+    "Kink",
+    "LeakyRelu",
+    "Line",
+    "Piece",
+    "Relu",
+    "Selu",
+    "Support",
+]

@@ -1,0 +1,208 @@
+"""What every analysis may ask of an activation; each activation answers in a file of its own.
+
+The construction pushes every hidden value of the frozen network into a piece where the activation
+is a line through the origin, `act(z) = slope·z` for `lo ≤ z ≤ hi`. ReLU has the piece [0, ∞) with
+slope 1. Whatever has such a piece can take ReLU's place inside the frozen network.
+
+Activations are monotone between their breakpoints. So the range over an interval is met at the
+vertices (the interval's ends and the breakpoints inside), and where the function is straight
+between them a line with *any* slope becomes a bound once its intercept is taken from the vertices:
+
+    lower intercept = min over vertices of f(z) − slope·z,   upper intercept = max of the same,
+
+rounded outward. Soundness rests on the intercepts alone; the slopes only decide tightness.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from reconstruct.networks.operation import Operation, one
+from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.double_double import upward
+from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.rounding import down, up
+
+TIE = 2.0**-30  # lines must not depend on rounding: lattice networks have lo = −hi, and lo = 0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`act(z) = slope·z` exactly (in real arithmetic) for `lo ≤ z ≤ hi`."""
+
+    lo: float
+    hi: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """`act(z) = slope·z + intercept` for `lo ≤ z ≤ hi`; the numbers are exact."""
+
+    lo: float
+    hi: float
+    slope: float
+    intercept: float
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """`act(z) = gain·alpha·(exp(z) − 1)` for `lo ≤ z ≤ hi ≤ 0`; the numbers are exact."""
+
+    lo: float
+    hi: float
+    alpha: float
+    gain: float
+
+
+class Support(Enum):
+    """Which slope the line opposite of the chord takes; neither is the better one everywhere."""
+
+    AREA = "the one that leaves the smaller area"
+    FLAT = "the smaller one"
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """`lower_slope·z + lower ≤ f(z) ≤ upper_slope·z + upper` on the interval, each (boxes, n)."""
+
+    lower_slope: Array
+    lower: Array
+    upper_slope: Array
+    upper: Array
+
+
+class Activation(Operation):
+    """A function of one number, applied to every unit; compared by its kind and settings.
+
+    `pieces` declares the function once, as plain numbers from left to right: whoever proves
+    something about it independently starts from there.
+    """
+
+    @property
+    @abstractmethod
+    def pieces(self) -> tuple[Line | Exponential, ...]:
+        """The function, piece by piece, from −∞ to ∞."""
+
+    @property
+    @abstractmethod
+    def piece(self) -> Piece:
+        """The line through the origin that the construction uses."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """A Lipschitz constant."""
+
+    @abstractmethod
+    def derivative(self, z: Array) -> Array:
+        """The slope at z, and some slope of a neighbouring piece at a breakpoint."""
+
+    @abstractmethod
+    def enclose(self, z: Array) -> Range:
+        """f(z) in real arithmetic, between two floats."""
+
+    @abstractmethod
+    def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
+        """Slopes of a line below and a line above on `[lo, hi]`; any numbers are sound."""
+
+    @abstractmethod
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        """f(value) in exact arithmetic; enclosed to `bits` where it is irrational."""
+
+    @abstractmethod
+    def rounding(self, computed: Array, precision: Precision) -> Array:
+        """|fl(f)(ẑ) − f(ẑ)| for |ẑ| ≤ computed, casts of f's own numbers included."""
+
+    # --- what follows from that -----------------------------------------------------------------
+
+    def size(self, *inputs: int) -> int:
+        return one(inputs, type(self).__name__)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Where one piece meets the next."""
+        return tuple(piece.hi for piece in self.pieces[:-1])
+
+    @property
+    def steepness(self) -> float:
+        """A Lipschitz constant of f(z) − slope·z, slope that of the construction's piece."""
+        return self.lipschitz + abs(self.piece.slope)
+
+    def magnitude(self, size: Array) -> Array:
+        """A bound of |f(z)| for |z| ≤ size: |f(0)| + Lip·|z|."""
+        below, above = self.enclose(np.zeros(1))
+        start = float(max(abs(below[0]), abs(above[0])))
+        return upward(start + self.lipschitz * size)
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        """Bounds of f(z) for `lo ≤ z ≤ hi`; exact where `enclose` is."""
+        pairs = [self.enclose(z) for z in self._vertices(lo, hi)]
+        below = np.minimum.reduce([small for small, _ in pairs])
+        above = np.maximum.reduce([large for _, large in pairs])
+        return below, above
+
+    def straight(self, lo: Array, hi: Array) -> Array:
+        """Whether f is one line on `[lo, hi]`."""
+        inside = [(lo < point) & (point < hi) for point in self.breakpoints]
+        bent = np.logical_or.reduce(inside) if inside else np.zeros(np.shape(lo), dtype=bool)
+        for piece in self.pieces:
+            if isinstance(piece, Exponential):
+                bent = bent | (lo < piece.hi)
+        return np.asarray(~bent)
+
+    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
+        """A band around f on `[lo, hi]`: exact on a single straight piece, else chord and support.
+
+        Where f is not straight between vertices both slopes must be 0: the intercepts are then
+        the range.
+        """
+        with np.errstate(all="ignore"):
+            lower_slope, upper_slope = map(_finite, self.slopes(lo, hi, support))
+            lower, upper = self.image(lo, hi)
+            below, above = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
+            for z in self._vertices(lo, hi):
+                small, large = self.enclose(z)
+                below = np.minimum(below, _minus(small, lower_slope, z, above=False))
+                above = np.maximum(above, _minus(large, upper_slope, z, above=True))
+        flat_below, flat_above = lower_slope == 0, upper_slope == 0
+        return Band(
+            lower_slope,
+            np.where(flat_below, lower, below),
+            upper_slope,
+            np.where(flat_above, upper, above),
+        )
+
+    def _vertices(self, lo: Array, hi: Array) -> list[Array]:
+        """The ends, and each breakpoint moved to the nearest point of the interval."""
+        return [lo, *(np.clip(point, lo, hi) for point in self.breakpoints), hi]
+
+
+def scaled(small: Array, large: Array, factor: Array) -> Range:
+    """Bounds of factor·x for `small ≤ x ≤ large`; exact where the factor is 1 or x is 0."""
+    with np.errstate(all="ignore"):
+        ends = np.stack([small * factor, large * factor])
+    exact = (factor == 1) | ((small == 0) & (large == 0))
+    below, above = ends.min(axis=0), ends.max(axis=0)
+    return np.where(exact, below, down(below)), np.where(exact, above, up(above))
+
+
+def _finite(slope: Array) -> Array:
+    """The slope where it is a finite number, else 0 (an interval end was infinite)."""
+    return np.where(np.isfinite(slope), slope, 0.0)
+
+
+def _minus(value: Array, slope: Array, z: Array, *, above: bool) -> Array:
+    """`value − slope·z` rounded outward; an exact product and a zero difference stay exact."""
+    part = slope * z
+    exact = (slope == 0) | (slope == 1) | (z == 0)
+    part = np.where(slope == 0, 0.0, part)
+    part = np.where(exact, part, down(part) if above else up(part))
+    difference = value - part
+    exact &= difference == 0
+    return np.where(exact, difference, up(difference) if above else down(difference))

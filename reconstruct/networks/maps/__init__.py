@@ -1,0 +1,24 @@
+"""Linear maps, one file each."""
+
+from reconstruct.networks.maps.dense import Dense
+from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.maps.mixing import Mixing
+from reconstruct.networks.maps.norm import UNIT_EPS, Norm
+from reconstruct.networks.maps.scaling import Scaling
+from reconstruct.networks.maps.selection import Select
+from reconstruct.networks.maps.sparse import Affine, Sparse
+
+__all__ = [
+    "UNIT_EPS",
+    "Affine",
+    "Dense",
+    "Diagonal",
+    "Loss",
+    "Map",
+    "Mixing",
+    "Norm",
+    "Scaling",
+    "Select",
+    "Sparse",
+]

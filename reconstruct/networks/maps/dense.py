@@ -1,0 +1,107 @@
+"""A weight matrix kept in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.mixing import Mixing
+from reconstruct.numbers.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_matrix,
+    dense,
+    frozen_array,
+    nonzeros,
+)
+from reconstruct.numbers.rounding import smallest
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Mixing):
+    """`h ↦ W h + b`: `weight` W of shape m × k, `bias` b of shape m."""
+
+    kind = "Affine"
+
+    weight: Matrix
+    bias: Vector
+
+    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
+        set_affine(self, as_matrix(np.asarray(weight)), bias)
+
+    @classmethod
+    def over(cls, weight: Array, bias: Array | None = None) -> Dense:
+        """The map of an array that nobody else will change: it is not copied."""
+        op = object.__new__(cls)
+        object.__setattr__(op, "weight", weight)
+        object.__setattr__(op, "bias", np.zeros(len(weight)) if bias is None else bias)
+        return op
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.weight.shape[0]), int(self.weight.shape[1])
+
+    def linear(self, rows: Array) -> Array:
+        return np.asarray(rows @ self.weight.astype(rows.dtype, copy=False).T)
+
+    def pull(self, form: Array, size: int) -> Array:
+        rows = form.reshape(-1, form.shape[-1])
+        product = rows @ self.weight.astype(form.dtype, copy=False)
+        return np.asarray(product).reshape(*form.shape[:-1], -1)
+
+    def tile(self, start: int, stop: int) -> Array:
+        return dense(self.weight[start:stop])
+
+    def columns(self, start: int, stop: int) -> Array:
+        return dense(self.weight[:, start:stop])
+
+    def signs(self) -> tuple[Dense, Dense]:
+        wide = self.weight.astype(np.float64, copy=False)
+        return Dense.over(np.maximum(wide, 0.0)), Dense.over(np.minimum(wide, 0.0))
+
+    def absolute(self, reach: Array) -> Array:
+        return np.asarray(reach @ np.abs(self.weight.astype(np.float64, copy=False)).T)
+
+    @cached_property
+    def least(self) -> float:
+        return smallest(self.weight)
+
+    @cached_property
+    def largest(self) -> float:
+        return float(np.max(np.abs(self.weight), initial=0.0))
+
+    @property
+    def matrix(self) -> Matrix:
+        return self.weight
+
+    @property
+    def nonzeros(self) -> int:
+        return nonzeros(self.weight)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"weight": self.weight, "bias": self.bias}
+
+
+def set_affine(op: Any, matrix: Matrix, bias: ArrayLike | None) -> None:
+    """Checks and sets the weight and the bias of an affine map."""
+    if matrix.ndim != 2:
+        raise InputError(f"an affine map needs a weight matrix, but got shape {matrix.shape}")
+    if 0 in matrix.shape:
+        raise InputError(
+            f"an affine map needs at least one input and one output, but got a weight of shape "
+            f"{matrix.shape}"
+        )
+    offset = frozen_array(np.zeros(matrix.shape[0]) if bias is None else bias)
+    if offset.shape != (matrix.shape[0],):
+        raise InputError(
+            f"an affine map with weight of shape {matrix.shape} needs {matrix.shape[0]} "
+            f"biases, but got shape {offset.shape}"
+        )
+    object.__setattr__(op, "weight", matrix)
+    object.__setattr__(op, "bias", offset)

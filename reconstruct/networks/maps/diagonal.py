@@ -1,0 +1,110 @@
+"""Maps that treat each unit on its own: `z ↦ s∘z + t`, with s and t perhaps irrational."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.operation import one
+from reconstruct.numbers.arrays import Array, Range, Vector
+from reconstruct.numbers.double_double import Enclosure
+from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, midpoint, times, up
+
+
+class Diagonal(Map):
+    """`z ↦ s∘z + t` on `units` values.
+
+    Derive from it and say s and t in each arithmetic, beside each other: rounded to float64
+    (`effective`), between floats (`scale_bounds`, `shift_bounds`), to double-double accuracy
+    (`enclosed`) and as rationals (`rationals`).
+    """
+
+    @property
+    @abstractmethod
+    def units(self) -> int:
+        """How many values it takes and gives."""
+
+    @abstractmethod
+    def effective(self) -> tuple[Vector, Vector]:
+        """`(s, t)`, rounded to float64."""
+
+    @abstractmethod
+    def scale_bounds(self) -> Range:
+        """Floats below and above s; equal where s is a float."""
+
+    @abstractmethod
+    def shift_bounds(self) -> Range:
+        """Floats below and above t; equal where t is a float."""
+
+    @abstractmethod
+    def enclosed(self) -> tuple[Enclosure, Enclosure]:
+        """`(s, t)` in real arithmetic, to about 2^-100."""
+
+    @abstractmethod
+    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+        """`(s, t)` as intervals of rationals, of no width where they are rational."""
+
+    # --- what follows from that -----------------------------------------------------------------
+
+    def size(self, *inputs: int) -> int:
+        k = one(inputs, f"a {self.kind.lower()} layer")
+        if self.units != k:
+            raise InputError(
+                f"a {self.kind.lower()} layer of size {self.units} was given {k} values"
+            )
+        return k
+
+    @property
+    def shift(self) -> Vector:
+        return self.effective()[1]
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        """`s∘z + t` with both s and t known to within their own bounds."""
+        scale_lo, scale_hi = self.scale_bounds()
+        first, second = times(lo, hi, scale_lo), times(lo, hi, scale_hi)
+        shift_lo, shift_hi = self.shift_bounds()
+        plain = (shift_lo == 0) & (shift_hi == 0)
+        with np.errstate(all="ignore"):
+            below = np.minimum(first[0], second[0])
+            above = np.maximum(first[1], second[1])
+            lower = np.where(plain, below, down(below + shift_lo))
+            upper = np.where(plain, above, up(above + shift_hi))
+        return np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
+
+    @cached_property
+    def _centre(self) -> tuple[Array, Array]:
+        with np.errstate(all="ignore"):
+            return midpoint(*self.scale_bounds())
+
+    def pull(self, form: Array, size: int) -> Array:
+        return np.asarray(form * self._centre[0].astype(form.dtype, copy=False))
+
+    def loss(self, reach: Array) -> Loss:
+        """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
+        scale, scale_error = self._centre
+        shift, shift_error = midpoint(*self.shift_bounds())
+        error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
+        floor = TINY * reach.sum(axis=1) * SLACK
+        return Loss(shift[None], error, floor)
+
+    def absolute(self, reach: Array) -> Array:
+        lo, hi = self.scale_bounds()
+        return np.asarray(reach * np.maximum(np.abs(lo), np.abs(hi)))
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        scale, shift = self._dyadic(bits)
+        return value * scale + shift
+
+    def _dyadic(self, bits: int) -> tuple[Dyadic, Dyadic]:
+        held: dict[int, tuple[Dyadic, Dyadic]] = self.__dict__.setdefault("_held", {})
+        if bits not in held:
+            scale, shift = self.rationals(bits)
+            held[bits] = Dyadic.around(scale, bits), Dyadic.around(shift, bits)
+        return held[bits]

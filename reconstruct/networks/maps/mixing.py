@@ -1,0 +1,166 @@
+"""Maps that sum over their inputs; every entry is a float, so nothing about L is uncertain."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.operation import one
+from reconstruct.numbers.arrays import Array, Matrix, Range, Vector
+from reconstruct.numbers.dyadic import Dyadic, Integers, integers
+from reconstruct.numbers.rounding import (
+    SLACK,
+    TINY,
+    gamma,
+    inflate,
+    smallest,
+    underflow,
+    widen,
+)
+
+
+class Mixing(Map):
+    """`h ↦ L h + bias` with L of `shape` m × k, its entries floats.
+
+    Derive from it, say `shape`, `bias`, `linear`, `pull`, `tile`, `signs` and `least`, and every
+    analysis follows.
+    """
+
+    bias: Vector
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """`(m, k)`."""
+
+    @abstractmethod
+    def linear(self, rows: Array) -> Array:
+        """`L h` for every row h of a batch, in the precision of the batch."""
+
+    @abstractmethod
+    def tile(self, start: int, stop: int) -> Array:
+        """Rows `start:stop` of L as a small dense float64 matrix."""
+
+    @abstractmethod
+    def columns(self, start: int, stop: int) -> Array:
+        """Columns `start:stop` of L as a small dense float64 matrix."""
+
+    @abstractmethod
+    def signs(self) -> tuple[Mixing, Mixing]:
+        """`L⁺ = max(L, 0)` and `L⁻ = min(L, 0)` as maps without a bias, in float64."""
+
+    @property
+    @abstractmethod
+    def least(self) -> float:
+        """The smallest magnitude of an entry that is not zero (+inf if there is none)."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """The largest magnitude of an entry."""
+
+    @property
+    def summands(self) -> int:
+        """How many products a row sums at most."""
+        return self.shape[1]
+
+    @property
+    def matrix(self) -> Matrix:
+        """L as one matrix, dense unless the map keeps it sparse: for maps that are solved for."""
+        return self.tile(0, self.shape[0])
+
+    def tiles(self, entries: int) -> Iterator[tuple[int, int, Array]]:
+        """`(start, stop, rows)` over all rows, about `entries` numbers at a time."""
+        m, k = self.shape
+        step = max(1, entries // max(1, k))
+        for start in range(0, m, step):
+            stop = min(m, start + step)
+            yield start, stop, self.tile(start, stop)
+
+    # --- what follows from that -----------------------------------------------------------------
+
+    def size(self, *inputs: int) -> int:
+        k = one(inputs, "an affine map")
+        if self.shape[1] != k:
+            raise InputError(f"an affine map with {self.shape[1]} inputs was given {k} values")
+        return self.shape[0]
+
+    def __call__(self, *values: Array) -> Array:
+        (h,) = values
+        product = self.linear(h)
+        product += self.bias.astype(h.dtype)
+        return np.asarray(product)
+
+    @property
+    def shift(self) -> Vector:
+        return self.bias
+
+    def absolute(self, reach: Array) -> Array:
+        plus, minus = self.signs()
+        return np.asarray(plus.linear(reach) - minus.linear(reach))
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        """`L⁺lo + L⁻hi + b` and `L⁺hi + L⁻lo + b`, each with its rounding taken off or added on.
+
+        The rounding error is at most γ_{2k+1} times the same sum over magnitudes, plus underflow.
+        A coordinate without finite bounds makes every row that uses it unbounded, and no other.
+        """
+        unbounded = ~(np.isfinite(lo) & np.isfinite(hi))
+        if unbounded.any():
+            lo, hi = np.where(unbounded, 0.0, lo), np.where(unbounded, 0.0, hi)
+        lost = underflow(2 * self.summands, self.least, min(smallest(lo), smallest(hi)))
+        parts = self.signs()
+        below, _ = self._signed_sum(parts, lo, hi, lost)
+        _, above = self._signed_sum(parts, hi, lo, lost)
+        if unbounded.any():
+            touched = self.touched(unbounded)
+            below, above = np.where(touched, -np.inf, below), np.where(touched, np.inf, above)
+        return below, above
+
+    def touched(self, marked: Array) -> Array:
+        """Which rows have an entry that is not zero at a marked coordinate."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.absolute(marked.astype(np.float64)) > 0)
+
+    def _signed_sum(
+        self, parts: tuple[Mixing, Mixing], first: Array, second: Array, lost: float
+    ) -> Range:
+        """Bounds of `L⁺·first + L⁻·second + b`, and infinite ones where the sum overflows."""
+        plus, minus = parts
+        terms = 2 * self.summands + 1
+        with np.errstate(all="ignore"):
+            centre = plus.linear(first) + minus.linear(second) + self.bias
+            size = plus.linear(np.abs(first)) - minus.linear(np.abs(second)) + np.abs(self.bias)
+            radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
+        lo, hi = widen(centre, radius)
+        bad = ~np.isfinite(centre)
+        return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
+
+    def loss(self, reach: Array) -> Loss:
+        """γ_m·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_m |Λ|(|L||h|); underflow m·η."""
+        m, k = self.shape
+        size = self.absolute(reach)
+        error = (gamma(m) * SLACK) * (size + k * TINY)
+        floor = (m * TINY) * reach.sum(axis=1) * SLACK
+        return Loss(self.bias[None], error, floor)
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        return value.times(*self._integers) + Dyadic.exact(self.bias)
+
+    @cached_property
+    def _integers(self) -> tuple[Integers, int]:
+        return integers(self.tile(0, self.shape[0]))
+
+    @property
+    def weights(self) -> int:
+        m, k = self.shape
+        return m * k
+
+    @property
+    def parameters(self) -> int:
+        return self.weights + len(self.bias)

@@ -1,0 +1,214 @@
+"""Norm layers with frozen statistics, and their one formula in every arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.operation import Operation, Part, register
+from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum
+from reconstruct.numbers.rationals import Interval, rational_root, root_bounds, times
+from reconstruct.numbers.rounding import down, sum_error, up
+from reconstruct.numbers.rounding import times as scaled
+
+UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
+KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
+
+
+@dataclass(frozen=True, eq=False)
+class Norm(Diagonal):
+    """`z ↦ gamma ∘ (z − mean)/√(var + eps) + beta`, a norm layer with frozen statistics.
+
+    In effective form it is `s∘z + t` with `s = gamma/√(var + eps)` and `t = beta − s∘mean`. The
+    parameters are per channel; `positions` neighbouring units share a channel (an image's pixels).
+    """
+
+    kind = "Norm"
+
+    gamma: Vector
+    beta: Vector
+    mean: Vector
+    var: Vector
+    eps: float
+    positions: int
+
+    def __init__(
+        self,
+        gamma: ArrayLike,
+        beta: ArrayLike,
+        mean: ArrayLike,
+        var: ArrayLike,
+        eps: float = UNIT_EPS,
+        positions: int = 1,
+    ) -> None:
+        arrays = [frozen_array(a) for a in (gamma, beta, mean, var)]
+        shapes = {a.shape for a in arrays}
+        if len(shapes) != 1 or arrays[0].ndim != 1 or not arrays[0].size:
+            raise InputError(
+                f"a norm layer needs gamma, beta, mean and var of one length, but got {shapes}"
+            )
+        least = arrays[3].min()
+        if not (least >= 0 and 0 <= eps < np.inf and least + eps > 0):
+            raise InputError(
+                "a norm layer needs var ≥ 0, eps ≥ 0 and var + eps > 0, but the smallest var is "
+                f"{least:g} with eps = {eps:g}"
+            )
+        if isinstance(positions, bool) or positions != int(positions) or positions < 1:
+            raise InputError(f"a norm layer needs 1 or more positions, but got {positions!r}")
+        for name, value in zip(("gamma", "beta", "mean", "var"), arrays, strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "eps", float(eps))
+        object.__setattr__(self, "positions", int(positions))
+
+    @classmethod
+    def neutral(cls, channels: int, positions: int = 1) -> Norm:
+        """gamma 1, beta 0, mean 0 and √(var + eps) = 1, so that gamma is the effective scale."""
+        ones, zeros = np.ones(channels), np.zeros(channels)
+        return cls(ones, zeros, zeros, ones - UNIT_EPS, UNIT_EPS, positions)
+
+    @property
+    def channels(self) -> int:
+        return len(self.gamma)
+
+    @property
+    def units(self) -> int:
+        return self.channels * self.positions
+
+    def spread(self, values: Array) -> Array:
+        """Numbers per channel as numbers per unit."""
+        return values if self.positions == 1 else np.repeat(values, self.positions, axis=-1)
+
+    def __call__(self, *values: Array) -> Array:
+        (z,) = values
+        kind = z.dtype
+        scale = np.sqrt(self.var.astype(kind) + kind.type(self.eps))
+        value = z - self.spread(self.mean.astype(kind))  # then in place: hidden layers are wide
+        value /= self.spread(scale)
+        value *= self.spread(self.gamma.astype(kind))
+        value += self.spread(self.beta.astype(kind))
+        return np.asarray(value)
+
+    def with_effective(self, s: Vector, t: Vector) -> Norm:
+        """The same statistics with the gamma and beta that make `N(z) = s∘z + t`, per channel.
+
+        gamma is rounded first and beta is computed from the scale that gamma then really gives,
+        so that a large mean does not turn the rounding of gamma into an error of t.
+        """
+        gamma = s * self.deviation
+        beta = t + (gamma / self.deviation) * self.mean
+        return self.tuned(gamma, beta)
+
+    def tuned(self, gamma: ArrayLike, beta: ArrayLike) -> Norm:
+        """The same statistics with these gammas and betas."""
+        return Norm(gamma, beta, self.mean, self.var, self.eps, self.positions)
+
+    def with_eps(self, eps: float) -> Norm:
+        """The same norm with another eps."""
+        return Norm(self.gamma, self.beta, self.mean, self.var, eps, self.positions)
+
+    # --- s = gamma/√(var + eps) and t = beta − s·mean, in each arithmetic ------------------------
+
+    @property
+    def deviation(self) -> Vector:
+        """`√(var + eps)` per channel, rounded to float64."""
+        return np.sqrt(self.var + self.eps)
+
+    def effective(self) -> tuple[Vector, Vector]:
+        s = self.gamma / self.deviation
+        return self.spread(s), self.spread(self.beta - s * self.mean)
+
+    def scale_bounds(self) -> Range:
+        """Each of the sum, the root and the quotient is correctly rounded: one step outward each.
+
+        Exact where var + eps is exactly 1, as in drawn norms.
+        """
+        lo, hi = self._scale_between()
+        return self.spread(lo), self.spread(hi)
+
+    def _scale_between(self) -> Range:
+        total = self.var + self.eps
+        lost = sum_error(self.var, np.full_like(self.var, self.eps), total)
+        one = (total == 1.0) & (lost == 0.0)
+        least = np.where(one, 1.0, down(np.sqrt(np.where(lost == 0, total, down(total)))))
+        most = np.where(one, 1.0, up(np.sqrt(np.where(lost == 0, total, up(total)))))
+        with np.errstate(all="ignore"):
+            ends = np.stack([self.gamma / least, self.gamma / most])
+        exact = one | (self.gamma == 0)
+        lo = np.where(exact, self.gamma, down(ends.min(axis=0)))
+        hi = np.where(exact, self.gamma, up(ends.max(axis=0)))
+        return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+
+    def shift_bounds(self) -> Range:
+        """Exact where the mean is 0."""
+        lo, hi = scaled(*self._scale_between(), self.mean)
+        exact = self.mean == 0
+        with np.errstate(all="ignore"):
+            least, most = down(self.beta - hi), up(self.beta - lo)
+        lower, upper = np.where(exact, self.beta, least), np.where(exact, self.beta, most)
+        return self.spread(lower), self.spread(upper)
+
+    def enclosed(self) -> tuple[Enclosure, Enclosure]:
+        """Where var + eps is exactly 1, as in drawn networks, s is gamma itself, without doubt."""
+        variance = Enclosure(
+            *two_sum(self.var, np.full_like(self.var, self.eps)), np.zeros_like(self.var)
+        )
+        plain = (variance.high == 1) & (variance.low == 0)
+        scale = Enclosure.exact(self.gamma)
+        if not plain.all():
+            divided = quotient(scale, square_root(variance))
+            scale = Enclosure(
+                np.where(plain, self.gamma, divided.high),
+                np.where(plain, 0.0, divided.low),
+                np.where(plain, 0.0, divided.radius),
+            )
+        shift = Enclosure.exact(self.beta)
+        if self.mean.any():
+            shift = shift - scale * Enclosure.exact(self.mean)
+        return self._spread_enclosure(scale), self._spread_enclosure(shift)
+
+    def _spread_enclosure(self, part: Enclosure) -> Enclosure:
+        return Enclosure(self.spread(part.high), self.spread(part.low), self.spread(part.radius))
+
+    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+        scales, shifts = [], []
+        for g, b, mean, var in zip(self.gamma, self.beta, self.mean, self.var, strict=True):
+            low, high = root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)
+            ends = sorted((Fraction(float(g)) / low, Fraction(float(g)) / high))
+            centre = -Fraction(float(mean))
+            below, above = times((ends[0], ends[1]), (centre, centre))
+            beta = Fraction(float(b))
+            scales += [(ends[0], ends[1])] * self.positions
+            shifts += [(beta + below, beta + above)] * self.positions
+        return scales, shifts
+
+    def rational_deviations(self) -> list[Fraction | None]:
+        """√(var + eps) of each channel as a rational, None where it is irrational."""
+        return [rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Array]:
+        return dict(zip(KEYS, (self.gamma, self.beta, self.mean, self.var), strict=True))
+
+    def settings(self) -> dict[str, Any]:
+        return {"eps": self.eps} | ({"positions": self.positions} if self.positions > 1 else {})
+
+    @property
+    def tunable(self) -> int:
+        return 2 * self.channels
+
+
+def _restored(part: Part, settings: Any) -> Operation:
+    gamma, beta, mean, var = (part(key) for key in KEYS)
+    return Norm(gamma, beta, mean, var, float(settings["eps"]), settings.get("positions", 1))
+
+
+register("Norm", _restored)

@@ -1,0 +1,109 @@
+"""Factors and divisors as a file states them: never multiplied into weights, never rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.operation import register
+from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.numbers.double_double import Enclosure, quotient
+from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rounding import down, up
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling(Diagonal):
+    """`z ↦ z∘factor/divisor + offset`, unit by unit, for Mul, Div, Sub, alpha and file headers.
+
+    In real arithmetic the factor is the rational factor/divisor, which need not be a float.
+    """
+
+    kind = "Scaling"
+
+    factor: Vector
+    divisor: Vector
+    offset: Vector
+
+    def __init__(
+        self,
+        factor: ArrayLike,
+        divisor: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> None:
+        first = frozen_array(factor)
+        second = frozen_array(np.ones_like(first) if divisor is None else divisor)
+        third = frozen_array(np.zeros_like(first) if offset is None else offset)
+        shapes = {first.shape, second.shape, third.shape}
+        if len(shapes) != 1 or first.ndim != 1 or not first.size:
+            raise InputError(
+                f"a scaling needs factors, divisors and offsets of one length, but got {shapes}"
+            )
+        if not np.all(second != 0):
+            raise InputError("a scaling cannot divide by zero; check the divisors")
+        object.__setattr__(self, "factor", first)
+        object.__setattr__(self, "divisor", second)
+        object.__setattr__(self, "offset", third)
+
+    @property
+    def units(self) -> int:
+        return len(self.factor)
+
+    def __call__(self, *values: Array) -> Array:
+        (z,) = values
+        kind = z.dtype
+        value = z * self.factor.astype(kind)
+        value /= self.divisor.astype(kind)
+        value += self.offset.astype(kind)
+        return np.asarray(value)
+
+    # --- s = factor/divisor and t = offset, in each arithmetic ----------------------------------
+
+    def effective(self) -> tuple[Vector, Vector]:
+        return self.factor / self.divisor, self.offset
+
+    def scale_bounds(self) -> Range:
+        """The quotient is correctly rounded: one step outward, none where it divides by ±1."""
+        with np.errstate(all="ignore"):
+            near = self.factor / self.divisor
+        exact = (np.abs(self.divisor) == 1) | (self.factor == 0)
+        return np.where(exact, near, down(near)), np.where(exact, near, up(near))
+
+    def shift_bounds(self) -> Range:
+        return self.offset, self.offset
+
+    def enclosed(self) -> tuple[Enclosure, Enclosure]:
+        plain = np.abs(self.divisor) == 1
+        signed = Enclosure.exact(self.factor * np.sign(self.divisor))
+        scale = signed
+        if not plain.all():
+            found = quotient(signed, Enclosure.exact(np.abs(self.divisor)))
+            scale = Enclosure(
+                np.where(plain, signed.high, found.high),
+                np.where(plain, 0.0, found.low),
+                np.where(plain, 0.0, found.radius),
+            )
+        return scale, Enclosure.exact(self.offset)
+
+    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+        scales = [
+            Fraction(float(a)) / Fraction(float(b))
+            for a, b in zip(self.factor, self.divisor, strict=True)
+        ]
+        offsets = [Fraction(float(c)) for c in self.offset]
+        return [(s, s) for s in scales], [(t, t) for t in offsets]
+
+    def arrays(self) -> dict[str, Array]:
+        return {"factor": self.factor, "divisor": self.divisor, "offset": self.offset}
+
+
+register(
+    "Scaling",
+    lambda part, settings: Scaling(part("factor"), part("divisor"), part("offset")),
+)

@@ -1,0 +1,86 @@
+"""What every node of a network does: three cases, maps, sums and activations.
+
+An operation says here what it computes and how a file keeps it; what it means to an analysis is
+said by its own class, beside it. Values of a batch have shape (samples, size).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.numbers.arrays import Array
+
+Part: TypeAlias = Callable[[str], Array]  # the array that a file keeps under a key
+Restore: TypeAlias = Callable[[Part, Mapping[str, Any]], "Operation"]
+
+KINDS: dict[str, Restore] = {}  # by the word that files use: how to rebuild the operation
+
+
+class Operation(ABC):
+    """One node's function; `kind` is the word by which files know it."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def size(self, *inputs: int) -> int:
+        """The size of the value on inputs of these sizes; raises InputError if they misfit."""
+
+    @abstractmethod
+    def __call__(self, *values: Array) -> Array:
+        """The value on a batch, in the precision of the batch."""
+
+    def arrays(self) -> dict[str, Array]:
+        """The numbers that files keep as arrays, by their key; all of them must be finite."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """The few plain numbers that files keep beside the arrays."""
+        return {}
+
+    @property
+    def weights(self) -> int:
+        """Entries of its weight, zeros included."""
+        return 0
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries of its weight that are not zero."""
+        return 0
+
+    @property
+    def tunable(self) -> int:
+        """Gammas and betas."""
+        return 0
+
+    @property
+    def parameters(self) -> int:
+        """Weights, biases, gammas and betas."""
+        return self.weights + self.tunable
+
+
+def register(kind: str, restore: Restore) -> None:
+    """Let files hold operations of this kind; `restore(part, settings)` builds one again."""
+    KINDS[kind] = restore
+
+
+def check_finite(op: Operation) -> None:
+    """Refuse arrays with entries that are not numbers."""
+    for what, values in op.arrays().items():
+        bad = int(np.count_nonzero(~np.isfinite(values)))
+        if bad:
+            raise InputError(
+                f"its {what} must be finite numbers, but {bad} of {np.size(values)} entries are "
+                "NaN or infinite"
+            )
+
+
+def one(inputs: tuple[int, ...], what: str) -> int:
+    """The single input size of an operation that takes one value."""
+    if len(inputs) != 1:
+        raise InputError(f"{what} needs one input, but got {len(inputs)}")
+    return inputs[0]

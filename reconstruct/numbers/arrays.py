@@ -1,0 +1,49 @@
+"""Arrays as the package keeps them: read-only, in the precision in which they came."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+Array: TypeAlias = NDArray[Any]
+Vector: TypeAlias = NDArray[np.float64]
+Range: TypeAlias = tuple[Array, Array]  # lower and upper bounds, entry by entry
+Matrix: TypeAlias = Any  # NDArray or scipy.sparse.csr_array: both know .shape, .dtype, @ and .T
+
+
+def frozen_array(values: ArrayLike, dtype: Any = np.float64) -> Array:
+    """A read-only array of `dtype`; the caller's array is left as it is."""
+    array = np.array(values, dtype=dtype)
+    array.setflags(write=False)
+    return array
+
+
+def as_matrix(weight: Any) -> Matrix:
+    """A read-only float32 or float64 matrix, dense or CSR, from whatever came.
+
+    Entries that a sparse matrix holds twice are added once and for all: added later, they would
+    be rounded in one place and not in another.
+    """
+    if sparse.issparse(weight):
+        kept = sparse.csr_array(weight)
+        if not kept.has_canonical_format:
+            kept = kept.copy()
+            kept.sum_duplicates()
+        return kept if kept.dtype in (np.float32, np.float64) else kept.astype(np.float64)
+    array = np.asarray(weight)
+    return frozen_array(array, array.dtype if array.dtype == np.float32 else np.float64)
+
+
+def dense(matrix: Matrix) -> NDArray[np.float64]:
+    """The matrix as a dense float64 array: for small ones, or a tile of a large one."""
+    if sparse.issparse(matrix):
+        return np.asarray(matrix.toarray(), dtype=np.float64)
+    return np.asarray(matrix, dtype=np.float64)
+
+
+def nonzeros(matrix: Matrix) -> int:
+    """How many entries of the matrix are not zero."""
+    return int(matrix.count_nonzero() if sparse.issparse(matrix) else np.count_nonzero(matrix))
