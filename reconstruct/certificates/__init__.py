@@ -4,8 +4,9 @@ from reconstruct.certificates.certify import certify
 from reconstruct.certificates.checker import check
 from reconstruct.certificates.checking.report import CheckReport, CheckStatus
 from reconstruct.certificates.document import build_document, write_certificate
-from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
+from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.refutation.exact_point import enclose, evaluate_exact
+from reconstruct.refutation.witness import Witness
 
 __all__ = [
     "Certificate",

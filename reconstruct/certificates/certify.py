@@ -15,7 +15,7 @@ from reconstruct.certificates.alignment import Alignment, align
 from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.identity import RationalNorm, prove_identity
 from reconstruct.certificates.roundoff import roundoff
-from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict, Witness
+from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.errors import InputError
 from reconstruct.networks import Add, Box, Network
@@ -24,7 +24,7 @@ from reconstruct.numbers.double_double import upward
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation import search as searching
 from reconstruct.refutation.search import Search
-from reconstruct.refutation.witness import Replay
+from reconstruct.refutation.witness import Replay, Witness
 
 RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from reconstruct.certificates.identity import RationalNorm
-from reconstruct.certificates.verdicts import Certificate, Segment, Witness
+from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.formats.files import sha256_file, write_atomically
+from reconstruct.refutation.witness import Witness
 
 SCHEMA = "reconstruct.certificate/1"
 

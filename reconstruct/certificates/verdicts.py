@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from fractions import Fraction
 
 from reconstruct.networks import Box
+from reconstruct.refutation.witness import Witness
 
 
 class Rigor(Enum):
@@ -81,25 +81,6 @@ class Segment:
     inner: tuple[str, ...]
     margin: float | None
     maps: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Witness:
-    """An input where the networks differ, with both values enclosed in exact arithmetic.
-
-    `difference` is a lower bound of max_j |f_j − g_j| at `point`; `exact` says that the values
-    are known as rational numbers and not only enclosed.
-    """
-
-    point: tuple[float, ...]
-    target: tuple[tuple[Fraction, Fraction], ...]
-    candidate: tuple[tuple[Fraction, Fraction], ...]
-    difference: Fraction
-    strictly_inside: bool
-
-    @property
-    def exact(self) -> bool:
-        return all(lo == hi for lo, hi in (*self.target, *self.candidate))
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from reconstruct.certificates.verdicts import Witness
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rationals import Interval
@@ -16,6 +16,25 @@ from reconstruct.refutation.exact_point import Evaluator
 SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
 PROBES = 256
 SEED = 7
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input where the networks differ, with both values enclosed in exact arithmetic.
+
+    `difference` is a lower bound of max_j |f_j − g_j| at `point`; `exact` says that the values
+    are known as rational numbers and not only enclosed.
+    """
+
+    point: tuple[float, ...]
+    target: tuple[tuple[Fraction, Fraction], ...]
+    candidate: tuple[tuple[Fraction, Fraction], ...]
+    difference: Fraction
+    strictly_inside: bool
+
+    @property
+    def exact(self) -> bool:
+        return all(lo == hi for lo, hi in (*self.target, *self.candidate))
 
 
 def least_difference(first: Iterable[Interval], second: Iterable[Interval]) -> Fraction:

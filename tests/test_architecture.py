@@ -1,0 +1,205 @@
+"""The floor plan holds: imports go as docs/architecture.md says; files and functions stay small.
+
+The page is the specification. Its table of rooms is read here, and compared with the imports of
+every file, those inside of functions and those for types alone included.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconstruct.networks.operation import Operation
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PACKAGES = ("reconstruct", "proofs_check")
+FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+OURS = [path for path in FILES if path.is_relative_to(ROOT / "reconstruct")]
+CODE = re.compile(r"`([^`]+)`")
+
+MEDIAN_FILE = 130
+LONGEST_FILE = 400
+NINTH_DECILE = {"reconstruct": 20, "proofs_check": 22}  # a check is read from top to bottom
+LONGEST_FUNCTION = 45
+# Questions about the kind of an operation. There were 159 before maps and activations had verbs
+# of their own; the number may fall, and never rise.
+KINDS_ASKED = 131
+
+
+def section(title: str) -> str:
+    """The text below a heading of the page."""
+    return re.split(r"^## ", PAGE.partition(f"## {title}\n")[2], flags=re.MULTILINE)[0]
+
+
+def table(title: str) -> list[list[str]]:
+    """The rows of the table in a section, without its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def rooms() -> dict[str, set[str]]:
+    """Each room with the rooms it may import, in the order of the page."""
+    plan: dict[str, set[str]] = {}
+    for row in table("The rooms"):
+        allowed = set(CODE.findall(row[-1]))
+        for room in CODE.findall(row[0]):
+            plan[room] = allowed | plan.keys() if "all of the above" in row[-1] else allowed
+    return plan
+
+
+ROOMS = rooms()
+
+
+def home(module: str) -> str:
+    """The room of a module: the longest one whose name it starts with."""
+    name = module.removeprefix("reconstruct.")
+    fitting = [room for room in ROOMS if f"{name}.".startswith(f"{room}.")]
+    return max(fitting, key=len, default=module)
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Modules of this project that the code imports, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if _is_module(name) else node.module for name in inner)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def edges() -> set[tuple[str, str, str]]:
+    """(file, its room, the room that it imports) over both packages."""
+    found = set()
+    for path in FILES:
+        here = home(name_of(path))
+        for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if module.split(".")[0] in PACKAGES and home(module) != here:
+                found.add((str(path.relative_to(ROOT)), here, home(module)))
+    return found
+
+
+def test_every_file_has_a_room() -> None:
+    assert {home(name_of(path)) for path in FILES} <= ROOMS.keys()
+
+
+def test_every_room_is_there() -> None:
+    places = [ROOT.joinpath(*room.split(".")) for room in ROOMS]
+    inner = [ROOT.joinpath("reconstruct", *room.split(".")) for room in ROOMS]
+    there = [
+        any(p.is_dir() or p.with_suffix(".py").is_file() for p in pair)
+        for pair in zip(places, inner, strict=True)
+    ]
+    assert [room for room, found in zip(ROOMS, there, strict=True) if not found] == []
+
+
+def test_imports_are_those_of_the_page() -> None:
+    wrong = [
+        f"{path}: {here} may not import {room}"
+        for path, here, room in sorted(edges())
+        if room not in ROOMS[here]
+    ]
+    assert wrong == []
+
+
+def test_imports_point_one_way() -> None:
+    """A room may only import rooms that stand above it on the page."""
+    order = {room: i for i, room in enumerate(ROOMS)}
+    back = [
+        (room, a) for room, allowed in ROOMS.items() for a in allowed if order[a] >= order[room]
+    ]
+    assert back == []
+
+
+def test_an_import_against_the_plan_is_seen() -> None:
+    code = "def f():\n    from reconstruct.certificates import certify\n    import numpy\n"
+    assert [home(m) for m in imported(ast.parse(code)) if m.startswith("reconstruct")] == [
+        "certificates"
+    ]
+    assert "certificates" not in ROOMS["bounds"]
+
+
+def test_adding_something_touches_at_most_three_files() -> None:
+    rows = table("What to touch")
+    things = {"map", "activation", "solver", "construction", "format", "statement"}
+    assert {row[0].split()[-1] for row in rows} == things
+    for row in rows:
+        links = re.findall(r"\]\(\.\./([^)]+)\)", row[1])
+        new = row[1].count("*new*")
+        assert 1 <= len(links) + new <= 3, row[0]
+        assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def functions(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            yield node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_files_stay_small(package: str) -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in FILES
+        if path.is_relative_to(ROOT / package)
+    }
+    assert statistics.median(lengths.values()) <= MEDIAN_FILE
+    assert {name: count for name, count in lengths.items() if count > LONGEST_FILE} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_functions_stay_small(package: str) -> None:
+    found = [f for path in FILES if path.is_relative_to(ROOT / package) for f in functions(path)]
+    assert statistics.quantiles([length for length, _ in found], n=10)[-1] <= NINTH_DECILE[package]
+    assert [name for length, name in found if length > LONGEST_FUNCTION] == []
+
+
+def kinds() -> set[str]:
+    """Every operation of a network, the names for several of them included."""
+    found, new = set(), {Operation}
+    while new:
+        found |= new
+        new = {sub for kind in new for sub in kind.__subclasses__()} - found
+    return {kind.__name__ for kind in found} | {"Affine"}
+
+
+def asked(tree: ast.AST, names: set[str]) -> Iterator[int]:
+    """Lines that ask an operation for its kind: isinstance or a case of match."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            if names & set(re.findall(r"\w+", ast.unparse(node.args[1]))):
+                yield node.lineno
+        elif isinstance(node, ast.MatchClass) and ast.unparse(node.cls) in names:
+            yield node.cls.lineno
+
+
+def test_few_places_ask_for_the_kind_of_an_operation() -> None:
+    names = kinds()
+    assert {"Norm", "Add", "Relu", "Select"} <= names
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in OURS
+        for number in asked(ast.parse(path.read_text(encoding="utf-8")), names)
+    ]
+    assert len(found) <= KINDS_ASKED, "\n".join(found)
+
+
+def test_questions_are_counted() -> None:
+    code = "isinstance(op, (Norm, Relu))\nisinstance(x, int)\nmatch op:\n  case Add(): pass\n"
+    assert list(asked(ast.parse(code), {"Norm", "Add"})) == [1, 4]
