@@ -1,0 +1,210 @@
+"""Whoever adds a map, an activation, a construction or a solver touches what the page says.
+
+A toy of each is defined here, outside of the package, and goes all the way: written and read,
+reconstructed, certified, checked by the independent checker, reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.certificates.document import write_certificate
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan
+from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.sites import Site
+from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status
+from reconstruct.khatri_rao.solution import relative_residual
+from reconstruct.khatri_rao.solvers import Cost
+from reconstruct.khatri_rao.solvers.floating import in_floats
+from reconstruct.networks import Affine, Mixing, Network, Node, Relu
+from reconstruct.networks.activations.kink import Kink
+from reconstruct.networks.operation import KINDS, register
+from reconstruct.numbers.arrays import Array
+from reconstruct.progress import Progress
+from reconstruct.refutation.search import search
+from reconstruct.reports.document import build_report, to_bytes
+from reconstruct.reports.page import write_page
+
+BOX = rc.Box(-1, 1)
+WIDE = rc.Wide(1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Circulant(Mixing):
+    """A toy map: `L[i, j] = first[(j − i) mod n]`, stored as one row."""
+
+    kind = "Circulant"
+
+    first: Array
+    bias: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.first), len(self.first)
+
+    def tile(self, start: int, stop: int) -> Array:
+        return np.stack([np.roll(self.first, i) for i in range(start, stop)])
+
+    def columns(self, start: int, stop: int) -> Array:
+        return self.tile(0, len(self.first))[:, start:stop]
+
+    def linear(self, rows: Array) -> Array:
+        whole = self.tile(0, len(self.first)).astype(rows.dtype)
+        return np.asarray(rows @ whole.T)
+
+    def pull(self, form: Array, size: int) -> Array:
+        return np.asarray(form @ self.tile(0, size).astype(form.dtype))
+
+    def signs(self) -> tuple[Circulant, Circulant]:
+        none = np.zeros_like(self.bias)
+        plus, minus = np.maximum(self.first, 0), np.minimum(self.first, 0)
+        return Circulant(plus, none), Circulant(minus, none)
+
+    @property
+    def least(self) -> float:
+        return float(np.min(np.abs(self.first[self.first != 0]), initial=inf))
+
+    @property
+    def largest(self) -> float:
+        return float(np.max(np.abs(self.first)))
+
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.first)) * len(self.first)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"first": self.first, "bias": self.bias}
+
+
+@dataclass(frozen=True)
+class Crease(Kink):
+    """A toy activation: 2z for z ≥ 0 and z/4 below."""
+
+    kind = "Crease"
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        return 0.25, 2.0
+
+
+@dataclass(frozen=True)
+class Spacious:
+    """A toy construction: wide, with as many spare neurons as one likes."""
+
+    spare: int = 3
+
+    @property
+    def name(self) -> str:
+        return "spacious"
+
+    def blueprint(self, op: Mixing) -> Blueprint:
+        m, k = op.shape
+        hidden = LayerPlan(m * k + self.spare, (0, k), carry=False)
+        return Blueprint(m, k, (hidden, LayerPlan(m, None, carry=True)))
+
+    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
+        WIDE.check(site, frozen, op, number)
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        return WIDE.solve(task, site, frozen, solver, progress)
+
+
+@dataclass(frozen=True)
+class Pseudoinverse:
+    """A toy solver: the pseudoinverse of the dense matrix, and nothing refined."""
+
+    rational: ClassVar[bool] = False
+
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+        return in_floats(operator, W, self.attempt)
+
+    def attempt(self, operator: KhatriRao, W: Array) -> Solution:
+        s = np.linalg.pinv(operator.dense()) @ W.reshape(-1)
+        _, residual = relative_residual(operator, s, W)
+        status = Status.SOLVED if residual < 1e-12 else Status.ILL_CONDITIONED
+        return Solution(s, status, "pseudoinverse", residual, operator.shape)
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        return Cost(self, 8.0 * m * k * n, 4.0 * n * (m * k) ** 2)
+
+
+@pytest.fixture(autouse=True)
+def toys() -> Iterator[None]:
+    """The toys are known to files while a test runs, and not afterwards."""
+    known = dict(KINDS)
+    register("Circulant", lambda part, _: Circulant(part("first"), part("bias")))
+    register("Crease", lambda part, _: Crease())
+    yield
+    KINDS.clear()
+    KINDS.update(known)
+
+
+def plain() -> Network:
+    rng = np.random.default_rng(0)
+    return Network.mlp([rng.normal(size=(4, 3)), rng.normal(size=(2, 4))], [np.ones(4), np.ones(2)])
+
+
+def with_circulant() -> Network:
+    rng = np.random.default_rng(1)
+    first = Circulant(rng.normal(size=3), rng.normal(size=3))
+    nodes = (Node("turn", first, ("input",)), Node("act", Relu(), ("turn",)))
+    last = Node("last", Affine(rng.normal(size=(2, 3)), np.zeros(2)), ("act",))
+    return Network(3, (*nodes, last), "last")
+
+
+CASES = {
+    "map": (with_circulant, rc.Wide(1.5), None, rc.Auto()),
+    "activation": (plain, rc.Wide(1.5), Crease(), rc.Auto()),
+    "construction": (plain, Spacious(), None, rc.Auto()),
+    "solver": (plain, rc.Wide(1.5), None, Pseudoinverse()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_toy_goes_all_the_way(case: str, tmp_path: Path) -> None:
+    made, construction, activation, solver = CASES[case]
+    rc.save(made(), tmp_path / "target.npz")
+    target = rc.load(tmp_path / "target.npz")
+    x = BOX.of_size(3).sample(100, np.random.default_rng(2))
+    assert np.array_equal(target(x), made()(x))
+
+    frozen = rc.draw(target, construction, seed=3, activation=activation)
+    result = rc.reconstruct(target, frozen, domain=BOX, solver=solver)
+    rc.save(result.network, tmp_path / "network.npz")
+    network = rc.load(tmp_path / "network.npz")
+    assert np.abs(network(x) - target(x)).max() < 1e-12
+
+    certificate = rc.certify(target, network, domain=result.domain)
+    assert certificate.verdict.value == "certified" and certificate.rigor.value == "rigorous"
+    assert certificate.bound is not None and certificate.bound < 1e-12
+    files = {"target": tmp_path / "target.npz", "candidate": tmp_path / "network.npz"}
+    write_certificate(tmp_path / "certificate.json", certificate, **files)
+    report = rc.check(tmp_path / "certificate.json", **files)
+    assert report.accepted, report
+
+    found = search(target, network, result.domain, samples=500)
+    page = build_report(result, certificate, found, options={}, seconds=1.0)
+    (tmp_path / "report.json").write_bytes(to_bytes(page))
+    write_page(tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Certified" in text and (case != "solver" or "pseudoinverse" in text)
+
+
+def test_a_toy_that_is_changed_is_refuted() -> None:
+    target = with_circulant()
+    frozen = rc.draw(target, rc.Wide(1.5), seed=3, activation=Crease())
+    result = rc.reconstruct(target, frozen, domain=BOX)
+    rng = np.random.default_rng(1)
+    turned = Circulant(np.roll(rng.normal(size=3), 1), rng.normal(size=3))
+    other = target.with_ops({"turn": turned})
+    assert rc.certify(other, result.network, domain=result.domain).verdict.value == "refuted"
