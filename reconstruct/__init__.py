@@ -22,6 +22,8 @@ from reconstruct.version import __version__
 if TYPE_CHECKING:
     from reconstruct import khatri_rao, training
     from reconstruct.bounds import Crown, Interval, Split
+    from reconstruct.bridge.from_torch import from_torch
+    from reconstruct.bridge.to_torch import to_torch
     from reconstruct.certificates import certify, check
     from reconstruct.constructions import (
         Deep,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from reconstruct.pipeline import Result, reconstruct
 
 _HOMES = {
+    "reconstruct.bridge.from_torch": ("from_torch",),
+    "reconstruct.bridge.to_torch": ("to_torch",),
     "reconstruct.bounds": ("Crown", "Interval", "Split"),
     "reconstruct.certificates": ("certify", "check"),
     "reconstruct.constructions": (
@@ -87,6 +91,7 @@ __all__ = [
     "certify",
     "check",
     "draw",
+    "from_torch",
     "khatri_rao",
     "linear_as_relu",
     "load",
@@ -94,6 +99,7 @@ __all__ = [
     "one_layer",
     "reconstruct",
     "save",
+    "to_torch",
     "training",
 ]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reconstruct.training.data.dataset import Dataset
     from reconstruct.training.data.digits import digits
     from reconstruct.training.data.sources import load_data
+    from reconstruct.training.existence import compare
     from reconstruct.training.features import gammas, small_share, switched_off
     from reconstruct.training.freezing import Tuning, tunable
     from reconstruct.training.loop import History, accuracy, train
@@ -37,6 +38,7 @@ _HOMES = {
     "data.dataset": ("Dataset",),
     "data.digits": ("digits",),
     "data.sources": ("load_data",),
+    "existence": ("compare",),
     "features": ("gammas", "small_share", "switched_off"),
     "freezing": ("Tuning", "tunable"),
     "loop": ("History", "accuracy", "train"),
@@ -54,6 +56,7 @@ __all__ = [
     "Tuning",
     "accuracy",
     "cifar",
+    "compare",
     "digits",
     "gammas",
     "load_data",

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from torch import nn
-
+from reconstruct.bridge.norms import norm_bytes
 from reconstruct.formats.files import write_atomically
 from reconstruct.progress import Progress, silent
 from reconstruct.reports.document import to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.training.data.sources import load_data
 from reconstruct.training.experiment import Experiment, run_experiment
-from reconstruct.training.freezing import norm_layers
 from reconstruct.training.page import write_page
 from reconstruct.training.report import build_report
 
@@ -53,14 +49,3 @@ def train_into(
     write_page(folder.staging / "report.html", report)
     folder.publish((*names, "report.html", "report.json"))
     return report
-
-
-def norm_bytes(module: nn.Module) -> bytes:
-    """The norm layers' parameters and statistics as an .npz with state_dict's names."""
-    arrays: dict[str, Any] = {}
-    for name, layer in norm_layers(module).items():
-        for key in ("weight", "bias", "running_mean", "running_var"):
-            arrays[f"{name}.{key}"] = getattr(layer, key).detach().numpy()
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()

@@ -153,15 +153,17 @@ def _write_node(node: Node, draft: _Draft) -> None:
 
 def _write_norm(op: Norm, node: Node, draft: _Draft) -> None:
     """BatchNormalization; with several positions to a channel, between two reshapes."""
+    eps = float(np.float32(op.eps))  # ONNX keeps a float32: the variance takes what is left of it
+    var = np.maximum(op.var + (op.eps - eps), 0.0)
     parts = _parameters(
-        node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=op.var
+        node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=var
     )
     source, last = list(node.inputs), node.name
     if op.positions > 1:
         apart = draft.constant(f"{node.name}.apart", [0, op.channels, op.positions], np.int64)
         source = [draft.step("Reshape", [*source, apart], node.name)]
         last = draft.fresh(f"{node.name}/norm")
-    draft.node("BatchNormalization", source + parts, last, epsilon=op.eps)
+    draft.node("BatchNormalization", source + parts, last, epsilon=eps)
     if op.positions > 1:
         flat = draft.constant(f"{node.name}.flat", [0, op.units], np.int64)
         draft.node("Reshape", [last, flat], node.name)

@@ -1,0 +1,180 @@
+"""A torch module as a network of this tool.
+
+torch.export gives the graph of torch's own operators for the example, in which every norm is
+still there, with the names of the module's state dict. (torch's default ONNX exporter folds the
+norm of an evaluated module into the layer ahead of it, and torch.fx alone cannot trace modules
+that look at shapes.) Each operator is written as ONNX by one rule (`aten`), and our reader of
+ONNX makes the network: shapes, convolutions and pooling mean the same as in any file.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.bridge.aten import RULES, Call
+from reconstruct.bridge.onnx_graph import OnnxGraph
+from reconstruct.bridge.requirement import torch_module
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.onnx.read import read_onnx
+from reconstruct.networks import Network, Norm
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH = 2  # examples while tracing: torch would take a batch of one for a constant
+TOLERANCE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
+SUPPORTED = (
+    "Linear, Conv2d, BatchNorm1d and 2d, ReLU, LeakyReLU, ELU, SELU, ReLU6, Hardtanh, pooling, "
+    "Flatten, Dropout, sums, products with constants and what only moves values"
+)
+
+
+def from_torch(module: torch.nn.Module, example: Any) -> Network:
+    """The function of `module` in evaluation mode, as a network.
+
+    `example` is an input as the module takes it, a tensor or an array whose first dimension is
+    the batch; its values do not matter, its shape does. Norm layers keep their names from the
+    state dict. What was read is evaluated at the example and compared with the module.
+    """
+    torch = torch_module("reading a torch module")
+    frozen = copy.deepcopy(module).eval()
+    rows = _rows(torch, frozen, example)
+    program = _exported(torch, frozen, rows)
+    graph = OnnxGraph(rows.detach().numpy().dtype)
+    names = _constants(program, graph)
+    source = _walk(program, graph, names)
+    content = graph.bytes(source, tuple(rows.shape[1:]), names[_output(program)])
+    network = _with_eps(read_onnx(content, Path()), graph.eps)
+    network = replace(network, metadata={**network.metadata, "module": type(module).__name__})
+    _compare(torch, frozen, network, rows)
+    return network
+
+
+def _rows(torch: Any, module: Any, example: Any) -> Any:
+    kinds = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    if len(kinds) != 1 or not kinds <= {torch.float32, torch.float64}:
+        raise UnsupportedError(
+            f"a module with all parameters in float32 or all in float64 is needed, but these have "
+            f"{', '.join(sorted(map(str, kinds))) or 'none'}"
+        )
+    rows = torch.as_tensor(example).to(kinds.pop())
+    if rows.ndim < 2 or not len(rows):
+        raise InputError(
+            f"an example with a batch in front is needed (N × input shape, N ≥ 1), but its shape "
+            f"is {tuple(rows.shape)}; use example[None] for a single one"
+        )
+    return torch.cat([rows[:1], rows[:1]])
+
+
+def _exported(torch: Any, module: Any, rows: Any) -> Any:
+    """The functional graph: no value is overwritten in it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's remarks about its own internals
+            return torch.export.export(module, (rows,)).run_decompositions({})
+    except Exception as error:  # torch.export raises many kinds of its own
+        first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise UnsupportedError(
+            f"torch.export cannot trace {type(module).__name__} ({type(error).__name__}: {first}); "
+            f"the module must be one fixed graph from one tensor to one tensor"
+        ) from None
+
+
+def _constants(program: Any, graph: OnnxGraph) -> dict[str, str]:
+    """Parameters and buffers as constants of the graph, by the name of their placeholder."""
+    names: dict[str, str] = {}
+    held = {**program.state_dict, **program.constants}
+    for spec in program.graph_signature.input_specs:
+        if spec.target is None or spec.target not in held:
+            continue
+        value = held[spec.target].detach().numpy()
+        kind = None if value.dtype.kind == "f" else value.dtype
+        names[spec.arg.name] = graph.constant(spec.target, value, kind)
+    return names
+
+
+def _walk(program: Any, graph: OnnxGraph, names: dict[str, str]) -> str:
+    """Write every operator; the name of the input."""
+    source = ""
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name not in names:
+            if source:
+                raise UnsupportedError("a module of one input is needed, but this one has more")
+            source = names[node.name] = graph.input(node.name)
+        elif node.op == "call_function" and node.target is operator.getitem:
+            names[node.name] = names[node.args[0].name]
+        elif node.op == "call_function":
+            call = _call(node, names)
+            rule = RULES.get(node.target._schema.name.removeprefix("aten::"))
+            if rule is None:
+                raise call.refuse(f"is not supported; supported are {SUPPORTED}")
+            names[node.name] = rule(call, graph)
+    return source
+
+
+def _call(node: Any, names: Mapping[str, str]) -> Call:
+    """The operator's arguments by their names, defaults included."""
+    given: dict[str, Any] = {}
+    for i, argument in enumerate(node.target._schema.arguments):
+        if i < len(node.args):
+            given[argument.name] = node.args[i]
+        else:
+            given[argument.name] = node.kwargs.get(argument.name, argument.default_value)
+    shapes = {key: _shape(v) for key, v in given.items() if hasattr(v, "meta")}
+    named = {key: _named(value, names) for key, value in given.items()}
+    target = node.target._schema.name.removeprefix("aten::")
+    layer = next(
+        (named[k].rpartition(".")[0] for k in ("weight", "running_mean") if named.get(k)), ""
+    )
+    return Call(target, layer or node.name, named, _shape(node), shapes)
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_named(item, names) for item in value]
+    return names[value.name] if hasattr(value, "meta") else value
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    value = node.meta["val"]
+    return tuple(int(n) for n in (value[0] if isinstance(value, tuple) else value).shape)
+
+
+def _output(program: Any) -> str:
+    (result,) = [node for node in program.graph.nodes if node.op == "output"]
+    values = result.args[0]
+    if len(values) != 1:
+        raise UnsupportedError(f"a module of one output is needed, but this has {len(values)}")
+    return str(values[0].name)
+
+
+def _with_eps(network: Network, eps: Mapping[str, float]) -> Network:
+    """The norms with the eps of the module, which need not be a float32 number as in ONNX."""
+    exact = {}
+    for node in network.norm_nodes():
+        if isinstance(node.op, Norm) and node.name in eps:
+            exact[node.name] = replace(node.op, eps=eps[node.name])
+    return network.with_ops(exact)
+
+
+def _compare(torch: Any, module: Any, network: Network, rows: Any) -> None:
+    """A module that depends on the values of its input, or a rule that is wrong, shows here."""
+    with torch.no_grad():
+        expected: NDArray[Any] = module(rows).numpy().reshape(len(rows), -1)
+    found = network(rows.numpy().reshape(len(rows), -1), dtype=expected.dtype)
+    scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    worst = float(np.max(np.abs(found - expected), initial=0.0)) / scale
+    if not worst <= TOLERANCE[expected.dtype]:
+        raise UnsupportedError(
+            f"the network read from {type(module).__name__} differs from it by {worst:.1e} at the "
+            f"example, more than rounding explains; this module is not read correctly"
+        )

@@ -1,0 +1,39 @@
+"""A network as a torch module in evaluation mode, made of torch's own layers.
+
+Weights are frozen, statistics too; γ and β are parameters of BatchNorm layers. The state dict has
+the names of norms.npz: `<norm>.weight`, `.bias`, `.running_mean`, `.running_var`; a dot in a
+node's name makes one module inside another, as everywhere in torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reconstruct.bridge.requirement import torch_module
+from reconstruct.errors import InputError
+from reconstruct.networks import Network
+
+if TYPE_CHECKING:
+    import torch
+
+
+def to_torch(network: Network, dtype: Any = np.float64) -> torch.nn.Module:
+    """The module of a network: batch × inputs (of any shape) to batch × outputs.
+
+    Nothing of it asks for gradients; `rc.training.tunable(module, "norms")` makes γ and β do so.
+    It is in evaluation mode; `module.train()` would let batches change its statistics.
+    """
+    torch_module("making a torch module")
+    from reconstruct.bridge.layers import GraphModule, Step, layer_of
+
+    kind = np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise InputError(f"a module is made in float32 or float64, but dtype is {kind}")
+    steps = [
+        Step(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
+        for node in network.nodes
+    ]
+    module = GraphModule(steps, network.source, network.output, network.size_in)
+    return module.eval().requires_grad_(False)

@@ -1,0 +1,166 @@
+"""What exists against what is found: γ and β constructed, trained, and both, in one network.
+
+On the very same frozen network the norms are computed from a target (or fitted to it on data,
+below m·k hidden units), trained from random values, and trained on from the computed ones. All
+are then written for the statistics that the network was drawn with, so that only γ and β differ,
+and can be compared as points: their sizes, and the loss along the line between them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.bridge.to_torch import to_torch
+from reconstruct.constructions import Wide, draw
+from reconstruct.networks import Box, Network
+from reconstruct.pipeline import reconstruct
+from reconstruct.training.data.dataset import Dataset
+from reconstruct.training.freezing import Tuning
+from reconstruct.training.loop import train
+from reconstruct.training.narrow import Narrow, least_squares
+from reconstruct.training.schedule import Schedule
+from reconstruct.training.statistics import (
+    between,
+    norms_of,
+    with_data_statistics,
+    with_norms_of,
+    with_random_gammas,
+    with_statistics_of,
+)
+
+SCHEDULE = Schedule(epochs=60, batch=64)
+POINTS = 21  # on each line, ends included
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """One choice of γ and β: how it came, what it does, how large it is."""
+
+    name: str
+    network: Network
+    seconds: float
+    train_accuracy: float
+    test_accuracy: float
+    loss: float
+    gamma_norm: float
+    gamma_max: float
+    beta_max: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The target, the three choices, and the loss on the training part along the lines."""
+
+    ratio: float
+    target: Found
+    start: Found
+    trained: Found
+    tuned: Found
+    line_to_trained: tuple[float, ...]
+    line_to_tuned: tuple[float, ...]
+
+
+def compare(
+    target: Network,
+    data: Dataset,
+    *,
+    ratio: float,
+    seed: int = 0,
+    schedule: Schedule = SCHEDULE,
+    domain: Box | None = None,
+) -> Comparison:
+    """Construct (ratio ≥ 1) or fit (below), train from random, and train on from the start.
+
+    From random the statistics are live, as in any training; from the start they are those of the
+    data and stay, so that training begins with exactly the function that was computed. `domain`
+    is where the construction holds: the box of the examples unless given.
+    """
+    box = domain or _hull(data)
+    began = time.perf_counter()
+    if ratio >= 1:
+        frozen = draw(target, Wide(ratio), seed=seed)
+        computed = reconstruct(target, frozen, domain=box).network
+        network, name = frozen.network, "constructed"
+    else:
+        shape = Narrow(ratio)
+        network = draw(target, shape, seed=seed).network  # type: ignore[arg-type]
+        computed = least_squares(target, network, shape, _rows(data.train_x))
+        name = "least squares"
+    start = _found(name, computed, data, time.perf_counter() - began)
+    trained = _trained(with_random_gammas(network, seed), network, data, schedule, seed, live=True)
+    tuned = _trained(computed, network, data, schedule, seed, live=False)
+    return Comparison(
+        ratio,
+        _found("target", target, data, 0.0),
+        start,
+        trained,
+        tuned,
+        _line(start.network, trained.network, data),
+        _line(start.network, tuned.network, data),
+    )
+
+
+def _trained(
+    begin: Network, frozen: Network, data: Dataset, schedule: Schedule, seed: int, *, live: bool
+) -> Found:
+    """Train the norms in the coordinates of the data; the result in those of the frozen one."""
+    began = time.perf_counter()
+    scaled = with_data_statistics(begin, _rows(data.train_x))
+    if live:  # from random: γ as drawn, in units of the data
+        scaled = with_random_gammas(scaled, seed)
+    module = to_torch(scaled, np.float32)
+    train(module, data, Tuning.NORMS, schedule, seed=seed, live=live)
+    result = with_statistics_of(with_norms_of(scaled, module), frozen)
+    name = "trained from random" if live else "fine-tuned"
+    return _found(name, result, data, time.perf_counter() - began)
+
+
+def _found(name: str, network: Network, data: Dataset, seconds: float) -> Found:
+    norms = norms_of(network)
+    gammas = np.concatenate([n.gamma for n in norms.values()]) if norms else np.zeros(1)
+    betas = np.concatenate([n.beta for n in norms.values()]) if norms else np.zeros(1)
+    return Found(
+        name,
+        network,
+        seconds,
+        _accuracy(network, data.train_x, data.train_y),
+        _accuracy(network, data.test_x, data.test_y),
+        loss_on(network, data.train_x, data.train_y),
+        float(np.linalg.norm(gammas)),
+        float(np.max(np.abs(gammas))),
+        float(np.max(np.abs(betas))),
+    )
+
+
+def loss_on(network: Network, x: NDArray[Any], y: NDArray[np.int64]) -> float:
+    """The mean cross entropy of the network's outputs."""
+    scores = network(_rows(x))
+    largest = scores.max(axis=1, keepdims=True)
+    logs = np.log(np.exp(scores - largest).sum(axis=1)) + largest[:, 0]
+    return float(np.mean(logs - scores[np.arange(len(y)), y]))
+
+
+def _line(first: Network, second: Network, data: Dataset) -> tuple[float, ...]:
+    shares = np.linspace(0.0, 1.0, POINTS)
+    return tuple(
+        loss_on(between(first, second, float(share)), data.train_x, data.train_y)
+        for share in shares
+    )
+
+
+def _accuracy(network: Network, x: NDArray[Any], y: NDArray[np.int64]) -> float:
+    return float(np.mean(network(_rows(x)).argmax(axis=1) == y))
+
+
+def _rows(x: NDArray[Any]) -> NDArray[np.float64]:
+    return x.reshape(len(x), -1).astype(np.float64)
+
+
+def _hull(data: Dataset) -> Box:
+    rows = np.concatenate([_rows(data.train_x), _rows(data.test_x)])
+    return Box(rows.min(axis=0), rows.max(axis=0))
