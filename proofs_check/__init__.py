@@ -1,9 +1,11 @@
 """Every statement that `reconstruct` rests on, machine-checked, and refuted when a hypothesis goes.
 
-    python -m proofs_check            the table
-    python -m proofs_check --list     the statements
+    python -m proofs_check                    the table
+    python -m proofs_check --list             the statements
+    python -m proofs_check certificate OUT    a certificate, proved again
 
-An independent oracle: nothing here imports `reconstruct`.
+An independent oracle: nothing here imports `reconstruct`, but for the checker of certificates,
+which imports its readers of files and its plain types of networks.
 """
 
 from proofs_check.core import (

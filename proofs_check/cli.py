@@ -1,6 +1,7 @@
 """`python -m proofs_check`: run the chain, print a table or JSON, and say by exit code if it holds.
 
 Exit codes: 0 every statement proved and every negative caught; 1 otherwise; 2 bad usage.
+`python -m proofs_check certificate OUT` goes to the checker of certificates.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m proofs_check",
         description="Check every statement that reconstruct rests on, and see each one refuted "
         "when a hypothesis is dropped.",
-        epilog="exit code: 0 all proved and every negative check caught, 1 otherwise, 2 bad usage",
+        epilog="exit code: 0 all proved and every negative check caught, 1 otherwise, 2 bad usage. "
+        "'python -m proofs_check certificate OUT' proves a certificate again (see its --help)",
     )
     p.add_argument("--only", metavar="NAME", action="append", help="one statement, in full")
     p.add_argument("--thorough", action="store_true", help="larger sizes (minutes)")
@@ -38,7 +40,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
-    options = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["certificate"]:
+        from proofs_check.certificates.command import main as certificate
+
+        return certificate(words[1:])
+    options = parser().parse_args(words)
     from proofs_check import chain  # sympy and networkx: not needed for --help
 
     try:

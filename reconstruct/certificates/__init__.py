@@ -1,8 +1,7 @@
 """Certificates: what is proved about |f − g| on the whole domain, and how it is checked again."""
 
+from proofs_check.certificates import CheckReport, CheckStatus, check
 from reconstruct.certificates.certify import certify
-from reconstruct.certificates.checker import check
-from reconstruct.certificates.checking.report import CheckReport, CheckStatus
 from reconstruct.certificates.document import build_document, write_certificate
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.refutation.exact_point import enclose, evaluate_exact

@@ -16,10 +16,9 @@ import pytest
 from scipy import sparse
 
 import reconstruct as rc
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.reading import digest
 from reconstruct.certificates.certify import _blank
-from reconstruct.certificates.checker import check
-from reconstruct.certificates.checking.claims import digest
-from reconstruct.certificates.checking.report import CheckStatus
 from reconstruct.certificates.document import write_certificate
 from reconstruct.certificates.error_recursion import deviation
 from reconstruct.certificates.verdicts import Rigor, Segment, Verdict

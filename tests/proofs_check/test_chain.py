@@ -138,7 +138,9 @@ def test_statements_stand_behind_what_they_rest_on() -> None:
 
 
 def test_nothing_imports_reconstruct() -> None:
-    for path in PACKAGE.rglob("*.py"):
+    files = [p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE / "certificates"]
+    assert len(files) > 30
+    for path in files:  # the checker of certificates has a test of its own
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

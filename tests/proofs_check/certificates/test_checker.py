@@ -1,30 +1,19 @@
-"""The checker: accepts what was proved, rejects every kind of tampering, and stands alone."""
+"""The checker: accepts what was proved, rejects every kind of tampering, and names the field."""
 
 from __future__ import annotations
 
-import ast
-import json
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.point import evaluate
 from reconstruct.bounds import Crown, Interval, Split
-from reconstruct.certificates import (
-    Certificate,
-    CheckStatus,
-    Rigor,
-    Verdict,
-    certify,
-    check,
-    enclose,
-    write_certificate,
-)
-from reconstruct.certificates.checking import claims as claims_module
-from reconstruct.certificates.checking.point import evaluate
+from reconstruct.certificates import Rigor, Verdict, certify, enclose
 from reconstruct.constructions import Deep, Factored, Wide, draw
-from reconstruct.formats import load, save
+from reconstruct.formats import load, save, sha256_file
 from reconstruct.khatri_rao import Exact
 from reconstruct.networks import (
     Add,
@@ -33,7 +22,6 @@ from reconstruct.networks import (
     Clip,
     Elu,
     LeakyRelu,
-    Mixing,
     Network,
     Node,
     Norm,
@@ -42,45 +30,7 @@ from reconstruct.networks import (
 )
 from reconstruct.pipeline import reconstruct
 from tests.certificates.building import random_target, wide
-
-PACKAGE = Path(claims_module.__file__).parents[2]
-
-
-def certified(
-    folder: Path, target: Network, network: Network, box: Box, **options: object
-) -> Certificate:
-    """Write both networks, certify what is read back, write the certificate."""
-    save(target, folder / "target.npz")
-    save(network, folder / "network.npz")
-    pair = load(folder / "target.npz"), load(folder / "network.npz")
-    certificate = certify(*pair, domain=box, **options)  # type: ignore[arg-type]
-    write_certificate(
-        folder / "certificate.json",
-        certificate,
-        target=folder / "target.npz",
-        candidate=folder / "network.npz",
-        exact_norms=options.get("exact_norms"),  # type: ignore[arg-type]
-    )
-    return certificate
-
-
-def simple(folder: Path, **options: object) -> Certificate:
-    rng = np.random.default_rng(0)
-    target, box = random_target(rng, (3, 5, 4, 2)), Box(-0.5, 0.5).of_size(3)
-    return certified(folder, target, wide(target, box, rng, **options), box)  # type: ignore[arg-type]
-
-
-def edit(folder: Path, *path: str | int, value: object, sign: bool = True) -> None:
-    """Change one field of the certificate, and (as a forger would) its digest."""
-    place = folder / "certificate.json"
-    document = json.loads(place.read_text())
-    holder = document
-    for key in path[:-1]:
-        holder = holder[key]
-    holder[path[-1]] = value(holder[path[-1]]) if callable(value) else value
-    if sign:
-        document["digest"] = claims_module.digest(document)
-    place.write_text(json.dumps(document))
+from tests.proofs_check.certificates.making import certified, edit, simple
 
 
 def half(text: str) -> str:
@@ -146,11 +96,12 @@ def test_a_witness_is_evaluated_again(tmp_path) -> None:
     assert certificate.verdict is Verdict.REFUTED
     report = check(tmp_path)
     assert report.accepted and "witness" in report.verified
-    edit(tmp_path, "witness", "point", 0, value=(0.9).hex())
-    assert check(tmp_path).field == "witness.point"
-    edit(tmp_path, "witness", "point", 0, value=(0.0).hex())
     edit(tmp_path, "witness", "difference", value="0x1000/0x1")
     assert check(tmp_path).field == "witness.difference"
+    edit(tmp_path, "witness", "point", 0, value=(0.0).hex())
+    assert check(tmp_path).field == "witness.target"
+    edit(tmp_path, "witness", "point", 0, value=(0.9).hex())
+    assert check(tmp_path).field == "witness.point"
 
 
 @pytest.mark.parametrize("activation", [Relu(), LeakyRelu(0.1), Elu(), Clip(-1.0, 1.0)])
@@ -237,9 +188,10 @@ def test_statistics_without_a_rational_root_are_refused_with_the_reason() -> Non
         (("segments", 1, "target_node"), "other", "segments[1].target_node"),
         (("target", "sha256"), "0" * 64, "target.sha256"),
         (("candidate", "sha256"), "0" * 64, "candidate.sha256"),
-        (("candidate", "file"), "missing.npz", "candidate.file"),
         (("domain", "lo", 0), "x", "domain.lo"),
-        (("domain", "hi"), ["0x1p0"], "domain"),
+        (("domain", "lo", 0), "-0x1.00000000000000001p-1", "domain.lo"),
+        (("domain", "lo", 0), "-0x1p-1", "domain.lo"),
+        (("domain", "hi"), [(1.0).hex()], "domain"),
         (("alignment", 0, 1), "layer1.act", "alignment"),
         (("alignment", 0, 1), "nobody", "alignment"),
         (("schema",), "another/1", "schema"),
@@ -278,7 +230,7 @@ def test_a_changed_number_in_the_network_is_rejected(tmp_path, part) -> None:
     network = load(tmp_path / "network.npz")
     name = "layer2.M2" if part in ("weight", "bias") else "layer2.N1"
     op = network.node(name).op
-    if isinstance(op, Mixing):
+    if part in ("weight", "bias"):
         values = {"weight": np.array(op.weight, dtype=float), "bias": op.bias.copy()}
         values[part].flat[1] += 1e-7
         changed = Affine(values["weight"], values["bias"])
@@ -288,8 +240,6 @@ def test_a_changed_number_in_the_network_is_rejected(tmp_path, part) -> None:
         changed = Norm(values["gamma"], values["beta"], op.mean, op.var, op.eps)
     save(network.with_ops({name: changed}), tmp_path / "network.npz")
     assert check(tmp_path).field == "candidate.sha256"
-    from reconstruct.formats.files import sha256_file
-
     edit(tmp_path, "candidate", "sha256", value=sha256_file(tmp_path / "network.npz"))
     report = check(tmp_path)
     assert report.status is CheckStatus.REJECTED and report.field.startswith("segments[1]")
@@ -311,13 +261,29 @@ def test_a_document_of_another_build_is_rejected(tmp_path, path, value) -> None:
 
 
 def test_a_missing_certificate_is_named(tmp_path) -> None:
-    assert check(tmp_path / "nowhere.json").field == "certificate"
+    for place in (tmp_path / "nowhere.json", tmp_path):
+        report = check(place)
+        assert report.status is CheckStatus.MISSING and report.field == "certificate"
+
+
+def test_missing_and_tampered_files_are_told_apart(tmp_path) -> None:
+    simple(tmp_path)
+    (tmp_path / "network.npz").write_bytes((tmp_path / "target.npz").read_bytes())
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, "candidate.sha256")
+    (tmp_path / "network.npz").write_bytes(b"PK\x03\x04 and no more")
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, "candidate.file")
+    (tmp_path / "network.npz").unlink()
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.MISSING, "candidate.file")
+    assert "network.npz was not found" in report.reason
 
 
 def test_networks_may_have_moved(tmp_path) -> None:
     simple(tmp_path)
     (tmp_path / "target.npz").rename(tmp_path / "elsewhere.npz")
-    assert check(tmp_path).field == "target.file"
+    assert check(tmp_path).status is CheckStatus.MISSING
     assert check(tmp_path, target=tmp_path / "elsewhere.npz").accepted
 
 
@@ -327,23 +293,3 @@ def test_a_bound_by_branch_and_bound_is_called_not_checkable(tmp_path) -> None:
     report = check(tmp_path)
     assert report.status is CheckStatus.NOT_CHECKABLE and not report.accepted
     assert all(status.explanation for status in CheckStatus)
-
-
-# --- independence ---------------------------------------------------------------------------------
-
-
-def test_the_checker_imports_nothing_of_the_solver_or_the_certifier() -> None:
-    allowed = ("reconstruct.formats", "reconstruct.networks", "reconstruct.errors",
-               "reconstruct.certificates.checking")  # fmt: skip
-    folder = PACKAGE / "certificates"
-    for file in (folder / "checker.py", *sorted((folder / "checking").glob("*.py"))):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0
-                names = [node.module or ""]
-            for name in names:
-                if name.split(".")[0] == "reconstruct":
-                    assert name.startswith(allowed), f"{file.name} imports {name}"

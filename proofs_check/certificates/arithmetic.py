@@ -1,0 +1,326 @@
+"""The checker's arithmetic, all of it: exact integers, and floats that are rounded outward.
+
+*Exact.* `Whole` is a matrix of integers of any length, kept as digits to the base 2^20. Sums of up
+to 2^13 products of digits are integers below 2^53, which float64 holds whatever the order of the
+sum, so that products of matrices go through BLAS without rounding (`exact-splitting`).
+
+*Outward.* With u = 2^-53, η = 2^-1074 and n products, |fl(Σ x y) − Σ x y| ≤ γ_n Σ|x y| + n·η
+(`accumulated-rounding`). `plus`, `times` and `dot` bound sums and products of non-negative floats
+from above; they give 0 only where every term is zero, and infinity where nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Digits = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+UNIT, TINY = 2.0**-53, 2.0**-1074
+BITS, CHUNK = 20, 2**11  # CHUNK ≤ 2^13 products to a sum
+BASE = 1 << BITS
+LONG = 64  # digits beyond which Python's own integers multiply faster
+MOST_DIGITS = 2**16  # longer numbers than that are refused
+
+
+# --- integers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """A matrix of integers, `Σ_p digits[p]·2^(20p)`: digits of shape (length, rows, columns).
+
+    All but the last digit lie in [0, 2^20), the last one in [−2^20, 2^20): a number is zero
+    exactly if all its digits are.
+    """
+
+    digits: Digits
+
+    @classmethod
+    def zeros(cls, rows: int, columns: int) -> Whole:
+        return cls(np.zeros((1, rows, columns), dtype=np.int64))
+
+    @classmethod
+    def of_integers(cls, numbers: Sequence[int], shape: tuple[int, int]) -> Whole:
+        """Python's integers, row after row."""
+        width = max((abs(n).bit_length() for n in numbers), default=0) // BITS + 1
+        if width > MOST_DIGITS:
+            raise OverflowError(f"numbers of {width * BITS} bits are more than the checker holds")
+        digits = np.zeros((width, len(numbers)), dtype=np.int64)
+        for column, number in enumerate(numbers):
+            rest = number
+            for place in range(width - 1):
+                if rest in (0, -1) and rest == number >> (BITS * place):
+                    digits[place:, column] = 0 if rest == 0 else BASE - 1
+                    break
+                digits[place, column] = rest & (BASE - 1)
+                rest >>= BITS
+            digits[-1, column] = rest
+        return cls(_carried(digits.reshape(width, *shape)))
+
+    def integers(self) -> list[int]:
+        """Python's integers, row after row."""
+        total = [0] * (self.digits.shape[1] * self.digits.shape[2])
+        for place in reversed(range(len(self.digits))):
+            row = self.digits[place].ravel().tolist()
+            total = [(high << BITS) + low for high, low in zip(total, row, strict=True)]
+        return total
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.digits.shape[1], self.digits.shape[2]
+
+    def part(self, rows: slice, columns: slice = slice(None)) -> Whole:
+        return Whole(self.digits[:, rows, columns])
+
+    def nonzero(self) -> Marks:
+        return np.asarray((self.digits != 0).any(axis=0))
+
+    def __add__(self, other: Whole) -> Whole:
+        length = max(len(self.digits), len(other.digits))
+        total = np.zeros((length, *self.shape), dtype=np.int64)
+        for one in (self.digits, other.digits):
+            total[: len(one)] += one
+        return Whole(_carried(total))
+
+    def __neg__(self) -> Whole:
+        return Whole(_carried(-self.digits))
+
+    def times(self, other: Whole) -> Whole:
+        """Entry by entry; rows or columns of length 1 are repeated."""
+        if max(len(self.digits), len(other.digits)) > LONG:
+            left, right = _objects(self), _objects(other)
+            product = np.asarray(left * right)
+            return Whole.of_integers(product.ravel().tolist(), product.shape)
+        length = len(self.digits) + len(other.digits)
+        shape = np.broadcast_shapes(self.shape, other.shape)
+        total = np.zeros((length, *shape), dtype=np.int64)
+        for i, one in enumerate(self.digits):
+            for j, two in enumerate(other.digits):
+                total[i + j] += one * two
+        return Whole(_carried(total))
+
+    def scaled(self, factor: int) -> Whole:
+        """Times one integer."""
+        if factor == 1:
+            return self
+        if factor > 0 and factor & (factor - 1) == 0:
+            places, bits = divmod(factor.bit_length() - 1, BITS)
+            low = np.zeros((places, *self.shape), dtype=np.int64)
+            return Whole(_carried(np.concatenate([low, self.digits << bits])))
+        return self.times(Whole.of_integers([factor], (1, 1)))
+
+    def __matmul__(self, other: Whole) -> Whole:
+        """The product of two matrices: all pairs of digits in one float64 product per chunk."""
+        (m, n), k = self.shape, other.shape[1]
+        if max(len(self.digits), len(other.digits)) > LONG:
+            product = np.asarray(_objects(self) @ _objects(other))
+            return Whole.of_integers(product.ravel().tolist(), (m, k))
+        total = Whole.zeros(m, k)
+        for start in range(0, n, CHUNK):
+            rows = slice(start, start + CHUNK)
+            total = total + _short_product(self.digits[:, :, rows], other.digits[:, rows])
+        return total
+
+
+def _short_product(left: Digits, right: Digits) -> Whole:
+    (p, m, n), (q, _, k) = left.shape, right.shape
+    above = left.reshape(p * m, n).astype(np.float64)
+    beside = right.transpose(1, 0, 2).reshape(n, q * k).astype(np.float64)
+    pairs = (above @ beside).astype(np.int64).reshape(p, m, q, k)
+    total = np.zeros((p + q, m, k), dtype=np.int64)
+    for i in range(p):
+        for j in range(q):
+            total[i + j] += pairs[i, :, j] & (BASE - 1)  # in two parts, so that no sum overflows
+            total[i + j + 1] += pairs[i, :, j] >> BITS
+    return Whole(_carried(total))
+
+
+def _carried(digits: Digits) -> Digits:
+    """The same numbers with every digit in its range, and no more digits than they need."""
+    digits = digits.copy()
+    for place in range(len(digits) - 1):
+        digits[place + 1] += digits[place] >> BITS
+        digits[place] &= BASE - 1
+    while ((digits[-1] < -BASE) | (digits[-1] >= BASE)).any():
+        digits = np.concatenate([digits, digits[-1:] >> BITS])
+        digits[-2] &= BASE - 1
+    while len(digits) > 1 and ((digits[-1] == 0) | (digits[-1] == -1)).all():
+        digits[-2] += digits[-1] << BITS
+        digits = digits[:-1]
+    return digits
+
+
+def _objects(whole: Whole) -> npt.NDArray[np.object_]:
+    array = np.empty(whole.digits[0].size, dtype=object)
+    array[:] = whole.integers()
+    return array.reshape(whole.shape)
+
+
+def exact(values: npt.ArrayLike) -> tuple[Whole, int]:
+    """`(N, D)` with values = N/D exactly for a matrix of floats, D a power of two."""
+    matrix = np.asarray(values, dtype=np.float64)
+    fraction, exponent = np.frexp(matrix)
+    whole = np.ldexp(fraction, 53).astype(np.int64)
+    power = exponent.astype(np.int64) - 53
+    ends = whole & -whole  # the lowest bit that is set
+    lowest = power + np.frexp(ends.astype(np.float64))[1] - 1
+    shift = max(0, -int(np.min(lowest, initial=0, where=whole != 0)))
+    left = np.where(whole == 0, 0, power + shift)
+    whole, left = _aligned(whole, left)
+    places, bits = left // BITS, left % BITS
+    length = int(places.max(initial=0)) + 4
+    digits = np.zeros((length, *matrix.shape), dtype=np.int64)
+    thirds = (whole & (BASE - 1), (whole >> BITS) & (BASE - 1), whole >> 2 * BITS)
+    for place in range(length):
+        for step, third in enumerate(thirds):
+            here = places == place - step
+            if here.any():
+                digits[place] += np.where(here, third << bits, 0)
+    return Whole(_carried(digits)), 1 << shift
+
+
+def _aligned(whole: Digits, left: Digits) -> tuple[Digits, Digits]:
+    """Bits below the common denominator are zero: shift them away where `left` is negative."""
+    return np.where(left < 0, whole >> np.minimum(-np.minimum(left, 0), 62), whole), np.maximum(
+        left, 0
+    )
+
+
+def nearest(whole: Whole, unit: int) -> tuple[Floats, Floats]:
+    """`(middle, error)` with |N/D − middle| ≤ error, entry by entry; no error where N = 0.
+
+    Digits are added from the largest on: sums are exact up to 2^53 units of the digit, and what is
+    rounded later is rounded relative to the result; digits below the smallest float lose η each.
+    """
+    length, scale = len(whole.digits), unit.bit_length()
+    middle = np.zeros(whole.shape)
+    with np.errstate(all="ignore"):
+        for place in reversed(range(length)):
+            middle = middle + np.ldexp(whole.digits[place].astype(np.float64), BITS * place - scale)
+        middle = middle / float(Fraction(unit, 1 << scale))
+        error = above(np.abs(middle) * ((length + 4) * 2 * UNIT) + 2 * (length + 2) * TINY)
+    known, zero = np.isfinite(middle), ~whole.nonzero()
+    error = np.where(zero, 0.0, np.where(known, error, np.inf))
+    return np.where(zero | ~known, 0.0, middle), error
+
+
+def largest(whole: Whole, unit: int) -> Floats:
+    """|N/D| from above; 0 only where N = 0."""
+    middle, error = nearest(whole, unit)
+    return plus(np.abs(middle), error)
+
+
+def float_above(value: Fraction) -> float:
+    """A float that is no less than a rational ≥ 0; 0 only for 0."""
+    if value == 0:
+        return 0.0
+    try:
+        near = float(value)
+    except OverflowError:
+        return inf
+    return near if Fraction(near) == value else nextafter(near, inf)
+
+
+# --- floats, rounded outward ----------------------------------------------------------------------
+
+
+def above(x: npt.ArrayLike) -> Floats:
+    """The next float above, infinity for what is no number: x + y ≤ above(fl(x + y))."""
+    with np.errstate(over="ignore", under="ignore"):
+        up = np.nextafter(np.asarray(x, dtype=np.float64), np.inf)
+    return np.where(np.isnan(up), np.inf, up)
+
+
+def below(x: npt.ArrayLike) -> Floats:
+    """The next float below, minus infinity for what is no number."""
+    return np.asarray(-above(-np.asarray(x, dtype=np.float64)))
+
+
+def plus(first: Floats, *others: Floats) -> Floats:
+    """The sum of non-negative floats, from above."""
+    total = np.asarray(first, dtype=np.float64)
+    for other in others:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sum_ = above(total + other)
+        total = np.where(other == 0, total, np.where(total == 0, other, sum_))
+    return np.where(np.isnan(total), np.inf, total)
+
+
+def times(x: Floats, y: Floats) -> Floats:
+    """The product of non-negative floats, from above; zero times infinity is zero."""
+    with np.errstate(all="ignore"):
+        product = above(x * y)
+    return np.where((x == 0) | (y == 0), 0.0, product)
+
+
+def dot(matrix: Floats, other: Floats) -> Floats:
+    """`matrix @ other` of non-negative floats, from above.
+
+    true ≤ (fl + n·η)/(1 − γ_n) ≤ (fl + n·η)(1 + n·2^-51): twice the room that is needed.
+    """
+    n = matrix.shape[1]
+    unbounded = not (np.isfinite(matrix).all() and np.isfinite(other).all())
+    a, b = (np.where(np.isfinite(x), x, 0.0) if unbounded else x for x in (matrix, other))
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        value = a @ b
+        bound = above(above(value + n * TINY) * (1 + n * 2.0**-51))
+    if unbounded:
+        lost = _meet(~np.isfinite(matrix), other > 0) | _meet(matrix > 0, ~np.isfinite(other))
+        bound = np.where(lost | (_meet(~np.isfinite(matrix), np.isnan(other))), np.inf, bound)
+    if (value == 0).any():
+        bound = np.where(_meet(matrix != 0, other != 0), bound, 0.0)
+    return bound
+
+
+def _meet(left: Marks, right: Marks) -> Marks:
+    """Whether some column of the left is marked where the row of the right is."""
+    return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0)
+
+
+def gamma(n: int) -> float:
+    """γ_n = nu/(1 − nu) from above, for n < 2^40."""
+    if n >= 2**40:
+        raise OverflowError(f"sums of {n} terms are outside of what the checker covers")
+    return n * UNIT * (1 + 2.0**-11)
+
+
+def product_error(sizes: Floats, terms: int, floor: Floats | float = 0.0) -> Floats:
+    """What rounding does to sums of `terms` products whose magnitudes add up to `sizes`.
+
+    `floor` is what one lost η is multiplied with afterwards (1 if with nothing).
+    """
+    lost = above(np.asarray(floor, dtype=np.float64) * (terms * TINY))
+    return plus(times(sizes, np.full(np.shape(sizes), gamma(terms))), lost)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """A sum that grows, with what its terms and its own rounding may be wrong by."""
+
+    value: Floats
+    slack: Floats
+
+    @classmethod
+    def start(cls, value: Floats, error: Floats) -> Tally:
+        return cls(value, error)
+
+    def add(self, term: Floats, *errors: Floats) -> Tally:
+        with np.errstate(all="ignore"):
+            value = self.value + term
+            rounding = above(np.abs(value) * UNIT)
+        rounding = np.where((self.value == 0) | (term == 0), 0.0, rounding)
+        return Tally(value, plus(self.slack, rounding, *errors))
+
+    def lowest(self) -> Floats:
+        """A lower bound of the true sum; minus infinity where nothing is known."""
+        with np.errstate(all="ignore"):
+            low = np.where(self.slack == 0, self.value, below(self.value - self.slack))
+        return np.where(np.isnan(low), -np.inf, low)

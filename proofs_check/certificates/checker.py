@@ -1,0 +1,140 @@
+"""The checker: re-proves a certificate from the files, trusting nothing of who made it.
+
+It reads the two networks and the claims, composes both networks exactly (`forms`), bounds the
+target's values with its own outward-rounded arithmetic (`reachable`), repeats the error recursion
+(`recursion`), and accepts only if every claim follows. What it takes from the certificate without
+proof is where to cut the networks and which lines to draw below bent units: any choice is sound,
+and a bad one makes the claims fail.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from proofs_check.certificates.claims import Claims, covers
+from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.files import read_certificate, read_network
+from proofs_check.certificates.point import check_witness
+from proofs_check.certificates.reading import digest, parse, read
+from proofs_check.certificates.recursion import Recursion
+from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
+from proofs_check.certificates.roundoff import check_figures
+from reconstruct.networks import Network
+from reconstruct.networks.maps import Norm
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was proved again, and what is claimed without being proved again."""
+
+    bound: float | None
+    verified: tuple[str, ...]
+    unverified: tuple[str, ...]
+
+
+def check(
+    path: PathLike, *, target: PathLike | None = None, candidate: PathLike | None = None
+) -> CheckReport:
+    """Re-verify the certificate in a folder or file; `target` and `candidate` say where the
+    networks are if not where the certificate says."""
+    start = time.perf_counter()
+    places = [None if place is None else Path(place) for place in (target, candidate)]
+    try:
+        with np.errstate(all="ignore"):
+            outcome = _check(Path(path), *places)
+    except CheckFailed as failure:
+        return _report(failure, start)
+    except (OverflowError, MemoryError) as error:  # numbers longer than the checker holds
+        return _report(NotCheckable(str(error) or "it does not fit into memory"), start)
+    proved = "what was verified follows from the files"
+    return CheckReport(
+        CheckStatus.ACCEPTED,
+        None,
+        proved if outcome.verified else "nothing is claimed",
+        outcome.bound,
+        outcome.verified,
+        time.perf_counter() - start,
+        outcome.unverified,
+    )
+
+
+def _report(failure: CheckFailed, start: float) -> CheckReport:
+    """Why it ended, in characters that every terminal can show."""
+    reason = str(failure).encode("utf-8", "backslashreplace").decode()
+    field = failure.field and failure.field.encode("utf-8", "backslashreplace").decode()
+    return CheckReport(failure.status, field, reason, None, (), time.perf_counter() - start)
+
+
+def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
+    content, folder = read_certificate(path)
+    document = parse(content)
+    claims = read(document)
+    ours = read_network(claims.target, "target", target, folder)
+    theirs = read_network(claims.candidate, "candidate", candidate, folder)
+    _require_sizes(claims, ours, theirs)
+    unverified = check_figures(claims)
+    verified = _prove(claims, ours, theirs)
+    _require_words(claims)
+    if document.get("digest") != digest(document):
+        raise CheckFailed("digest", "the certificate was changed after it was written")
+    return _Outcome(claims.bound, verified, unverified)
+
+
+def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
+    for size in ("size_in", "size_out"):
+        if getattr(target, size) != getattr(candidate, size):
+            raise CheckFailed("candidate", f"the two networks differ in {size}")
+    if claims.domain.size != target.size_in:
+        raise CheckFailed("domain", f"{target.size_in} inputs need as many ends")
+
+
+def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ...]:
+    """Prove again what the verdict rests on; the names of what was proved."""
+    verified = []
+    if claims.method == "general":
+        raise NotCheckable("a bound by branch and bound is not checked independently")
+    if claims.bound is not None:
+        covers("bound", claims.bound, Recursion(claims, target, candidate).run())
+        verified.append("bound")
+    if claims.exact_identity:
+        norms = _rational_norms(claims, candidate)
+        Recursion(claims, target, candidate, norms).run()
+        verified.append("exact_identity")
+    if claims.verdict == "refuted" or claims.witness is not None:
+        check_witness(claims, target, candidate)
+        verified.append("witness")
+    return tuple(verified)
+
+
+def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNorm]:
+    """The rational norms of an exact certificate, one gamma and beta per channel."""
+    if claims.exact_norms is None:
+        raise CheckFailed("exact_norms", "an exact identity needs rational norms")
+    norms = {node.name: node.op for node in candidate.nodes if isinstance(node.op, Norm)}
+    for name, parts in claims.exact_norms.items():
+        if name not in norms or any(len(part) != len(norms[name].gamma) for part in parts):
+            raise CheckFailed(f"exact_norms.{name}", "one gamma and beta per channel is needed")
+    return dict(claims.exact_norms)
+
+
+def _require_words(claims: Claims) -> None:
+    """Verdict and rigor are what the proofs give, and no more."""
+    if claims.verdict == "certified":
+        if claims.bound is None:
+            raise CheckFailed("verdict", "a certified verdict needs a bound, but there is none")
+        if claims.tolerance is None or not claims.bound <= claims.tolerance:
+            raise CheckFailed("verdict", "the bound is above the tolerance")
+    wanted = {
+        "certified": ("exact",) if claims.exact_identity else ("rigorous",),
+        "refuted": ("exact", "rigorous"),
+        "undecided": ("numerical",),
+    }[claims.verdict]
+    if claims.rigor not in wanted:
+        raise CheckFailed("rigor", f"{claims.verdict} is {wanted[-1]} here, not {claims.rigor}")

@@ -1,0 +1,77 @@
+"""The files that a certificate speaks of: found, hashed as they were read, and told apart.
+
+A file that is not there is *missing*; one that is there with other bytes, or whose weights lie in
+data files with other bytes, is not the one that was certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from proofs_check.certificates.claims import FilePart
+from proofs_check.certificates.report import CheckFailed, Missing
+from reconstruct.errors import InputError
+from reconstruct.formats import load
+from reconstruct.networks import Network
+
+
+def read_certificate(path: Path) -> tuple[bytes, Path]:
+    """The bytes of a certificate, given as a file or as the folder that holds it."""
+    try:
+        place = path / "certificate.json" if path.is_dir() else path
+        return place.read_bytes(), place.parent
+    except FileNotFoundError:
+        raise Missing("certificate", f"{path} holds no certificate.json") from None
+    except (OSError, ValueError) as error:
+        raise CheckFailed("certificate", f"{path} cannot be read ({error})") from None
+
+
+def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -> Network:
+    """The network that the document names, its bytes being those that were certified."""
+    places = [given] if given is not None else _places(part, folder)
+    found = [place for place in places if _is_file(place)]
+    if not found:
+        raise Missing(f"{field}.file", f"{part.file} was not found; say where it is")
+    failure = CheckFailed(f"{field}.file", "")
+    for place in found:
+        try:
+            network = load(place, nnet_header=part.nnet_header)
+        except InputError as error:
+            failure = _refused(place, field, error)
+            continue
+        differs = _differs(network.metadata, part)
+        if differs is None:
+            return network
+        failure = CheckFailed(f"{field}.{differs[0]}", f"{place.name}: {differs[1]}")
+    raise failure
+
+
+def _refused(place: Path, field: str, error: InputError) -> CheckFailed:
+    """A file that cannot be read: for want of its data, or by its contents."""
+    if isinstance(error.__cause__, FileNotFoundError) or "not found" in str(error):
+        return Missing(f"{field}.file", str(error))
+    return CheckFailed(f"{field}.file", f"{place.name} cannot be read ({error})")
+
+
+def _places(part: FilePart, folder: Path) -> list[Path]:
+    """Beside the certificate first, then where the document says."""
+    names = [folder / Path(part.file).name]
+    return names if part.path is None else [*names, folder / part.path]
+
+
+def _is_file(place: Path) -> bool:
+    try:
+        return place.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _differs(told: Mapping[str, object], part: FilePart) -> tuple[str, str] | None:
+    """The hash that is not the certified one, if any: of the file, or of its data."""
+    if told.get("sha256") != part.sha256:
+        return "sha256", "this is not the file that was certified"
+    data = told.get("data_sha256") or {}
+    if not isinstance(data, Mapping) or dict(data) != dict(part.data_sha256):
+        return "data_sha256", "its weights lie in data files that are not those certified"
+    return None

@@ -1,0 +1,240 @@
+"""Exact affine forms: a value of a network as `v = Σ_j A_j h_j + c` over the cuts before it.
+
+[A_1 … A_J | c] is a matrix of integers over one denominator, and nothing of it is rounded. Two
+things are not rational, a norm's scale γ/√(v+ε) in general and the doubt about an activation that
+may leave its line; both go into `radius`, a matrix of floats rounded up, and into nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+from proofs_check.certificates.arithmetic import (
+    CHUNK,
+    Floats,
+    Whole,
+    dot,
+    exact,
+    largest,
+    nearest,
+    plus,
+    times,
+)
+from proofs_check.certificates.bends import Bend
+from proofs_check.certificates.columns import BITS, Column, RationalNorm, columns_of
+from proofs_check.certificates.report import NotCheckable
+from reconstruct.networks import Network, Node
+from reconstruct.networks.activations import Activation
+from reconstruct.networks.maps import Diagonal, Mixing, Select
+from reconstruct.networks.sums import Add
+
+TILE = 2**22  # entries of a map that are held at once
+MOST_BITS = 2**20  # a denominator of more bits than this is refused
+
+Layout = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Rows of [A_1 … A_J | c]: `layout` names the sources with their sizes, in column order."""
+
+    layout: Layout
+    whole: Whole
+    unit: int
+    radius: Floats
+
+    @classmethod
+    def constant(cls, values: npt.ArrayLike) -> Form:
+        """A constant vector of floats: no sources, one column."""
+        column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
+        return cls((), *exact(column), np.zeros(column.shape))
+
+    @classmethod
+    def identity(cls, name: str, size: int, start: int, stop: int) -> Form:
+        """The rows of a source itself."""
+        eye = np.eye(stop - start, size + 1, k=start)
+        return cls(((name, size),), *exact(eye), np.zeros(eye.shape))
+
+    @property
+    def rows(self) -> int:
+        return self.whole.shape[0]
+
+    def part(self, start: int, stop: int) -> Form:
+        rows = slice(start, stop)
+        return Form(self.layout, self.whole.part(rows), self.unit, self.radius[rows])
+
+    def parts(self) -> list[tuple[str, slice]]:
+        """The columns of each source; the constant is the last column."""
+        return _places(self.layout)
+
+    def over(self, layout: Layout, unit: int) -> Form:
+        """The same rows with more columns (zeros) and a multiple of the denominator."""
+        whole = self.whole.scaled(unit // self.unit)
+        if layout == self.layout:
+            return Form(layout, whole, unit, self.radius)
+        columns = sum(size for _, size in layout) + 1
+        digits = np.zeros((len(whole.digits), self.rows, columns), dtype=np.int64)
+        radius = np.zeros((self.rows, columns))
+        where = dict(_places(layout))
+        moves = [(where[name], part) for name, part in self.parts()]
+        for to, part in (*moves, (slice(columns - 1, columns), slice(-1, None))):
+            digits[:, :, to] = whole.digits[:, :, part]
+            radius[:, to] = self.radius[:, part]
+        return Form(layout, Whole(digits), unit, radius)
+
+    def plus(self, other: Form) -> Form:
+        layout = tuple(dict.fromkeys(self.layout + other.layout))
+        unit = lcm(self.unit, other.unit)
+        if unit.bit_length() > MOST_BITS:
+            raise NotCheckable(f"numbers over a denominator of {unit.bit_length()} bits")
+        a, b = self.over(layout, unit), other.over(layout, unit)
+        return Form(layout, a.whole + b.whole, unit, plus(a.radius, b.radius))
+
+    def minus(self, other: Form) -> Form:
+        return self.plus(Form(other.layout, -other.whole, other.unit, other.radius))
+
+    def scaled(self, column: Column) -> Form:
+        """Each row times its own factor, known to within the column's slip."""
+        whole = self.whole.times(column.whole)
+        radius = times(self.radius, column.largest()[:, None])
+        if column.slip.any():
+            radius = plus(radius, times(self.largest(), column.slip[:, None]))
+        return Form(self.layout, whole, self.unit * column.unit, radius)
+
+    def shifted(self, column: Column) -> Form:
+        """Each row plus its own constant."""
+        return self.plus(Form((), column.whole, column.unit, column.slip[:, None]))
+
+    def mixed(self, weight: Floats) -> Form:
+        """`weight @ self`."""
+        whole, unit = exact(weight)
+        radius = np.zeros((len(weight), self.radius.shape[1]))
+        if self.radius.any():
+            radius = dot(np.abs(weight), self.radius)
+        return Form(self.layout, whole @ self.whole, self.unit * unit, radius)
+
+    def largest(self) -> Floats:
+        """An upper bound of every |entry|; an exact zero stays zero."""
+        return plus(largest(self.whole, self.unit), self.radius)
+
+    def floats(self) -> tuple[Floats, Floats]:
+        """(F, E) with |exact − F| ≤ E entry by entry."""
+        middle, error = nearest(self.whole, self.unit)
+        return middle, plus(error, self.radius)
+
+
+def _places(layout: Layout) -> list[tuple[str, slice]]:
+    places, start = [], 0
+    for name, size in layout:
+        places.append((name, slice(start, start + size)))
+        start += size
+    return places
+
+
+class Forms:
+    """The forms of a network's nodes over its sources (`sources`: node name → shared name)."""
+
+    def __init__(
+        self,
+        network: Network,
+        sources: Mapping[str, str],
+        norms: Mapping[str, RationalNorm] | None = None,
+        bits: int = BITS,
+    ) -> None:
+        self.network, self.sources, self.bits = network, sources, bits
+        self.norms = norms or {}  # rational gammas and betas in place of the file's
+        self.nodes: dict[str, Node] = {node.name: node for node in network.nodes}
+        self.doubts: dict[str, Floats] = {}  # per inner activation: how far from its line
+        self.bends: dict[str, Bend] = {}
+        self._held: dict[str, Form] = {}
+        self._columns: dict[str, tuple[Column, Column]] = {}
+
+    def bend(self, node: Node) -> Bend:
+        """The meaning of an activation."""
+        if node.name not in self.bends:
+            assert isinstance(node.op, Activation)
+            self.bends[node.name] = Bend(node.op)
+        return self.bends[node.name]
+
+    def blocks(self, name: str) -> list[tuple[int, int]]:
+        size = self.network.sizes[name]
+        return [(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK)]
+
+    def whole(self, name: str) -> Form:
+        return self.rows(name, 0, self.network.sizes[name])
+
+    def sum_of(self, node: Node) -> Form:
+        """The form of a sum of branches over the sources before it, though it is a cut itself."""
+        first, *others = (self.whole(i) for i in node.inputs)
+        for other in others:
+            first = first.plus(other)
+        return first
+
+    def rows(self, name: str, start: int, stop: int) -> Form:
+        """Rows of a node's form; a source is itself."""
+        if name in self.sources:
+            return Form.identity(self.sources[name], self.network.sizes[name], start, stop)
+        node, op = self.nodes[name], self.nodes[name].op
+        if isinstance(op, Mixing):
+            return self._mixing(node, op, start, stop)
+        if isinstance(op, Select):
+            return self.rows(node.inputs[0], op.start + start, op.start + stop)
+        form = self.rows(node.inputs[0], start, stop)
+        if isinstance(op, Add):
+            for other in node.inputs[1:]:
+                form = form.plus(self.rows(other, start, stop))
+            return form
+        if isinstance(op, Diagonal):
+            scale, shift = self._diagonal(name, op)
+            return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
+        if isinstance(op, Activation):
+            line = form.scaled(Column.of_floats(np.full(form.rows, op.piece.slope)))
+            return line.shifted(Column.doubt(self.doubts[name][start:stop]))
+        raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")
+
+    def _diagonal(self, name: str, op: Diagonal) -> tuple[Column, Column]:
+        if name not in self._columns:
+            self._columns[name] = columns_of(op, self.norms.get(name), self.bits)
+        return self._columns[name]
+
+    def _mixing(self, node: Node, op: Mixing, start: int, stop: int) -> Form:
+        (inside,) = node.inputs
+        if inside in self.sources:
+            rows = np.column_stack([op.tile(start, stop), op.bias[start:stop]])
+            layout = ((self.sources[inside], rows.shape[1] - 1),)
+            return Form(layout, *exact(rows), np.zeros(rows.shape))
+        if node.name not in self._held:
+            total = Form.constant(op.bias)
+            for first, last in self.blocks(inside):
+                block = self.rows(inside, first, last)
+                total = total.plus(_product(op, block, slice(first, last)))
+            self._held[node.name] = total
+        return self._held[node.name].part(start, stop)
+
+
+def _product(op: Mixing, block: Form, columns: slice) -> Form:
+    """The columns of a map times a block of its inputs, a tile of rows at a time."""
+    m, k = op.shape
+    step = max(1, TILE // k)
+    tiles = [op.tile(start, min(m, start + step)) for start in range(0, m, step)]
+    parts = [block.mixed(np.asarray(tile, dtype=np.float64)[:, columns]) for tile in tiles]
+    unit = lcm(*(part.unit for part in parts))
+    return _stacked([part.over(part.layout, unit) for part in parts])
+
+
+def _stacked(parts: list[Form]) -> Form:
+    """Forms over one layout and one denominator, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    length = max(len(part.whole.digits) for part in parts)
+    digits = [np.zeros((length, *part.whole.shape), dtype=np.int64) for part in parts]
+    for room, part in zip(digits, parts, strict=True):
+        room[: len(part.whole.digits)] = part.whole.digits
+    first = parts[0]
+    radius = np.concatenate([part.radius for part in parts])
+    return Form(first.layout, Whole(np.concatenate(digits, axis=1)), first.unit, radius)

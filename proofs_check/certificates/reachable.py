@@ -1,0 +1,208 @@
+"""Where the target's values can be: intervals and back-substitution on the cut network.
+
+Between the cuts the target is `z_i = Σ_j A_ij h_j + c_i`, `h_i = f(z_i)`, `h_0 = x` in the box. To
+bound a·h_i from below, f is replaced by a line below it where a ≥ 0 and a line above it where
+a < 0, then z_i by its form, until only x is left (`back-substitution`). Coefficients are floats and
+taken as they are; what is lost on the way (products rounded, forms known to within their error,
+underflow) is bounded by values, `|Δ coefficient|·max|h|`, and taken off in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import (
+    TINY,
+    UNIT,
+    Floats,
+    Marks,
+    Tally,
+    above,
+    below,
+    dot,
+    gamma,
+    plus,
+    product_error,
+    times,
+)
+from proofs_check.certificates.bends import Band, Bend
+from proofs_check.certificates.forms import Form
+from reconstruct.networks.activations import Activation, Line, Support
+
+Range = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A cut as lines above its form: z = Σ A h + c, one band around f(z) per kind of line.
+
+    `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources,
+    `floor` what underflow loses whatever the coefficients, `reach` is max|z|.
+    """
+
+    name: str
+    parts: dict[str, Floats]
+    constant: Floats
+    bands: tuple[Band, ...]
+    loss: Floats
+    floor: float
+    reach: Floats
+
+
+class Reachable:
+    """Bounds of the target's values on one box, cut by cut."""
+
+    def __init__(self, source: str, lo: Floats, hi: Floats) -> None:
+        self.source = source
+        self.ranges: dict[str, Range] = {source: (lo, hi)}
+        self.cuts: list[_Cut] = []
+
+    def largest(self, name: str) -> Floats:
+        lo, hi = self.ranges[name]
+        return np.maximum(np.abs(lo), np.abs(hi))
+
+    def of_form(self, form: Form, floats: Range) -> Range:
+        """Bounds of a form of the target's sources, its own error included."""
+        middle, error = floats
+        low = high = Tally.start(middle[:, -1], error[:, -1])
+        high = Tally.start(-middle[:, -1], error[:, -1])
+        for name, part in form.parts():
+            missed = dot(error[:, part], self.largest(name))
+            low = low.add(self.least(name, middle[:, part]), missed)
+            high = high.add(self.least(name, -middle[:, part]), missed)
+        return low.lowest(), -high.lowest()
+
+    def least(self, name: str, a: Floats) -> Floats:
+        """A lower bound of a·h (a: rows × size) for the source `name`, the best of all ways."""
+        found = self._interval(name, a)
+        if name == self.source:
+            return found
+        for kind in range(len(self.cuts[0].bands)):
+            found = np.maximum(found, self._carried_back(name, a, kind))
+        return found
+
+    def _interval(self, name: str, a: Floats) -> Floats:
+        """a⁺·lo + a⁻·hi, less its rounding: at most 2n products to a sum."""
+        lo, hi = self.ranges[name]
+        size = dot(np.abs(a), self.largest(name))
+        with np.errstate(all="ignore"):
+            value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
+        return Tally.start(value, product_error(size, 2 * a.shape[1] + 2, 1.0)).lowest()
+
+    def _carried_back(self, name: str, a: Floats, kind: int) -> Floats:
+        """A lower bound of a·h_name, carried back to the box along lines of one kind."""
+        waiting = {name: a}
+        tally = Tally.start(np.zeros(len(a)), np.zeros(len(a)))
+        for cut in reversed(self.cuts):
+            if cut.name in waiting:
+                a = waiting.pop(cut.name)
+                tally, slopes = _onto_lines(tally, a, cut, cut.bands[kind])
+                tally = self._onto_sources(tally, slopes, cut, waiting)
+        if self.source in waiting:
+            tally = tally.add(self._interval(self.source, waiting[self.source]))
+        return tally.lowest()
+
+    def _onto_sources(
+        self, tally: Tally, d: Floats, cut: _Cut, waiting: dict[str, Floats]
+    ) -> Tally:
+        """d·z = d·c + Σ (d A_j)·h_j: coefficients go to the sources, d·c into the tally."""
+        n = d.shape[1]
+        with np.errstate(all="ignore"):
+            plain = d @ cut.constant
+        rounding = product_error(dot(np.abs(d), np.abs(cut.constant)), n + 1, 1.0)
+        floor = np.full(len(d), cut.floor)
+        tally = tally.add(plain, rounding, dot(np.abs(d), cut.loss), floor)
+        for source, matrix in cut.parts.items():
+            with np.errstate(all="ignore"):
+                more = d @ matrix
+                if source in waiting:
+                    more = waiting[source] + more
+            if source in waiting:
+                lost = times(dot(np.abs(more), self.largest(source)), np.full(len(d), 2 * UNIT))
+                tally = tally.add(np.zeros(len(d)), lost)
+            waiting[source] = more
+        return tally
+
+    def add_cut(
+        self,
+        name: str,
+        form: Form,
+        floats: Range,
+        op: Activation | None,
+        bend: Bend | None,
+        marks: Marks | None = None,
+    ) -> None:
+        """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (op None)."""
+        lo, hi = self.of_form(form, floats)
+        reach = np.maximum(np.abs(lo), np.abs(hi))
+        if op is None or bend is None:
+            one, zero = np.ones_like(lo), np.zeros_like(lo)
+            bands = tuple(Band(one, one, zero, zero) for _ in Support)
+            self.ranges[name] = lo, hi
+        else:
+            bands = tuple(
+                bend.band(lo, hi, _slopes(op, bend, lo, hi, kind, marks)) for kind in Support
+            )
+            self.ranges[name] = bend.range(lo, hi)
+        middle, error = floats
+        n = form.rows
+        loss, floor = error[:, -1], 0.0
+        for source, part in form.parts():
+            far = self.largest(source)
+            size = dot(np.abs(middle[:, part]), far)
+            loss = plus(loss, times(size, np.full(n, gamma(n))), dot(error[:, part], far))
+            floor = float(above(floor + above(n * TINY * float(above(far.sum() * (1 + 2.0**-20))))))
+        loss = plus(loss, times(reach, np.full(n, 2 * UNIT)))  # the product a·slope
+        floor = float(above(floor + above(n * TINY * (1 + float(above(reach.sum() * 1.001))))))
+        parts = {source: middle[:, part] for source, part in form.parts()}
+        self.cuts.append(_Cut(name, parts, middle[:, -1], bands, loss, floor, reach))
+
+
+def _onto_lines(tally: Tally, a: Floats, cut: _Cut, band: Band) -> tuple[Tally, Floats]:
+    """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0.
+
+    What rounding d loses is charged to the cut: 2u|d||z| per unit in its loss, η|z| in its floor.
+    """
+    rising = a >= 0
+    with np.errstate(all="ignore"):
+        d = np.where(a == 0, 0.0, a * np.where(rising, band.below, band.above))
+        plain = np.where(rising, np.maximum(a, 0.0) * band.low, np.minimum(a, 0.0) * band.high)
+        rise = np.where(a == 0, 0.0, plain).sum(axis=1)
+    most = np.maximum(np.abs(band.low), np.abs(band.high))
+    size = dot(np.abs(a), most)
+    return tally.add(rise, product_error(size, a.shape[1] + 1, 1.0)), d
+
+
+def _slopes(
+    op: Activation, bend: Bend, lo: Floats, hi: Floats, kind: Support, marks: Marks | None
+) -> Range:
+    """Slopes for the lines: the activation's own choice, or the certificate's; any are sound."""
+    with np.errstate(all="ignore"):
+        first, second = op.slopes(lo[None], hi[None], kind)
+    lower, upper = (np.array(np.broadcast_to(s, (1, len(lo)))[0]) for s in (first, second))
+    lines = [piece for piece in bend.pieces if isinstance(piece, Line)]
+    if marks is not None and kind is Support.AREA and len(lines) == len(bend.pieces) == 2:
+        left, right = lines
+        bent = (lo < left.hi) & (hi > left.hi)
+        if left.slope <= right.slope:
+            lower = np.where(bent, np.where(marks, right.slope, left.slope), lower)
+    return lower, upper
+
+
+def meet(ranges: list[Range]) -> Range:
+    """Bounds on the whole box, met with the worst over its parts (if there are any)."""
+    (lo, hi), parts = ranges[0], ranges[1:]
+    if parts:
+        lo = np.maximum(lo, np.min([part[0] for part in parts], axis=0))
+        hi = np.minimum(hi, np.max([part[1] for part in parts], axis=0))
+    return lo, hi
+
+
+def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
+    """`[lo − by, hi + by]`, outward; as it was where there is nothing to add."""
+    with np.errstate(all="ignore"):
+        low = np.where(by == 0, lo, below(lo - by))
+        high = np.where(by == 0, hi, above(hi + by))
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

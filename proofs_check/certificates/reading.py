@@ -1,0 +1,263 @@
+"""The certificate as the checker reads it: every field named, every number exact.
+
+A document is JSON; floats are hexadecimal text exactly as Python writes it, so that none is
+rounded while reading, rationals are "p/q" in hexadecimal. Whatever is not built so is rejected by
+the name of the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from math import isfinite, prod
+from typing import TypeAlias
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import Floats
+from proofs_check.certificates.claims import Claims, FilePart, Segment, Witness
+from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.report import CheckFailed
+from reconstruct.errors import InputError
+from reconstruct.networks import Box
+
+SCHEMA = "reconstruct.certificate/1"
+CELLS = 2**16  # a grid of more cells than this is refused
+DIGITS = 2**22  # a rational of longer text than this is refused
+WORDS = {
+    "verdict": ("certified", "refuted", "undecided"),
+    "rigor": ("exact", "rigorous", "numerical"),
+    "method": ("layered", "general", "witness", "none"),
+}
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+def parse(content: bytes) -> dict[str, Json]:
+    """The JSON object of a certificate, each name once."""
+    try:
+        document: Json = json.loads(content, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise CheckFailed("certificate", f"this is not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise CheckFailed("schema", f"a certificate of schema {SCHEMA!r} is needed")
+    return document
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An object whose names occur once: another reader might take the other value."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice in one object")
+    return found
+
+
+def digest(document: Mapping[str, Json]) -> str:
+    """SHA-256 of the document without its digest, as sorted compact JSON."""
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(document: Mapping[str, Json]) -> Claims:
+    """Every field, by its name and type."""
+    domain = _domain(document.get("domain"))
+    norms = document.get("exact_norms")
+    return Claims(
+        verdict=_word(document, "verdict"),
+        rigor=_word(document, "rigor"),
+        method=_word(document, "method"),
+        target=_file(document, "target"),
+        candidate=_file(document, "candidate"),
+        domain=domain,
+        tolerance=_bound(document.get("tolerance"), "tolerance"),
+        bound=_bound(document.get("bound"), "bound"),
+        float64_bound=_bound(document.get("float64_bound"), "float64_bound"),
+        float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
+        alignment=_pairs(document.get("alignment")),
+        marks=_marks(document.get("lines", {})),
+        grid=_grid(document.get("grid"), domain.size),
+        segments=_segments(document.get("segments")),
+        exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
+        exact_norms=None if norms is None else _norms(norms),
+        witness=_witness(document.get("witness")),
+    )
+
+
+def _word(document: Mapping[str, Json], field: str) -> str:
+    word = _text(document.get(field), field)
+    if word not in WORDS[field]:
+        raise CheckFailed(field, f"one of {', '.join(WORDS[field])} is needed")
+    return word
+
+
+def _text(value: Json, field: str) -> str:
+    if not isinstance(value, str):
+        raise CheckFailed(field, f"text is needed, not {_shown(value)}")
+    return value
+
+
+def _flag(value: Json, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise CheckFailed(field, f"true or false is needed, not {_shown(value)}")
+    return value
+
+
+def _list(value: Json, field: str) -> list[Json]:
+    if not isinstance(value, list):
+        raise CheckFailed(field, f"a list is needed, not {_shown(value)}")
+    return value
+
+
+def _object(value: Json, field: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise CheckFailed(field, f"an object is needed, not {_shown(value)}")
+    return value
+
+
+def _float(value: Json, field: str) -> float:
+    """A hex float exactly as Python writes it: nothing is rounded while reading."""
+    text = _text(value, field)
+    try:
+        number = float.fromhex(text)
+    except (ValueError, OverflowError):
+        raise CheckFailed(field, f"a hex float is needed, not {_shown(value)}") from None
+    if not isfinite(number) or number.hex() != text:
+        raise CheckFailed(field, f"a finite hex float of 53 bits is needed, not {_shown(value)}")
+    return number
+
+
+def _bound(value: Json, field: str) -> float | None:
+    """A hex float ≥ 0, or None where the certificate has null."""
+    if value is None:
+        return None
+    number = _float(value, field)
+    if number < 0:
+        raise CheckFailed(field, f"a number ≥ 0 is needed, not {number}")
+    return number
+
+
+def _floats(value: Json, field: str) -> Floats:
+    return np.array([_float(entry, field) for entry in _list(value, field)], dtype=np.float64)
+
+
+def _rational(value: Json, field: str) -> Fraction:
+    """A rational "p/q", both in hexadecimal (decimal text is limited to 4,300 digits)."""
+    text = _text(value, field)
+    try:
+        if len(text) > DIGITS:
+            raise ValueError
+        above, below = text.split("/")
+        return Fraction(int(above, 16), int(below, 16))
+    except (ValueError, ZeroDivisionError):
+        raise CheckFailed(field, f"a rational p/q is needed, not {_shown(value)}") from None
+
+
+def _rationals(value: Json, field: str) -> list[Fraction]:
+    return [_rational(entry, field) for entry in _list(value, field)]
+
+
+def _domain(value: Json) -> Box:
+    sides = _object(value, "domain")
+    lo, hi = (_floats(sides.get(side), f"domain.{side}") for side in ("lo", "hi"))
+    if not len(lo) or len(lo) != len(hi):
+        raise CheckFailed("domain", f"two ends per input are needed, not {len(lo)} and {len(hi)}")
+    try:
+        return Box(lo, hi)
+    except InputError as error:
+        raise CheckFailed("domain", str(error)) from None
+
+
+def _file(document: Mapping[str, Json], field: str) -> FilePart:
+    entry = _object(document.get(field), field)
+    path = entry.get("path")
+    data = _object(entry.get("data_sha256", {}), f"{field}.data_sha256")
+    return FilePart(
+        _text(entry.get("file"), f"{field}.file"),
+        None if path is None else _text(path, f"{field}.path"),
+        _text(entry.get("sha256"), f"{field}.sha256"),
+        {name: _text(code, f"{field}.data_sha256") for name, code in data.items()},
+        _flag(entry.get("nnet_header", False), f"{field}.nnet_header"),
+    )
+
+
+def _pairs(value: Json) -> tuple[tuple[str, str], ...]:
+    found = []
+    for pair in _list(value, "alignment"):
+        names = [_text(name, "alignment") for name in _list(pair, "alignment")]
+        if len(names) != 2:
+            raise CheckFailed("alignment", "pairs of names are needed")
+        found.append((names[0], names[1]))
+    return tuple(found)
+
+
+def _marks(value: Json) -> dict[str, str]:
+    return {name: _text(marks, "lines") for name, marks in _object(value, "lines").items()}
+
+
+def _grid(value: Json, size: int) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    parts = [part for part in _list(value, "grid") if isinstance(part, int)]
+    good = all(not isinstance(part, bool) and 0 < part <= CELLS for part in parts)
+    if not good or len(parts) != size or len(_list(value, "grid")) != size:
+        raise CheckFailed("grid", f"one whole number from 1 to {CELLS} per input is needed")
+    if prod(parts) > CELLS:
+        raise CheckFailed("grid", f"at most {CELLS} cells are checked, but it has more")
+    return tuple(parts)
+
+
+def _segments(value: Json) -> tuple[Segment, ...]:
+    found = []
+    for index, entry in enumerate(_list(value, "segments")):
+        path = f"segments[{index}]"
+        row = _object(entry, path)
+        names = [_text(row.get(n), f"{path}.{n}") for n in ("target_node", "candidate_node")]
+        numbers = []
+        for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
+            number = _bound(row.get(field), f"{path}.{field}")
+            if number is None:
+                raise CheckFailed(f"{path}.{field}", "a hex float is needed")
+            numbers.append(number)
+        found.append(Segment(names[0], names[1], *numbers))
+    return tuple(found)
+
+
+def _norms(value: Json) -> dict[str, RationalNorm]:
+    found: dict[str, RationalNorm] = {}
+    for name, entry in _object(value, "exact_norms").items():
+        path = f"exact_norms.{name}"
+        row = _object(entry, path)
+        gamma, beta = (_rationals(row.get(p), f"{path}.{p}") for p in ("gamma", "beta"))
+        found[name] = (gamma, beta)
+    return found
+
+
+def _witness(value: Json) -> Witness | None:
+    if value is None:
+        return None
+    row = _object(value, "witness")
+    sides = []
+    for side in ("target", "candidate"):
+        field = f"witness.{side}"
+        pairs = [_rationals(pair, field) for pair in _list(row.get(side), field)]
+        if any(len(pair) != 2 or pair[0] > pair[1] for pair in pairs):
+            raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
+        sides.append(tuple((low, high) for low, high in pairs))
+    return Witness(
+        tuple(_floats(row.get("point"), "witness.point").tolist()),
+        sides[0],
+        sides[1],
+        _rational(row.get("difference"), "witness.difference"),
+        _flag(row.get("strictly_inside"), "witness.strictly_inside"),
+    )
+
+
+def _shown(value: Json) -> str:
+    """A value in a sentence: short, and of plain characters."""
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,213 @@
+"""The error recursion, repeated: cut by cut in the order of the candidate (`error-recursion`).
+
+Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candidate's. With the forms
+A h + c of the target and A' h' + c' of the candidate,
+
+    e_pre ≤ Σ_j |A_j| e_j + |A'_j − A_j| (max|h_j| + e_j) + |c' − c|,      e = Lip(f)·e_pre.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import Floats, dot, plus, times
+from proofs_check.certificates.claims import Claims, Derived
+from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.reachable import Range, Reachable, meet, widened
+from proofs_check.certificates.report import CheckFailed, NotCheckable
+from reconstruct.networks import Box, Network, Node
+from reconstruct.networks.activations import Activation
+from reconstruct.networks.sums import Add
+
+
+class Recursion:
+    """The recursion for the candidate as its file has it, or with rational `norms` instead.
+
+    With rational norms the claim is that the two networks are equal: every difference of forms
+    has to be zero and every inner activation on its line, without any doubt.
+    """
+
+    def __init__(
+        self,
+        claims: Claims,
+        target: Network,
+        candidate: Network,
+        norms: dict[str, RationalNorm] | None = None,
+    ) -> None:
+        self.exact = norms is not None
+        self.claims, self.target, self.candidate = claims, target, candidate
+        pairs = aligned(claims, target, candidate)
+        self.partner = {c: t for t, c in pairs}
+        source = target.source
+        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}})
+        names = {candidate.source: source, **{c: t for t, c in pairs}}
+        self.theirs = Forms(candidate, names, norms)
+        self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
+        boxes = _boxes(claims.domain, claims.grid)
+        self.reach = [Reachable(source, box.lo, box.hi) for box in boxes]
+        self.segment = 0
+
+    def run(self) -> float:
+        """An upper bound of |candidate − target| on the domain."""
+        used = needed(self.candidate)
+        for node in self.candidate.nodes:
+            if node.name in self.partner:
+                self._cut(node, self.partner[node.name])
+            elif node.name in used and isinstance(node.op, Activation):
+                self._inner(self.theirs, node, self.errors)
+        self._linearise(None)
+        ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
+        error = self._compare(("output", "output"), ours, theirs, 1.0)
+        if not self.exact and len(self.claims.segments) != self.segment:
+            raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
+        return float(np.max(error))
+
+    # --- a cut: compare the two forms, then learn where the target's value can be ---------------
+
+    def _cut(self, node: Node, name: str) -> None:
+        self._linearise(name)
+        ours = self.ours.nodes[name]
+        op, bend, lipschitz = None, None, 1.0
+        if isinstance(ours.op, Activation):
+            forms = self.ours.whole(ours.inputs[0]), self.theirs.whole(node.inputs[0])
+            op, bend = ours.op, self.ours.bend(ours)
+            lipschitz = bend.lipschitz
+        else:
+            forms = self.ours.sum_of(ours), self.theirs.sum_of(node)
+        self.errors[name] = self._compare((name, node.name), *forms, lipschitz)
+        floats = forms[0].floats()
+        marks = self.claims.lines(name, self.target.sizes[name])
+        for index, reach in enumerate(self.reach):
+            reach.add_cut(name, forms[0], floats, op, bend, marks if index == 0 else None)
+
+    def _compare(self, names: tuple[str, str], ours: Form, theirs: Form, slope: float) -> Floats:
+        """The error at a cut, and the claims of its segment."""
+        gap = theirs.minus(ours)
+        if self.exact:
+            if gap.whole.nonzero().any() or gap.radius.any():
+                raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
+            return np.zeros(gap.rows)
+        difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
+        error = difference[:, -1]
+        before, residual = 0.0, 0.0
+        for source, part in gap.parts():
+            e = self.errors[source]
+            moved = dot(difference[:, part], plus(self._largest(source), e))
+            error = plus(error, dot(size[:, part], e), moved)
+            before = max(before, float(np.max(e, initial=0.0)))
+            residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
+        error = times(np.full(gap.rows, slope), error)
+        derived = Derived(residual, float(np.max(difference[:, -1])), before, float(np.max(error)))
+        self.claims.check_segment(self.segment, names, derived)
+        self.segment += 1
+        return error
+
+    def _largest(self, source: str) -> Floats:
+        """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
+        lo, hi = meet([reach.ranges[source] for reach in self.reach])
+        return np.maximum(np.abs(lo), np.abs(hi))
+
+    # --- an inner activation: how far can a unit be from its line? ------------------------------
+
+    def _inner(self, forms: Forms, node: Node, errors: dict[str, Floats]) -> None:
+        """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
+        doubts = []
+        for start, stop in forms.blocks(node.inputs[0]):
+            form = forms.rows(node.inputs[0], start, stop)
+            floats = form.floats()
+            lo, hi = meet([reach.of_form(form, floats) for reach in self.reach])
+            by = np.zeros(form.rows)
+            for source, part in form.parts():
+                if source in errors:
+                    size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
+                    by = plus(by, dot(size, errors[source]))
+            doubts.append(_deviation(forms, node, widened(lo, hi, by)))
+        forms.doubts[node.name] = np.concatenate(doubts)
+        if self.exact and forms.doubts[node.name].any():
+            raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
+
+    def _linearise(self, until: str | None) -> None:
+        """The same, with e = 0, for the target's activations before `until` that are not cut."""
+        used = needed(self.target)
+        for node in self.target.nodes:
+            if node.name == until:
+                return
+            inner = isinstance(node.op, Activation) and node.name not in self.ours.sources
+            if inner and node.name in used and node.name not in self.ours.doubts:
+                self._inner(self.ours, node, {})
+
+
+def _deviation(forms: Forms, node: Node, reached: Range) -> Floats:
+    """sup |f(z) − slope·z| over the range: 0 on the line, steepness times the way off it."""
+    assert isinstance(node.op, Activation)
+    bend, slope = forms.bend(node), float(node.op.piece.slope)
+    ends = bend.line(slope)
+    outside = np.zeros(len(reached[0]))
+    for end, bound, sign in ((ends[0], reached[0], -1.0), (ends[1], reached[1], 1.0)):
+        if np.isfinite(end):
+            with np.errstate(all="ignore"):
+                past = sign * (bound - end)
+            past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
+            outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
+        outside = np.where(np.isnan(bound), np.inf, outside)
+    return times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
+
+
+def needed(network: Network) -> set[str]:
+    """The nodes that the output depends on."""
+    inputs = {node.name: node.inputs for node in network.nodes}
+    seen: set[str] = set()
+    todo = [network.output]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(inputs.get(name, ()))
+    return seen
+
+
+def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[str, str], ...]:
+    """The pairs of nodes, after checking that each pair has one meaning and one size."""
+    places = tuple({n.name: i for i, n in enumerate(net.nodes)} for net in (target, candidate))
+    last = [-1, -1]
+    for pair in claims.alignment:
+        for index, name in enumerate(pair):
+            if name not in places[index]:
+                raise CheckFailed("alignment", f"there is no node {name!r}")
+            if places[index][name] <= last[index]:
+                raise CheckFailed("alignment", "the cuts are not in the order of the networks")
+            last[index] = places[index][name]
+        ours, theirs = (net.nodes[i] for net, i in zip((target, candidate), last, strict=True))
+        if target.sizes[pair[0]] != candidate.sizes[pair[1]] or not _alike(ours, theirs):
+            raise CheckFailed("alignment", f"{pair[0]!r} and {pair[1]!r} are not alike")
+    return claims.alignment
+
+
+def _alike(ours: Node, theirs: Node) -> bool:
+    """Two sums, or two activations of the same pieces."""
+    if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
+        return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
+    if not (isinstance(ours.op, Activation) and isinstance(theirs.op, Activation)):
+        return False
+    return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
+
+
+def _boxes(domain: Box, grid: tuple[int, ...] | None) -> list[Box]:
+    """The domain, and the cells of the grid, which cover it: neighbours share their edge."""
+    if grid is None:
+        return [domain]
+    edges = []
+    for lo, hi, parts in zip(domain.lo.tolist(), domain.hi.tolist(), grid, strict=True):
+        inner = [lo + (hi - lo) * (i / parts) for i in range(1, parts)]
+        cuts = [lo, *inner, hi]
+        if cuts != sorted(cuts) or not all(map(np.isfinite, cuts)):
+            raise NotCheckable(f"[{lo}, {hi}] cannot be cut into {parts} parts in floats")
+        edges.append(list(pairwise(cuts)))
+    cells: list[list[tuple[float, float]]] = [[]]
+    for sides in edges:
+        cells = [[*cell, side] for cell in cells for side in sides]
+    boxes = [Box(np.array([a for a, _ in c]), np.array([b for _, b in c])) for c in cells]
+    return [domain, *boxes]

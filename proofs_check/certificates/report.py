@@ -1,0 +1,72 @@
+"""What the checker says, and how it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class CheckStatus(Enum):
+    """The outcome of a check."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    MISSING = "missing"
+    NOT_CHECKABLE = "not checkable"
+
+    @property
+    def explanation(self) -> str:
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = {
+    CheckStatus.ACCEPTED: "every claim of the certificate follows from the files",
+    CheckStatus.REJECTED: "a claim of the certificate does not follow from the files",
+    CheckStatus.MISSING: "a file that the certificate speaks of was not found",
+    CheckStatus.NOT_CHECKABLE: "the proof is of a kind that this checker does not repeat",
+}
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """`field` names what failed; `verified` the claims that were proved again.
+
+    `unverified` names the figures that are claimed and that this checker does not prove.
+    """
+
+    status: CheckStatus
+    field: str | None
+    reason: str
+    bound: float | None
+    verified: tuple[str, ...]
+    seconds: float
+    unverified: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return self.status is CheckStatus.ACCEPTED
+
+
+class CheckFailed(Exception):
+    """The check ends here: `field` is what decided."""
+
+    status = CheckStatus.REJECTED
+
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Missing(CheckFailed):
+    """A file is not there."""
+
+    status = CheckStatus.MISSING
+
+
+class NotCheckable(CheckFailed):
+    """Nothing is wrong, but the checker cannot prove it."""
+
+    status = CheckStatus.NOT_CHECKABLE
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, message)

@@ -1,1 +1,0 @@
-"""The checker's own arithmetic: nothing here is shared with what makes certificates."""

@@ -1,0 +1,274 @@
+"""Forged certificates that were accepted once, and honest ones that were rejected.
+
+Each case comes with the difference that the networks have in exact rationals: a claim below it
+must not pass, whatever the numbers of the files.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.bends import Bend
+from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.report import NotCheckable
+from proofs_check.cli import main
+from reconstruct.certificates import Verdict
+from reconstruct.networks import Affine, Box, Elu, Network, Node, Norm, Relu
+from reconstruct.networks.activations import Exponential, Line
+from tests.proofs_check.certificates.making import (
+    certified,
+    document_of,
+    edit,
+    forged,
+    simple,
+    write,
+)
+
+
+def chain(*ops, source: str = "input") -> Network:
+    names = [source, *"abcdefgh"]
+    nodes = tuple(Node(names[i + 1], op, (names[i],)) for i, op in enumerate(ops))
+    return Network(1, nodes, names[len(ops)], source=source)
+
+
+def apart(first: Network, second: Network, x: float) -> Fraction:
+    ((low, high),), ((least, most),) = (evaluate(n, np.array([x])) for n in (first, second))
+    return max(low - most, least - high)
+
+
+# --- underflow ------------------------------------------------------------------------------------
+
+
+def test_a_residual_below_the_smallest_float_is_not_lost(tmp_path) -> None:
+    """2^-1080 is no float, but times 2^1023 and 2^65 it is 256."""
+    small, large, end = 2.0**-540, 2.0**65, 2.0**1023
+    g = chain(Affine([[small]]), Affine([[small]]), Relu(), Affine([[large]]))
+    f = chain(Affine([[small]]), Affine([[0.0]]), Relu(), Affine([[large]]))
+    assert apart(g, f, end) == 2**8
+    forged(tmp_path, g, f, ([0.0], [end]), 2.0**-900, ("c",))
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, "segments[0].error_out")
+    forged(tmp_path, g, f, ([0.0], [end]), 1e-7, ("c",), figure=1e300)
+    assert check(tmp_path).field == "bound"
+
+
+def test_a_coefficient_that_underflows_on_its_way_back_is_not_lost(tmp_path) -> None:
+    def net(last: float) -> Network:
+        scales = (2.0**1023, 2.0**-160, 2.0**-960)
+        steps = [op for scale in scales for op in (Affine([[scale]]), Relu())]
+        return chain(*steps, Affine([[last]]))
+
+    g, f = net(0.0), net(2.0**97)
+    assert apart(g, f, 1.0) == 1
+    box = ([2.0**-45], [1.0])
+    forged(tmp_path, g, f, box, 1e-11, ("b", "d", "f"), figure=1.7e308)
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, "bound")
+
+
+@pytest.mark.parametrize("exponent", [-1070, -1060, -900, -540, -200])
+def test_no_scale_hides_a_difference(tmp_path, exponent) -> None:
+    """A tiny weight and the large one that undoes it: only the product matters."""
+    down, up = 2.0**exponent, 2.0 ** min(1000, -exponent)
+    g = chain(Affine([[down]]), Relu(), Affine([[up]]))
+    f = chain(Affine([[down * 0.5]]), Relu(), Affine([[up]]))
+    difference = apart(g, f, 1.0)
+    assert difference > 0
+    for claim in (float(difference) * 0.999, float(difference) * (1.01 if down > 1e-300 else 8)):
+        forged(tmp_path, g, f, ([-1.0], [1.0]), claim, ("b",), figure=1e300)
+        edit(tmp_path, "tolerance", value=(1e300).hex())
+        assert check(tmp_path).accepted == (Fraction(claim) >= difference)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["", "output", "input", "\ud800"])
+def test_an_input_of_any_name_is_not_the_constant(tmp_path, source) -> None:
+    g = chain(Affine([[6.0]], [0.0]), Relu(), Affine([[1.0]]), source="x")
+    f = chain(Affine([[1.0]]), Affine([[1.0]], [5.0]), Relu(), Affine([[1.0]]), source="x")
+    assert apart(g, f, 0.0) == 5
+    forged(tmp_path, g, f, ([0.0], [1.0]), 1e-9)
+    document = document_of(tmp_path)
+    for exact in (False, True):
+        changes = {"exact_identity": exact, "rigor": "exact" if exact else "rigorous"}
+        norms = {"exact_norms": {} if exact else None}
+        write(tmp_path, document | changes | norms | {"alignment": [["b", "c"]]})
+        assert not check(tmp_path).accepted
+
+
+def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
+    from proofs_check.certificates.forms import Form
+
+    named = Form.identity("", 2, 0, 2)
+    moved = named.plus(Form.constant([5.0, 7.0])).over((("x", 1), ("", 2)), 4)
+    assert moved.whole.integers() == [0, 4, 0, 20, 0, 0, 4, 28]
+
+
+# --- honest certificates --------------------------------------------------------------------------
+
+
+def normed(last: float) -> Network:
+    norm = Norm([1.0, 3.0], [0.0, 1.0], [0.0, 0.5], [4.0, 4.0], 0.0)
+    return two(norm, Relu(), last)
+
+
+def two(norm: Norm | None, act, last: float) -> Network:
+    nodes = [Node("a", Affine([[1.0, 2.0], [3.0, -1.0]]), ("input",))]
+    if norm is not None:
+        nodes.append(Node("n", norm, ("a",)))
+    nodes.append(Node("r", act, (nodes[-1].name,)))
+    nodes.append(Node("o", Affine([[1.0, last]]), ("r",)))
+    return Network(2, tuple(nodes), "o")
+
+
+SPREAD = Norm([1.0, 3.0], [0.0, 1.0], [0.0, 0.5], [2.0, 0.7], 1e-5)
+THIRD = Norm([1.0, 3.0], [0.0, 1.0], [0.0, 0.5], [9.0, 9.0], 0.0)
+
+
+@pytest.mark.parametrize("norm", [normed(1.0).nodes[1].op, SPREAD, THIRD], ids=["2", "irr", "3"])
+def test_equal_networks_with_any_variance_are_accepted(tmp_path, norm) -> None:
+    network, box = two(norm, Relu(), 1.0), Box(-1.0, 1.0).of_size(2)
+    assert certified(tmp_path, network, network, box).verdict is Verdict.CERTIFIED
+    assert check(tmp_path).accepted, check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("norm", "act"), [(SPREAD, Relu()), (None, Elu()), (None, Relu()), (THIRD, Elu(0.7))]
+)
+def test_true_witnesses_are_accepted(tmp_path, norm, act) -> None:
+    pair = two(norm, act, 1.0), two(norm, act, 1.1)
+    certificate = certified(tmp_path, *pair, Box(-1.0, 1.0).of_size(2))
+    assert certificate.verdict is Verdict.REFUTED
+    report = check(tmp_path)
+    assert report.accepted and "witness" in report.verified, report
+
+
+# --- numbers that are none ------------------------------------------------------------------------
+
+
+class Declared:
+    """An activation by its pieces alone."""
+
+    def __init__(self, *pieces) -> None:
+        self.pieces = pieces
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (),
+        (Line(-inf, inf, nan, 0.0),),
+        (Line(-inf, inf, 1.0, inf),),
+        (Line(-inf, inf, 0.0, inf),),
+        (Line(-inf, 0.0, 0.0, 0.0),),
+        (Line(-inf, 0.0, 0.0, 0.0), Line(1.0, inf, 1.0, 0.0)),
+        (Line(-inf, 0.0, 0.0, 1.0), Line(0.0, inf, 1.0, 0.0)),
+        (Exponential(-inf, 0.0, nan, 1.0), Line(0.0, inf, 1.0, 0.0)),
+        (Exponential(-inf, 1.0, 1.0, 1.0), Line(1.0, inf, 1.0, 0.0)),
+        (Exponential(-inf, -1.0, 1.0, 1.0), Line(-1.0, inf, 1.0, 0.0)),
+        ("a line",),
+    ],
+    ids=str,
+)
+def test_pieces_that_are_no_function_are_not_checkable(pieces) -> None:
+    with pytest.raises(NotCheckable):
+        Bend(Declared(*pieces))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("grid",), [10**400, 1, 1], "grid"),
+        (("bound",), 10**400, "bound"),
+        (("seconds",), 10**400, None),
+        (("segments", 0, "target_node"), "\ud800", "segments[0].target_node"),
+        (("alignment", 0, 0), "\ud800", "alignment"),
+        (("target", "file"), "\ud800.npz", "target.file"),
+        (("target", "file"), "a\x00b", "target.file"),
+        (("target", "file"), "x" * 5000, "target.file"),
+        (("domain", "lo", 0), "-0x1.0000000000000000000000001p-1", "domain.lo"),
+        (("domain", "hi", 0), "0x1p99999", "domain.hi"),
+        (("domain", "hi", 0), "-0x1p3", "domain.hi"),
+        (("domain", "lo", 0), (0.75).hex(), "domain"),
+        (("tolerance",), "0x1.00000000000000000p-3", "tolerance"),
+    ],
+)
+def test_odd_values_are_answered_by_name(tmp_path, capsys, path, value, field) -> None:
+    simple(tmp_path)
+    edit(tmp_path, *path, value=value)
+    report = check(tmp_path)
+    assert report.field == field and report.accepted == (field is None), report
+    assert main(["certificate", str(tmp_path)]) == (0 if field is None else 2)
+    capsys.readouterr().out.encode("utf-8")
+    assert main(["certificate", "--json", str(tmp_path)]) == (0 if field is None else 2)
+    assert json.loads(capsys.readouterr().out)["field"] == field
+
+
+def test_an_integer_longer_than_python_reads_is_rejected(tmp_path) -> None:
+    simple(tmp_path)
+    place = tmp_path / "certificate.json"
+    place.write_text('{"seconds": ' + "9" * 5000 + ", " + place.read_text().lstrip()[1:])
+    assert check(tmp_path).field == "certificate"
+
+
+# --- witnesses ------------------------------------------------------------------------------------
+
+
+def doubled(pair: list[str]) -> list[str]:
+    return [f"{int(text.split('/')[0], 16) * 2:#x}/{text.split('/')[1]}" for text in pair]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("target", 0), doubled, "witness.target"),
+        (("target", 0, 1), "0x1/0x1", "witness.target"),
+        (("candidate", 0), ["-0x1/0x1000", "0x1/0x1000"], "witness.candidate"),
+        (("candidate",), [], "witness.candidate"),
+        (("candidate", 0), ["0x1/0x1", "-0x1/0x1"], "witness.candidate"),
+        (("strictly_inside",), False, "witness.strictly_inside"),
+        (("strictly_inside",), 1, "witness.strictly_inside"),
+        (("difference",), "0x1/0x0", "witness.difference"),
+        (("difference",), "-0x1/0x1", "witness.difference"),
+        (("point",), [], "witness.point"),
+        (("point", 0), (0.5).hex(), "witness.target"),
+        (("point", 0), "0x1.8000000000000000001p-1", "witness.point"),
+    ],
+)
+def test_what_a_witness_says_is_checked(tmp_path, path, value, field) -> None:
+    pair = two(None, Relu(), 1.0), two(None, Relu(), 1.1)
+    certified(tmp_path, *pair, Box(-1.0, 1.0).of_size(2))
+    assert check(tmp_path).accepted
+    edit(tmp_path, "witness", *path, value=value)
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, field), report
+
+
+def test_a_witness_on_the_border_has_to_say_so(tmp_path) -> None:
+    pair = two(None, Relu(), 1.0), two(None, Relu(), 1.1)
+    certified(tmp_path, *pair, Box(-1.0, 1.0).of_size(2))
+    corner = np.array([1.0, -1.0])
+    values = [evaluate(network, corner) for network in pair]
+    texts = [[[f"{x.numerator:#x}/{x.denominator:#x}" for x in v] for v in side] for side in values]
+    ((a, _),), ((b, _),) = values
+    edit(
+        tmp_path,
+        "witness",
+        value={
+            "point": [x.hex() for x in corner.tolist()],
+            "target": texts[0],
+            "candidate": texts[1],
+            "difference": f"{abs(a - b).numerator:#x}/{abs(a - b).denominator:#x}",
+            "strictly_inside": False,
+        },
+    )
+    assert check(tmp_path).accepted
+    edit(tmp_path, "witness", "strictly_inside", value=True)
+    assert check(tmp_path).field == "witness.strictly_inside"
