@@ -3,5 +3,6 @@
 from reconstruct.formats.domain import load_domain
 from reconstruct.formats.files import sha256_file, write_atomically
 from reconstruct.formats.network_file import load, save
+from reconstruct.formats.origin import Origin
 
-__all__ = ["load", "load_domain", "save", "sha256_file", "write_atomically"]
+__all__ = ["Origin", "load", "load_domain", "save", "sha256_file", "write_atomically"]

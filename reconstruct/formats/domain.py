@@ -9,7 +9,9 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import format_suffix, naming, read_bytes, unpacked
-from reconstruct.formats.npz import read_arrays, real_array
+from reconstruct.formats.limits import Budget, read_limit
+from reconstruct.formats.npy import read_arrays
+from reconstruct.formats.npz import real_array
 from reconstruct.formats.vnnlib import read_vnnlib
 from reconstruct.networks import Box
 
@@ -25,8 +27,9 @@ def load_domain(text: str | os.PathLike[str], size: int | None = None) -> Box:
     suffix = format_suffix(path)
     if suffix in (".vnnlib", ".npz"):
         with naming(path):
-            content = unpacked(read_bytes(path))
-            box = read_vnnlib(content) if suffix == ".vnnlib" else _read_npz_box(content)
+            most = read_limit()
+            content = unpacked(read_bytes(path, most), most)
+            box = read_vnnlib(content) if suffix == ".vnnlib" else _read_npz_box(content, most)
             return box if size is None else box.of_size(size)
     box = parse_box(str(text))
     return box if size is None else box.of_size(size)
@@ -54,8 +57,8 @@ def _numbers(side: str, text: str) -> list[float]:
     return numbers
 
 
-def _read_npz_box(content: bytes) -> Box:
-    arrays = read_arrays(content)
+def _read_npz_box(content: bytes, limit: int) -> Box:
+    arrays = read_arrays(content, Budget(max(limit, len(content))))
     missing = {"lo", "hi"} - set(arrays)
     if missing:
         shown = ", ".join(sorted(arrays)[:6]) or "no arrays"

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.limits import DEFAULT, Budget
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 2**20
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of the file as they are stored; refusals are meant to be raised in `naming`."""
+def read_bytes(path: Path, limit: int = DEFAULT) -> bytes:
+    """The bytes of the file as they are stored; refusals are meant to be raised in `naming`.
+
+    A regular file may be as large as it is; of anything else (a pipe, a device) `limit` bytes
+    are read at most.
+    """
     try:
-        stored = path.read_bytes()
+        with open(path, "rb") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            stored = file.read() if regular else _some(file, limit, "the input")
     except FileNotFoundError:
         raise InputError("there is no such file; check the path") from None
     except IsADirectoryError:
         raise InputError("a file is needed, but this is a directory; name a file in it") from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"the file cannot be read ({reason})") from None
@@ -34,12 +45,22 @@ def read_bytes(path: Path) -> bytes:
     return stored
 
 
-def unpacked(stored: bytes) -> bytes:
+def _some(file: BinaryIO | gzip.GzipFile, limit: int, what: str) -> bytes:
+    """All that the stream gives, refused as soon as it is more than the limit."""
+    content, budget = bytearray(), Budget(limit)
+    while chunk := file.read(CHUNK):
+        budget.take(len(chunk), what)
+        content += chunk
+    return bytes(content)
+
+
+def unpacked(stored: bytes, limit: int = DEFAULT) -> bytes:
     """The content of a gzip'd file (known by its first two bytes), anything else as it is."""
     if not stored.startswith(GZIP_MAGIC):
         return stored
     try:
-        content = gzip.decompress(stored)
+        with gzip.GzipFile(fileobj=io.BytesIO(stored)) as file:
+            content = _some(file, limit, "the gzip'd data")
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"the gzip'd data is damaged ({error}); was the file cut short? fetch it again"

@@ -17,28 +17,34 @@ from reconstruct.formats.files import (
     unpacked,
     written_whole,
 )
+from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.nnet import read_nnet
-from reconstruct.formats.npz import ZIP_MAGIC, read_npz
+from reconstruct.formats.npy import ZIP_MAGIC
+from reconstruct.formats.npz import read_npz
 from reconstruct.formats.npz_graph import graph_arrays
 from reconstruct.networks import Network
 
 FORMATS = (".onnx", ".npz", ".nnet")
 
 
-def load(path: str | os.PathLike[str], *, nnet_header: bool = False) -> Network:
+def load(
+    path: str | os.PathLike[str], *, nnet_header: bool = False, limit: int | None = None
+) -> Network:
     """The network in an ONNX, .npz or .nnet file, gzip'd or not.
 
     `metadata` says where it came from: `file`, `format`, `sha256` of the bytes as stored, and
-    what the format adds. `nnet_header` folds the normalisation of a .nnet file in.
+    what the format adds. `nnet_header` puts the normalisation of a .nnet file around its network.
+    `limit` is the memory in bytes that the file may unpack to (RECONSTRUCT_READ_LIMIT, or 4 GiB).
     """
-    place = Path(path)
+    place, most = Path(path), read_limit(limit)
     with naming(place):
-        stored = read_bytes(place)
-        content = unpacked(stored)
+        stored = read_bytes(place, most)
+        content = unpacked(stored, most)
         kind = _format(place, content)
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
-        network = _read(kind, content, place.parent, nnet_header)
+        network = _read(kind, content, place.parent, nnet_header, Budget(max(most, len(stored))))
+        _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
     return Network(
         network.size_in,
@@ -65,14 +71,21 @@ def _format(path: Path, content: bytes) -> str:
     )
 
 
-def _read(kind: str, content: bytes, folder: Path, nnet_header: bool) -> Network:
+def _read(kind: str, content: bytes, folder: Path, nnet_header: bool, budget: Budget) -> Network:
     if kind == ".npz":
-        return read_npz(content)
+        return read_npz(content, budget)
     if kind == ".nnet":
         return read_nnet(content, fold_header=nnet_header)
     from reconstruct.formats.onnx.read import read_onnx
 
-    return read_onnx(content, folder)
+    return read_onnx(content, folder, budget)
+
+
+def _check_sizes(network: Network) -> None:
+    for name, size in network.sizes.items():
+        if size < 1:
+            what = "the output" if name == network.output else f"node {name!r}"
+            raise InputError(f"{what} has no values, but every layer needs at least one")
 
 
 def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.float64) -> None:

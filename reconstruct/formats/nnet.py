@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Affine, Network, Node
+from reconstruct.formats import plain
+from reconstruct.networks import Network, Node, Scaling
 
 Vector = NDArray[np.float64]
 
@@ -73,11 +74,12 @@ class _Lines:
 
 
 def read_nnet(content: bytes, *, fold_header: bool = False) -> Network:
-    """The network as its weights stand, or with the header's normalisation folded in."""
+    """The network as its weights stand, or with the header's normalisation around it."""
     try:
-        lines = _Lines(content.decode("utf-8"))
+        text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError("a .nnet file is text, but this one holds binary data") from None
+    lines = _Lines(text)
     header = _header(lines)
     weights, biases = [], []
     for i, (k, m) in enumerate(pairwise(header.sizes), start=1):
@@ -91,8 +93,10 @@ def read_nnet(content: bytes, *, fold_header: bool = False) -> Network:
     metadata = {"nnet_header": header.metadata(), "nnet_header_folded": fold_header}
     nodes, output = network.nodes, network.output
     if fold_header:
-        nodes, output = _folded(network, header)
-    return Network(network.size_in, nodes, output, network.source, metadata)
+        nodes, output = _with_header(network, header)
+    made = Network(network.size_in, nodes, output, network.source, metadata)
+    plain.check_plain(made, plain.nnet(text, header=fold_header))
+    return made
 
 
 def _header(lines: _Lines) -> Header:
@@ -117,18 +121,21 @@ def _whole(values: Vector) -> list[int]:
     return [int(v) for v in values]
 
 
-def _folded(network: Network, header: Header) -> tuple[tuple[Node, ...], str]:
-    """`x ↦ (x − mean)/range` ahead of the network and `y ↦ range·y + mean` behind it."""
+def _with_header(network: Network, header: Header) -> tuple[tuple[Node, ...], str]:
+    """`x ↦ (x − mean)/range` ahead of the network and `y ↦ range·y + mean` behind it, as stated."""
     k, m = network.size_in, network.size_out
     if not np.all(header.ranges != 0):
         raise InputError("the .nnet header has a range of 0, so that it cannot be folded in")
-    into = Affine(np.diag(1 / header.ranges[:k]), -header.means[:k] / header.ranges[:k])
-    out = Affine(header.ranges[k] * np.eye(m), np.full(m, header.means[k]))
     first = network.nodes[0]
     nodes = (
-        Node("normalise", into, (network.source,)),
+        Node("centre", Scaling(np.ones(k), offset=-header.means[:k]), (network.source,)),
+        Node("normalise", Scaling(np.ones(k), header.ranges[:k]), ("centre",)),
         Node(first.name, first.op, ("normalise",)),
         *network.nodes[1:],
-        Node("denormalise", out, (network.output,)),
+        Node(
+            "denormalise",
+            Scaling(np.full(m, header.ranges[k]), offset=np.full(m, header.means[k])),
+            (network.output,),
+        ),
     )
     return nodes, "denormalise"

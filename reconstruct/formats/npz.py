@@ -7,72 +7,50 @@ Graph form: see `npz_graph`. Archives are read with `allow_pickle=False`, always
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.npz_graph import network_from_graph
+from reconstruct.formats import plain
+from reconstruct.formats.limits import Budget
+from reconstruct.formats.npy import read_arrays
+from reconstruct.formats.npz_graph import network_from_graph, parsed
 from reconstruct.networks import Network
 
-Arrays: TypeAlias = dict[str, NDArray[Any]]
-ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")  # the second one: an archive of nothing
 KEYS = (
     "W1, b1, W2, b2, … (weights of shape outputs × inputs, biases optional, final_relu optional) "
     "or the graph form that reconstruct.save writes"
 )
 
 
-def read_arrays(content: bytes) -> Arrays:
-    """All arrays of an archive; pickled objects are refused and never loaded."""
-    if not content.startswith(ZIP_MAGIC):
-        raise InputError("this is not an .npz archive (a zip file that numpy.savez writes)")
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {key: _array(archive, key) for key in archive.files}
-    except InputError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InputError(
-            f"the .npz archive is damaged ({error}); was the file cut short? fetch it again"
-        ) from None
-    except (NotImplementedError, RuntimeError, KeyError, ValueError) as error:
-        raise InputError(f"the .npz archive cannot be read ({error})") from None
-
-
-def _array(archive: Any, key: str) -> NDArray[Any]:
-    try:
-        value = archive[key]
-    except (ValueError, TypeError, SyntaxError, OverflowError, MemoryError) as error:
-        if "pickle" in str(error) or "Object arrays" in str(error):
-            raise InputError(
-                f"array {key!r} of the .npz archive holds pickled Python objects, which could run "
-                "code when loaded and are never read; save plain arrays of numbers instead"
-            ) from None
-        raise InputError(f"array {key!r} of the .npz archive is damaged ({error})") from None
-    if not isinstance(value, np.ndarray):
-        raise InputError(f"entry {key!r} of the .npz archive is not an array")
-    return value
-
-
 def real_array(key: str, value: NDArray[Any]) -> NDArray[Any]:
     """The array if it holds real numbers (float32 and float64 as they are), else a refusal."""
     if value.dtype.kind not in "fiub":
         raise InputError(f"array {key!r} must hold real numbers, but has dtype {value.dtype}")
+    if value.dtype.kind == "f" and value.dtype.itemsize > 8:
+        raise InputError(
+            f"array {key!r} has {value.dtype}, which float64 cannot hold; save float64"
+        )
     return value if value.dtype in (np.float32, np.float64) else value.astype(np.float64)
 
 
-def read_npz(content: bytes) -> Network:
+def read_npz(content: bytes, budget: Budget) -> Network:
     """The network that an .npz archive holds, in either form."""
-    arrays = read_arrays(content)
+    arrays = read_arrays(content, budget)
     if "graph" in arrays:
-        return network_from_graph(arrays)
+        network = network_from_graph(arrays, budget)
+        plain.check_plain(network, plain.graph(parsed(arrays), arrays))
+        return network
+    network = _layers(arrays)
+    plain.check_plain(network, plain.layers(arrays))
+    return network
+
+
+def _layers(arrays: Mapping[str, NDArray[Any]]) -> Network:
     _check_keys(arrays)
     count = sum(1 for key in arrays if key.startswith("W"))
     weights = [_weight(arrays, i) for i in range(1, count + 1)]

@@ -16,8 +16,9 @@ from reconstruct.networks import Box
 
 Expr: TypeAlias = "str | list[Expr]"
 TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
-INPUT = re.compile(r"X_(\d+)")
-OUTPUT = re.compile(r"Y_\d+")
+INPUT = re.compile(r"X_([0-9]+)")
+OUTPUT = re.compile(r"Y_[0-9]+")
+DIGITS = 9  # of an index; a network with more inputs than that fits nowhere
 DEPTH = 200  # nesting beyond this is no property that anybody wrote
 FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "="}
 
@@ -73,7 +74,7 @@ def _read_statement(statement: Expr, bounds: _Bounds) -> None:
     match statement:
         case ["declare-const", str(name), "Real"] | ["declare-fun", str(name), [], "Real"]:
             if found := INPUT.fullmatch(name):
-                bounds.declared.add(int(found[1]))
+                bounds.declared.add(_index(found))
         case ["assert", expression]:
             _read_assertion(expression, bounds)
         case ["declare-network", *_] | ["vnnlib-version", *_]:
@@ -111,15 +112,24 @@ def _read_relation(relation: str, left: Expr, right: Expr, bounds: _Bounds) -> N
     if any(OUTPUT.fullmatch(n) for n in _names([left, right])):
         return
     if isinstance(left, str) and (found := INPUT.fullmatch(left)):
-        bounds.narrow(int(found[1]), relation, _number(right))
+        bounds.narrow(_index(found), relation, _number(right))
     elif isinstance(right, str) and (found := INPUT.fullmatch(right)):
-        bounds.narrow(int(found[1]), FLIPPED[relation], _number(left))
+        bounds.narrow(_index(found), FLIPPED[relation], _number(left))
     else:
         shown = _shown([relation, left, right])
         raise UnsupportedError(
             f"the VNN-LIB file asserts {shown}, but a box needs an input on one side and a number "
             "on the other"
         )
+
+
+def _index(found: re.Match[str]) -> int:
+    if len(found[1]) > DIGITS:
+        raise InputError(
+            f"the VNN-LIB file names the input {_shown(found[0])}, whose index has more than "
+            f"{DIGITS} digits"
+        )
+    return int(found[1])
 
 
 def _number(expression: Expr) -> float:

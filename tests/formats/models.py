@@ -15,7 +15,6 @@ from reconstruct.networks import (
     Clip,
     Elu,
     LeakyRelu,
-    Mixing,
     Network,
     Node,
     Norm,
@@ -114,9 +113,9 @@ def assert_same_graph(a: Network, b: Network, dtype: Any = np.float64) -> None:
 
 def numbers(op: Any) -> list[Any]:
     """All numbers of an operation, as dense arrays."""
-    if isinstance(op, Mixing):
-        return [dense(op.matrix), op.bias]
-    return [np.asarray(value) for value in (*op.arrays().values(), *op.settings().values())]
+    if op.kind == "Affine":
+        return [dense(op.weight), op.bias]
+    return [*op.arrays().values(), *(np.asarray(v) for v in op.settings().values())]
 
 
 @st.composite

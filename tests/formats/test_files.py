@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,10 +49,10 @@ def test_files_that_cannot_be_read(suffix, tmp_path):
 
 
 def test_a_file_without_permission(tmp_path, monkeypatch):
-    def forbid(self):
+    def forbid(*arguments):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", forbid)
+    monkeypatch.setattr("builtins.open", forbid)
     refused(tmp_path / "a.onnx", "cannot be read .Permission denied")
 
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import load
-from reconstruct.networks import Clip, Dense, Elu, LeakyRelu, Norm, Relu, Select, Selu
+from reconstruct.networks import (
+    Clip,
+    Dense,
+    Elu,
+    LeakyRelu,
+    Norm,
+    Relu,
+    Select,
+    Selu,
+)
 
 from .models import onnx_bytes, run
 
@@ -332,7 +341,7 @@ def kinds(network):
         ("bias subtracted", [Dense]),
         ("product used twice", None),
         ("batch norm", [Norm]),
-        ("batch norm over images", [Dense]),
+        ("batch norm over images", [Norm]),
         ("batch norm over pixels of size 1", [Norm]),
         ("transpose that relabels", []),
         ("identity and dropout", [Relu]),

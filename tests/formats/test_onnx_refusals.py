@@ -124,7 +124,7 @@ MALFORMED = {
     "infinite bias": (
         [("MatMul", ["x", "W"], "h"), ("Add", ["h", "c"], "y")],
         W | {"c": np.array([1.0, np.inf, 0])},
-        r"node 'h': its bias must be finite numbers, but 1 of 3",
+        r"node 'y' \(Add\) has a constant that must be finite numbers, but 1 of 3",
     ),
 }
 
@@ -176,7 +176,9 @@ def test_an_input_of_absurd_size(tmp_path):
 
 def test_a_map_of_absurd_size(tmp_path):
     content = onnx_bytes([("MatMul", ["x", "W"], "y")], [2**20, 20], {"W": np.ones((20, 20))})
-    refused(tmp_path, UnsupportedError, "too large", content)
+    refused(
+        tmp_path, InputError, r"map of node 'y'.*to 13\.4 GB, more than the limit of 4\.3", content
+    )
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconstruct.errors import InputError
-from reconstruct.formats import load, save
+from reconstruct.formats import load, save, sha256_file
 from reconstruct.formats.onnx import write as onnx_write
-from reconstruct.networks import Affine, Network, Node, Norm, Relu
+from reconstruct.networks import Affine, Network, Node, Norm, Relu, Scaling
 
 from .models import assert_same_graph, networks, numbers, run
 
@@ -66,13 +66,24 @@ def test_the_model_is_pinned_to_versions_that_onnxruntime_knows(tmp_path):
     assert batch.dim_param == "N"
 
 
-def test_epsilon_is_rounded_to_float32_by_onnx_and_kept_by_npz(tmp_path):
+def test_epsilon_is_written_as_onnx_keeps_it(tmp_path):
     norm = Norm(np.ones(2), np.zeros(2), np.zeros(2), np.ones(2), eps=1e-3)
-    network = Network(2, (Node("n", norm, ("input",)),), "n")
-    save(network, tmp_path / "a.onnx")
-    save(network, tmp_path / "a.npz")
+    save(Network(2, (Node("n", norm, ("input",)),), "n"), tmp_path / "a.onnx")
     assert load(tmp_path / "a.onnx").node("n").op.eps == float(np.float32(1e-3))
-    assert load(tmp_path / "a.npz").node("n").op.eps == norm.eps == 1e-3
+
+
+def test_scalings_and_norms_of_images_are_written_as_they_are(tmp_path):
+    numbers = np.array([[3.0, 1.0, -0.5], [7.0, 1.0, 1.0], [0.1, 0.0, 2.0]])
+    for chosen in ([0], [0, 1], [0, 2], [0, 1, 2], [1], [1, 2], [2]):
+        parts = [numbers[i] if i in chosen else np.full(3, 1.0 if i < 2 else 0.0) for i in range(3)]
+        network = Network(3, (Node("s", Scaling(*parts), ("input",)),), "s")
+        save(network, tmp_path / "a.onnx")
+        assert_same_graph(load(tmp_path / "a.onnx"), network)
+    norm = Norm([1.0, 2.0], [0.5, 0.25], [3.0, 1.0], [4.0, 0.5], eps=0.25, positions=3)
+    network = Network(6, (Node("n", norm, ("input",)), Node("r", Relu(), ("n",))), "r")
+    save(network, tmp_path / "a.onnx")
+    assert_same_graph(load(tmp_path / "a.onnx"), network)
+    assert run(str(tmp_path / "a.onnx"), np.ones((2, 6))).shape == (2, 6)
 
 
 def test_a_network_that_does_nothing(tmp_path):
@@ -104,7 +115,8 @@ def test_large_models_keep_their_weights_beside_them(large, tmp_path):
     assert path.stat().st_size < 3000
     back = load(path)
     assert_same_graph(back, large)
-    assert len(back.metadata["data_sha256"]) == 64
+    stored = sha256_file(tmp_path / "a.onnx.data")
+    assert back.metadata["data_sha256"] == {"a.onnx.data": stored}
     x = np.random.default_rng(1).normal(size=(3, 30))
     np.testing.assert_allclose(run(str(path), x), large(x), rtol=1e-12, atol=1e-12)
 

@@ -41,7 +41,9 @@ def compare(network, content):
         x = np.random.default_rng(seed).uniform(-0.5, 0.5, shape)
         theirs = run(double, x).ravel()
         size = max(1.0, np.abs(theirs).max())
-        assert np.abs(theirs - network(x.ravel())).max() <= 1e-12 * size
+        folded = any("rounds at" in note for note in network.metadata["notes"])
+        tolerance = 1e-6 if folded else 1e-12  # constants of the file are folded in its float32
+        assert np.abs(theirs - network(x.ravel())).max() <= tolerance * size
         single = run(content, x.astype(np.float32)).ravel()
         assert np.abs(single - network(x.ravel(), np.float32)).max() <= 1e-5 * size
 

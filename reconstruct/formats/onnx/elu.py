@@ -1,4 +1,4 @@
-"""ELU, SELU and leaky ReLU written in basic steps, as float64 files need them.
+"""ELU, SELU and leaky ReLU written in basic steps, as float64 files need them; Max and Min.
 
 onnxruntime has no float64 kernels for these three. The writer spells them out,
 
@@ -10,14 +10,22 @@ with `min` in place of `max` for a slope above 1, and here the steps are recogni
 
 from __future__ import annotations
 
-from functools import reduce
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
-from reconstruct.networks import Clip, Dense, Elu, LeakyRelu, Relu, Selu, Sparse, dense
+from reconstruct.formats.onnx.values import (
+    Builder,
+    Call,
+    Flow,
+    Tail,
+    Value,
+    broadcast_shape,
+    expanded,
+)
+from reconstruct.networks import Clip, Elu, LeakyRelu, Relu, Scaling, Selu
 
 Array = NDArray[Any]
 REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
@@ -25,47 +33,55 @@ REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(
 
 def exponential(call: Call, build: Builder) -> Tail:
     """`exp(min(h, 0))`, the beginning of an ELU; any other Exp is refused."""
-    flow = call.value()
-    op = build.op(flow) if isinstance(flow, Flow) else None
-    if not isinstance(flow, Flow) or not isinstance(op, Clip) or op != Clip(-np.inf, 0.0):
+    flow = call.flow()
+    if build.op(flow) != Clip(-np.inf, 0.0):
         raise call.refuse(REASON)
-    return Tail(build.nodes[flow.node].inputs[0])
+    return Tail(Flow(build.inputs(flow)[0], flow.shape))
 
 
 def arithmetic(call: Call, build: Builder) -> Value:
-    """The next step of an ELU: `· − 1`, `alpha · ·`, and `relu(h) + ·`."""
+    """The next step of an ELU: `· − 1`, `alpha · ·`, and `relu(h) + ·`, all of one shape."""
     a, b = call.get(0), call.get(1)
-    if call.kind == "Sub" and isinstance(a, Tail) and _scalar(b) == 1 and a == Tail(a.base):
+    if call.kind == "Sub" and isinstance(a, Tail) and _fits(a, b) == 1 and a == Tail(a.base):
         return Tail(a.base, 1.0, -1.0)
     tail, other = (a, b) if isinstance(a, Tail) else (b, a)
     if not isinstance(tail, Tail) or tail.offset != -1:
         raise call.refuse(REASON)
-    factor = _scalar(other)
-    if call.kind == "Mul" and factor is not None and tail.scale == 1:
+    factor = _fits(tail, other)
+    if call.kind == "Mul" and factor is not None and math.isfinite(factor) and tail.scale == 1:
         return Tail(tail.base, factor, -1.0)
-    if call.kind == "Add" and isinstance(other, Flow) and isinstance(build.op(other), Relu):
-        node = build.nodes[other.node]
-        if node.inputs[0] == tail.base:
-            base = Flow(tail.base, other.shape)
-            return build.emit(call.name, Elu(tail.scale), (base,), other.shape)
+    if call.kind == "Add" and isinstance(other, Flow) and _is_relu(build, other, tail.base):
+        return build.emit(call.name, Elu(tail.scale), (tail.base,), other.shape)
     raise call.refuse(REASON)
 
 
-def scaled(call: Call, build: Builder, flow: Flow, factor: float) -> Flow | None:
-    """SELU, when an ELU that nothing else uses is multiplied by a number."""
-    op = build.op(flow)
-    if not isinstance(op, Elu) or flow.shared:
+def _is_relu(build: Builder, flow: Flow, base: Flow) -> bool:
+    """Whether the flow is the ReLU of the base, in the same shape."""
+    same = build.inputs(flow) == (base.node,) and flow.shape == base.shape
+    return same and isinstance(build.op(flow), Relu)
+
+
+def _fits(tail: Tail, value: Value | None) -> float | None:
+    """The number that a constant is, if it leaves the tail's shape as it is."""
+    if not isinstance(value, np.ndarray) or value.size != 1 or value.ndim > len(tail.shape):
         return None
-    base = Flow(build.nodes[flow.node].inputs[0], flow.shape)
+    return _number(value)
+
+
+def scaled(call: Call, build: Builder, flow: Flow, factor: float) -> Flow | None:
+    """SELU, when an ELU that nothing else uses is multiplied by a positive number."""
+    op = build.op(flow)
+    if not isinstance(op, Elu) or flow.shared or factor <= 0:
+        return None
+    base = Flow(build.inputs(flow)[0], flow.shape)
     return build.emit(call.name, Selu(op.alpha, factor), (base,), flow.shape)
 
 
-def extremum(call: Call, build: Builder) -> Flow | Array:
+def extremum(call: Call, build: Builder) -> Flow:
     """Max or Min: of a value and a number (a Clip), or of a value and a multiple (leaky ReLU)."""
     values = [call.value(i) for i in range(len(call.inputs))]
-    constants = [v for v in values if isinstance(v, np.ndarray)]
-    if len(constants) == len(values):
-        return reduce(np.maximum if call.kind == "Max" else np.minimum, constants)
+    if len(values) == 1:
+        return call.flow()
     if len(values) == 2:
         for a, b in (values, values[::-1]):
             if isinstance(a, Flow) and (made := _bounded(call, build, a, b)):
@@ -76,32 +92,42 @@ def extremum(call: Call, build: Builder) -> Flow | Array:
 
 
 def _bounded(call: Call, build: Builder, flow: Flow, other: Flow | Array) -> Flow | None:
-    number = _scalar(other)
-    if number is not None:
-        clip = Clip(number, np.inf) if call.kind == "Max" else Clip(-np.inf, number)
-        op = Relu() if call.kind == "Max" and number == 0 else clip
-        return build.emit(call.name, op, (flow,), flow.shape)
-    slope = _multiple(build, flow, other) if isinstance(other, Flow) else None
+    if isinstance(other, np.ndarray):
+        number = _number(other)
+        return None if number is None else _limited(call, build, flow, number, other.shape)
+    slope = _multiple(build, flow, other)
     if slope is None or (slope <= 1) != (call.kind == "Max"):
         return None
     return build.emit(call.name, LeakyRelu(slope), (flow,), flow.shape)
 
 
+def _limited(call: Call, build: Builder, flow: Flow, number: float, shape: tuple[int, ...]) -> Flow:
+    """`max(flow, number)` or `min(flow, number)` in the shape that both have together."""
+    empty = math.inf if call.kind == "Max" else -math.inf
+    if math.isnan(number) or number == empty:
+        raise call.fault(f"bounds its values by {number}, which leaves no finite value")
+    flow = expanded(build, call, flow, broadcast_shape(call, flow.shape, shape))
+    if math.isinf(number):
+        return flow
+    clip = Clip(number, math.inf) if call.kind == "Max" else Clip(-math.inf, number)
+    op = Relu() if call.kind == "Max" and number == 0 else clip
+    return build.emit(call.name, op, (flow,), flow.shape)
+
+
 def _multiple(build: Builder, flow: Flow, other: Flow) -> float | None:
-    """c when `other = c·flow`, made by a multiplication with one number."""
+    """c when `other = c·flow`, in the same shape, made by a multiplication with one number."""
     op = build.op(other)
-    if not isinstance(op, Dense | Sparse) or build.nodes[other.node].inputs != (flow.node,):
+    if build.inputs(other) != (flow.node,) or other.shape != flow.shape:
         return None
-    if op.weight.shape[0] != op.weight.shape[1] or np.any(op.bias):
+    if not isinstance(op, Scaling) or np.any(op.offset) or np.any(op.divisor != 1):
         return None
-    values = op.weight.diagonal()
-    off = op.weight.count_nonzero() if not isinstance(op.weight, np.ndarray) else None
-    count = off if off is not None else int(np.count_nonzero(dense(op.weight)))
-    same = bool(np.all(values == values[0])) and count == np.count_nonzero(values)
-    return float(values[0]) if same else None
+    factors = op.factor
+    return float(factors[0]) if np.all(factors == factors[0]) else None
 
 
-def _scalar(value: Value | None) -> float | None:
-    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "fiu":
-        return float(value.item())
-    return None
+def _number(value: Array) -> float | None:
+    """The number that all entries of a constant are, if they are all the same."""
+    if not value.size or value.dtype.kind in "OSU":
+        return None
+    values = value.astype(np.float64).ravel()
+    return float(values[0]) if np.all(values == values[0]) or values.size == 1 else None

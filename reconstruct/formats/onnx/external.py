@@ -1,13 +1,15 @@
 """The weights of large ONNX models, in a file beside the model.
 
 A protobuf message ends at 2 GiB. Beyond it ONNX keeps tensors in a second file and says in the
-model where each one lies. The model also states the SHA-256 of that file, so that a model is never
-read with the weights of another.
+model where each one lies. The models written here also state the SHA-256 of that file, so that a
+model is never read with the weights of another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import sha256_file
+from reconstruct.formats.files import CHUNK
+from reconstruct.formats.limits import Budget
 
 SMALLEST = 1024  # bytes; smaller tensors stay in the model
 ALIGNMENT = 4096  # so that a tensor can be mapped into memory
@@ -62,23 +65,116 @@ def holds(array: Array) -> bool:
     return array.nbytes >= SMALLEST and array.dtype.kind == "f"
 
 
-def check_data(model: Any, folder: Path) -> str | None:
-    """The digest of the model's data file, after comparing it with what the model states."""
-    stated: str | None = {p.key: p.value for p in model.metadata_props}.get(DIGEST)
-    names = {
-        entry.value
-        for tensor in model.graph.initializer
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-    if stated is None or len(names) != 1:
-        return None
-    path = folder / Path(names.pop()).name
-    if not path.is_file():
-        raise InputError(f"the weights are kept in {path.name}, which is not beside the model")
-    if sha256_file(path) != stated:
+@dataclass(eq=False)
+class _Place:
+    """Where a tensor lies in a file beside the model, and the memory that it goes to."""
+
+    tensor: Any
+    offset: int
+    content: bytearray
+
+    def receive(self, start: int, chunk: bytes) -> None:
+        """Takes what of the tensor lies in `chunk`, which begins at `start` of the file."""
+        first = max(self.offset, start)
+        last = min(self.offset + len(self.content), start + len(chunk))
+        if first < last:
+            part = memoryview(chunk)[first - start : last - start]
+            self.content[first - self.offset : last - self.offset] = part
+
+
+def read_external(
+    model: Any, folder: Path, budget: Budget
+) -> tuple[dict[str, str], dict[str, Array]]:
+    """The SHA-256 of every file that holds tensors, and the initializers that lie there.
+
+    Each file is read once, from beginning to end; tensors and hash are of the same bytes. Tensors
+    in attributes of nodes are put into the model itself.
+    """
+    stored = [(t, True) for t in model.graph.initializer]
+    stored += [(a.t, False) for n in model.graph.node for a in n.attribute if a.HasField("t")]
+    places: dict[str, list[_Place]] = {}
+    named: list[tuple[_Place, bool]] = []
+    for tensor, initializer in stored:
+        if tensor.data_location == tensor.EXTERNAL:
+            location, place = _place(tensor, folder, budget)
+            places.setdefault(location, []).append(place)
+            named.append((place, initializer))
+    digests = {name: _read(folder / name, found) for name, found in places.items()}
+    _check_stated(model, digests)
+    arrays: dict[str, Array] = {}
+    for place, initializer in named:
+        if initializer:
+            arrays[place.tensor.name] = _array(place)
+        else:
+            _inline(place)
+    return digests, arrays
+
+
+def _place(tensor: Any, folder: Path, budget: Budget) -> tuple[str, _Place]:
+    entries = {e.key: e.value for e in tensor.external_data}
+    what = f"the tensor {tensor.name!r}"
+    location = entries.get("location", "")
+    if not location or Path(location).is_absolute() or ".." in Path(location).parts:
         raise InputError(
-            f"the weights in {path.name} are not those that the model was written with; keep the "
+            f"{what} lies in the file {location!r}, but only files beside the model are read"
+        )
+    numbers = [entries.get("offset", "0"), entries.get("length", "0")]
+    if not all(n.isascii() and n.isdigit() and len(n) < 19 for n in numbers):
+        raise InputError(f"{what} has the offset and length {numbers}, which are no numbers")
+    size = math.prod(tensor.dims) * _dtype(tensor).itemsize
+    if any(n < 0 for n in tensor.dims) or ("length" in entries and int(numbers[1]) != size):
+        raise InputError(f"{what} of {size} bytes is said to have {numbers[1]} bytes in its file")
+    path = folder / location
+    if not path.is_file():
+        raise InputError(f"the weights are kept in {location}, which is not beside the model")
+    if int(numbers[0]) + size > path.stat().st_size:
+        raise InputError(f"{what} goes beyond the end of {location}; was that file cut short?")
+    budget.take(max(size - path.stat().st_size, 0), what)
+    return location, _Place(tensor, int(numbers[0]), bytearray(size))
+
+
+def _dtype(tensor: Any) -> Any:
+    import onnx.helper
+
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    except (KeyError, ValueError, TypeError):
+        raise InputError(f"the tensor {tensor.name!r} has an unknown type") from None
+
+
+def _read(path: Path, places: list[_Place]) -> str:
+    """Fills the places from the file and gives its SHA-256."""
+    digest, start = hashlib.sha256(), 0
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+                for place in places:
+                    place.receive(start, chunk)
+                start += len(chunk)
+    except OSError as error:
+        raise InputError(f"the weights in {path.name} cannot be read ({error.strerror})") from None
+    return digest.hexdigest()
+
+
+def _check_stated(model: Any, digests: dict[str, str]) -> None:
+    stated = {p.key: p.value for p in model.metadata_props}.get(DIGEST)
+    if stated is None or len(digests) != 1:
+        return
+    ((name, found),) = digests.items()
+    if found != stated:
+        raise InputError(
+            f"the weights in {name} are not those that the model was written with; keep the "
             "two files together"
         )
-    return stated
+
+
+def _array(place: _Place) -> Array:
+    little = np.frombuffer(place.content, _dtype(place.tensor).newbyteorder("<"))
+    return little.astype(_dtype(place.tensor), copy=False).reshape(tuple(place.tensor.dims))
+
+
+def _inline(place: _Place) -> None:
+    place.tensor.raw_data = bytes(place.content)
+    place.tensor.data_location = place.tensor.DEFAULT
+    del place.tensor.external_data[:]

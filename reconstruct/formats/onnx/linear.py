@@ -1,7 +1,8 @@
-"""Gemm, MatMul and arithmetic with constants, read as affine maps of flattened tensors.
+"""Gemm and MatMul with a constant factor, read as affine maps of flattened tensors.
 
-A product with a constant, `x @ W` or `W @ x`, acts on a row-major flattened x as
-`I ⊗ Wᵀ` or `I ⊗ W ⊗ I` (one of the identities has size 1 in ordinary networks).
+A product with a constant matrix, `x @ W` or `W @ x`, acts on a row-major flattened x as `I ⊗ Wᵀ`
+or `I ⊗ W ⊗ I` (one of the identities has size 1 in ordinary networks). Stacks of matrices follow
+NumPy's rules of matmul.
 """
 
 from __future__ import annotations
@@ -13,106 +14,133 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.onnx.elementwise import add_values
+from reconstruct.formats.limits import VALUE
+from reconstruct.formats.onnx.elementwise import add_values, real
+from reconstruct.formats.onnx.scaling import exact_multiple, product, scaled_by, shifted_by
 from reconstruct.formats.onnx.values import (
-    ENTRIES,
     Builder,
     Call,
     Flow,
     broadcast_shape,
-    positions,
-    rearranged,
+    moved,
 )
 from reconstruct.networks import Affine
 
 Array = NDArray[Any]
 KRON_DENSE = 2**22  # entries up to which a flattened product is stored dense
+SPREAD = 4 * VALUE  # bytes that an entry takes while a map is spread: value, row, column, copy
 
 
-def gemm(call: Call, build: Builder) -> Flow | Array:
+def gemm(call: Call, build: Builder) -> Flow:
     """`alpha·A'B' + beta·C` with A' = A or Aᵀ, B' = B or Bᵀ."""
     a = _transposed(call, build, call.value(0), "transA")
     b = _transposed(call, build, call.value(1), "transB")
-    alpha = float(call.attributes.get("alpha", 1.0))
-    beta = float(call.attributes.get("beta", 1.0))
+    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+    flow, weight, shape = _product(call, build, a, b)
+    multiple = exact_multiple(weight, alpha)
+    if multiple is None:
+        made = build.emit(f"{call.name}/product", Affine(weight), (flow,), shape)
+        made = scaled_by(build, call.name, made, alpha)
+    else:
+        made = build.emit(call.name, Affine(multiple), (flow,), shape)
+    return _with_term(call, build, made, beta)
+
+
+def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
+    """`made + beta·C`; a product beta·C that float64 cannot hold is two offsets, hi and lo."""
     c = call.get(2)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and not isinstance(c, Flow):
-        return _folded_gemm(alpha, a, b, beta, call.constant(2, "terms C"))
-    flow, weight, shape = _product(call, a, b)
+    if c is None or beta == 0:
+        return made
+    if broadcast_shape(call, made.shape, tuple(c.shape)) != made.shape:
+        raise call.fault(f"adds a C of shape {tuple(c.shape)} to a product of shape {made.shape}")
     if isinstance(c, Flow):
-        if beta != 1:
-            raise call.refuse("scales a C that depends on the network's input; use beta = 1")
-        made = build.emit(call.name, Affine(_scaled(weight, alpha)), (flow,), shape)
-        return add_values(call, build, made, c)
-    bias = None
-    if (term := call.constant(2, "terms C")) is not None:
-        broadcast_shape(call, shape, tuple(term.shape))
-        bias = np.broadcast_to(_scaled(term, beta), shape).ravel()
-    return build.emit(call.name, Affine(_scaled(weight, alpha), bias), (flow,), shape)
+        return add_values(call, build, made, scaled_by(build, f"{call.name}/C", c, beta))
+    term = np.broadcast_to(real(call, np.asarray(call.constant(2, "terms C"))), made.shape).ravel()
+    if (multiple := exact_multiple(term, beta)) is not None:
+        return shifted_by(build, call.name, made, multiple)
+    hi, lo = product(term, beta)
+    first = shifted_by(build, call.name, made, hi)
+    return shifted_by(build, f"{call.name}/rest", first, lo)
 
 
-def matmul(call: Call, build: Builder) -> Flow | Array:
+def matmul(call: Call, build: Builder) -> Flow:
     """`A @ B` with a constant on either side."""
-    a, b = call.value(0), call.value(1)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.asarray(_real(a) @ _real(b))
-    flow, weight, shape = _product(call, a, b)
+    flow, weight, shape = _product(call, build, call.value(0), call.value(1))
     return build.emit(call.name, Affine(weight), (flow,), shape)
 
 
-def _product(call: Call, a: Flow | Array, b: Flow | Array) -> tuple[Flow, Any, tuple[int, ...]]:
+def _product(
+    call: Call, build: Builder, a: Flow | Array, b: Flow | Array
+) -> tuple[Flow, Any, tuple[int, ...]]:
     """The flow among the factors, the matrix that acts on it when flattened, the real shape."""
-    if isinstance(a, Flow) and isinstance(b, np.ndarray):
-        weight, shape = _from_right(call, a.shape, _matrix(call, b))
-        return a, weight, shape
-    if isinstance(a, np.ndarray) and isinstance(b, Flow):
-        weight, shape = _from_left(call, _matrix(call, a), b.shape)
-        return b, weight, shape
-    raise call.refuse(
-        "multiplies two values that both depend on the network's input; only products with "
-        "constants are affine maps"
-    )
+    if isinstance(a, Flow) == isinstance(b, Flow):
+        raise call.refuse(
+            "multiplies two values that both depend on the network's input; only products with "
+            "constants are affine maps"
+            if isinstance(a, Flow)
+            else "adds a value that depends on the network's input to a product of constants"
+        )
+    shape = _shape(call, tuple(a.shape), tuple(b.shape))
+    flow, w = (a, b) if isinstance(a, Flow) else (b, a)
+    assert isinstance(flow, Flow) and isinstance(w, np.ndarray)
+    inner = w.shape[-2] if flow is a and w.ndim > 1 else w.shape[-1]
+    more = math.prod(shape) * inner - w.size  # entries beyond those that the file holds
+    build.budget.take(SPREAD * max(more, 0), f"the map of node {call.name!r}")
+    matrix = w if w.dtype in (np.float32, np.float64) else w.astype(np.float64)
+    weight = _flat_map(flow.shape, matrix, from_right=flow is a)
+    return flow, weight, shape
 
 
-def _from_right(call: Call, x: tuple[int, ...], w: Array) -> tuple[Any, tuple[int, ...]]:
-    """The matrix and the shape of `x @ w`."""
-    if not x or x[-1] != w.shape[0]:
-        raise call.fault(f"multiplies shape {x} by a constant of shape {w.shape}")
-    columns = w if w.ndim == 2 else w[:, None]
-    weight = _spread(call, math.prod(x[:-1]), columns.T, 1)
-    return weight, (*x[:-1], *w.shape[1:])
+def _shape(call: Call, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a @ b by NumPy's rules."""
+    left = a if len(a) > 1 else (1, *a)
+    right = b if len(b) > 1 else (*b, 1)
+    if not a or not b or left[-1] != right[-2]:
+        raise call.fault(f"multiplies shape {a} by shape {b}")
+    stack = broadcast_shape(call, left[:-2], right[:-2])
+    rows = left[-2:-1] if len(a) > 1 else ()
+    columns = right[-1:] if len(b) > 1 else ()
+    return (*stack, *rows, *columns)
 
 
-def _from_left(call: Call, w: Array, x: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """The matrix and the shape of `w @ x`."""
-    inner, lead, trail = (x[-2], x[:-2], x[-1:]) if len(x) > 1 else (x[0] if x else 0, (), ())
-    if inner != w.shape[-1]:
-        raise call.fault(f"multiplies a constant of shape {w.shape} by shape {x}")
-    rows = w if w.ndim == 2 else w[None, :]
-    weight = _spread(call, math.prod(lead), rows, math.prod(trail))
-    return weight, (*lead, *w.shape[:-1], *trail)
+def _flat_map(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
+    """The matrix that takes a flattened tensor of shape `x` to `x @ w` or `w @ x`, flattened."""
+    if math.prod(w.shape[:-2]) == 1:
+        w = w.reshape(w.shape[-2:])
+        if from_right:
+            columns = w if w.ndim == 2 else w[:, None]
+            return _spread(math.prod(x[:-1]), columns.T, 1)
+        rows = w if w.ndim == 2 else w[None, :]
+        return _spread(math.prod(x[:-2]), rows, math.prod(x[-1:]) if len(x) > 1 else 1)
+    return _stacked(x, w, from_right=from_right)
 
 
-def _spread(call: Call, left: int, w: Array, right: int) -> Any:
+def _spread(left: int, w: Array, right: int) -> Any:
     """`I_left ⊗ w ⊗ I_right`, CSR when large."""
     copies = left * right
     if copies == 1:
         return w
-    if copies * w.size > ENTRIES:
-        raise call.refuse(f"would need a map with {copies * w.size} entries, which is too large")
     if copies * copies * w.size <= KRON_DENSE:
         return np.kron(np.kron(np.eye(left, dtype=w.dtype), w), np.eye(right, dtype=w.dtype))
     inner = sparse.kron(sparse.csr_array(w), sparse.eye_array(right), format="csr")
     return sparse.csr_array(sparse.kron(sparse.eye_array(left), inner, format="csr"))
 
 
-def _matrix(call: Call, w: Array) -> Array:
-    """A constant factor as a matrix or a vector: leading dimensions of size 1 are dropped."""
-    while w.ndim > 2 and w.shape[0] == 1:
-        w = w[0]
-    if w.ndim not in (1, 2):
-        raise call.refuse(f"multiplies by a constant of shape {w.shape}; a matrix is supported")
-    return w if w.dtype in (np.float32, np.float64) else _real(w)
+def _stacked(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
+    """The same for a stack of matrices, entry by entry: out[…,i,j] = Σ_k a[…,i,k]·b[…,k,j]."""
+    place = np.arange(math.prod(x)).reshape(x)
+    a, b = (place, w) if from_right else (w, place)
+    a = a if a.ndim > 1 else a[None, :]
+    b = b if b.ndim > 1 else b[:, None]
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    a = np.broadcast_to(a[..., :, None, :], (*stack, m, n, k))
+    b = np.broadcast_to(np.swapaxes(b, -1, -2)[..., None, :, :], (*stack, m, n, k))
+    columns, entries = (a, b) if from_right else (b, a)
+    rows = np.broadcast_to(np.arange(a.size // k).reshape((*stack, m, n, 1)), a.shape)
+    shape = (a.size // k, place.size)
+    matrix = sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
+    return matrix.toarray() if math.prod(shape) <= KRON_DENSE else matrix
 
 
 def _transposed(call: Call, build: Builder, value: Flow | Array, attribute: str) -> Flow | Array:
@@ -123,18 +151,4 @@ def _transposed(call: Call, build: Builder, value: Flow | Array, attribute: str)
         return value
     if isinstance(value, np.ndarray):
         return value.T
-    return rearranged(build, call, value, positions(value).T)
-
-
-def _folded_gemm(alpha: float, a: Array, b: Array, beta: float, c: Array | None) -> Array:
-    product = alpha * (_real(a) @ _real(b))
-    return product if c is None else product + beta * _real(c)
-
-
-def _scaled(values: Any, factor: float) -> Any:
-    """`factor · values` in float64; unchanged, in its own precision, when the factor is 1."""
-    return values if factor == 1 else factor * values.astype(np.float64)
-
-
-def _real(values: Array) -> Array:
-    return values if values.dtype.kind in "iub" else values.astype(np.float64)
+    return moved(build, call, value, np.transpose)

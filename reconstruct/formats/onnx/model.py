@@ -1,10 +1,8 @@
-"""An ONNX file as a checked model: one input of known shape, one output, constants, calls."""
+"""An ONNX file as a checked model: one input of known shape, one output, constants, nodes."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,25 +11,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
-from reconstruct.formats.onnx.external import check_data
+from reconstruct.formats.limits import Budget
+from reconstruct.formats.onnx.external import read_external
+from reconstruct.formats.onnx.order import live_nodes
 
 Array = NDArray[Any]
-LARGEST = 2**26  # values in one tensor; beyond it the flattened maps would not fit in memory
+DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A parsed ONNX model. `batch` is true when one dimension of the input is symbolic."""
+    """A parsed ONNX model. `batch` is true when one dimension of the input is symbolic.
 
-    graph: Any
+    `nodes` are those that the output depends on, in an order in which they can be evaluated.
+    `kind` is ONNX's number of the input's type. `data` gives the SHA-256 of every file beside
+    the model that was read; `external` names the initializers that came from one.
+    """
+
+    proto: Any
+    nodes: tuple[Any, ...]
     opset: int
     input: str
     shape: tuple[int, ...]
+    kind: int
     batch: bool
     output: str
     constants: dict[str, Array]
     uses: Counter[str]
-    data_sha256: str | None
+    data: dict[str, str]
+    external: frozenset[str]
 
 
 def import_onnx(purpose: str) -> Any:
@@ -46,33 +54,40 @@ def import_onnx(purpose: str) -> Any:
     return onnx
 
 
-def read_model(content: bytes, folder: Path) -> Model:
+def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
     """The model in these bytes; tensors kept in files beside it are looked up in `folder`."""
-    graph, opset, data_sha256 = _parse(content, folder)
-    constants = {t.name: constant(t, folder) for t in graph.initializer}
+    proto, opset = _parse(content)
+    graph = proto.graph
+    data, external = read_external(proto, folder, budget)
+    constants = _constants(graph.initializer, external)
     inputs = [i for i in graph.input if i.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
         raise UnsupportedError(
             "a network with one input and one output is needed, but the ONNX graph has "
             f"{_listed(inputs, 'input')} and {_listed(graph.output, 'output')}"
         )
-    shape, batch = _input_shape(inputs[0])
-    uses = Counter(name for node in graph.node for name in node.input)
-    uses[graph.output[0].name] += 1
+    source, goal = inputs[0], graph.output[0].name
+    shape, batch = _input_shape(source, budget)
+    nodes = live_nodes(graph.node, {source.name, *constants}, goal)
+    uses = Counter(name for node in nodes for name in node.input)
+    uses[goal] += 1
     return Model(
-        graph,
+        proto,
+        nodes,
         opset,
-        inputs[0].name,
+        source.name,
         shape,
+        source.type.tensor_type.elem_type,
         batch,
-        graph.output[0].name,
+        goal,
         constants,
         uses,
-        data_sha256,
+        data,
+        frozenset(external),
     )
 
 
-def _parse(content: bytes, folder: Path) -> tuple[Any, int, str | None]:
+def _parse(content: bytes) -> tuple[Any, int]:
     onnx = import_onnx("reading ONNX files")
     model = onnx.ModelProto()
     try:
@@ -88,25 +103,46 @@ def _parse(content: bytes, folder: Path) -> tuple[Any, int, str | None]:
             "the ONNX model holds sparse initializers, but only dense ones can be read; "
             "export it with dense weights"
         )
-    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    if not versions and model.ir_version >= 3:  # earlier models meant opset 1
-        raise InputError("the ONNX model states no operator set; was it cut short?")
-    return model.graph, int(versions[0]) if versions else 1, check_data(model, folder)
+    if any(f.domain in DEFAULT_DOMAIN for f in model.functions):
+        raise UnsupportedError(
+            "the ONNX model defines functions of its own under the names of ONNX's operators; "
+            "export it without functions"
+        )
+    return model, _opset(model)
 
 
-def constant(tensor: Any, folder: Path) -> Array:
-    """A tensor as an array; every float type smaller than float32 becomes float32, exactly."""
+def _opset(model: Any) -> int:
+    versions = {int(o.version) for o in model.opset_import if o.domain in DEFAULT_DOMAIN}
+    if not versions and model.ir_version < 3:  # these models meant opset 1
+        return 1
+    if len(versions) != 1:
+        raise InputError(
+            f"the ONNX model must state one operator set, but states {sorted(versions) or 'none'}; "
+            "was it cut short?"
+        )
+    return versions.pop()
+
+
+def _constants(tensors: Any, external: dict[str, Array]) -> dict[str, Array]:
+    constants: dict[str, Array] = {}
+    for tensor in tensors:
+        if tensor.name in constants:
+            raise InputError(f"the ONNX model has two tensors of the name {tensor.name!r}")
+        found = external.get(tensor.name)
+        constants[tensor.name] = array_of(tensor) if found is None else found
+    return constants
+
+
+def array_of(tensor: Any) -> Array:
+    """A tensor as an array, in its own type."""
     onnx = import_onnx("reading ONNX files")
     try:
-        array = np.asarray(onnx.numpy_helper.to_array(tensor, base_dir=str(folder)))
-        if array.dtype.kind not in "fiubSUO" or array.dtype == np.float16:
-            array = array.astype(np.float32)
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
     except Exception as error:  # the decoder raises whatever the damage provokes
         raise InputError(f"the tensor {tensor.name!r} of the model is damaged ({error})") from None
-    return array
 
 
-def _input_shape(info: Any) -> tuple[tuple[int, ...], bool]:
+def _input_shape(info: Any, budget: Budget) -> tuple[tuple[int, ...], bool]:
     """The input's shape with 1 for its symbolic dimension, if it has one."""
     onnx = import_onnx("reading ONNX files")
     kinds = onnx.TensorProto
@@ -118,22 +154,15 @@ def _input_shape(info: Any) -> tuple[tuple[int, ...], bool]:
             f"the input {info.name!r} has no shape; export the model with a fixed input shape"
         )
     sizes = [d.dim_value if d.dim_value > 0 else 0 for d in tensor.shape.dim]
+    if any(d.HasField("dim_value") and d.dim_value == 0 for d in tensor.shape.dim[1:]):
+        raise InputError(f"the input {info.name!r} has a dimension of size 0, so it has no values")
     if sizes.count(0) > 1:
         raise UnsupportedError(
             f"the input {info.name!r} has {sizes.count(0)} dimensions of unknown size, but only "
             "the batch may be symbolic; export the model with a fixed input shape"
         )
     shape = tuple(size or 1 for size in sizes)
-    return checked_size(shape, f"the input {info.name!r}"), 0 in sizes
-
-
-def checked_size(shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """The shape, unless it has too many values to be worked with as one vector."""
-    if math.prod(shape) > LARGEST:
-        raise UnsupportedError(
-            f"{what} has shape {shape}, more than the {LARGEST} values that a tensor may have"
-        )
-    return shape
+    return budget.tensor(shape, f"the input {info.name!r}"), 0 in sizes
 
 
 def _listed(values: Any, kind: str) -> str:
@@ -142,19 +171,17 @@ def _listed(values: Any, kind: str) -> str:
     return f"{len(names)} {kind}s" + (f" ({shown})" if len(names) > 1 else "")
 
 
-def attributes(node: Any, folder: Path) -> dict[str, Any]:
+def attributes(node: Any) -> dict[str, Any]:
     """The attributes of an ONNX node as Python values, tensors as arrays."""
+    onnx = import_onnx("reading ONNX files")
+    found: dict[str, Any] = {}
     try:
-        return dict(_attributes(node, folder))
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                found[attribute.name] = array_of(attribute.t)
+            else:
+                value = onnx.helper.get_attribute_value(attribute)
+                found[attribute.name] = value.decode() if isinstance(value, bytes) else value
     except (ValueError, TypeError) as error:
         raise InputError(f"node {node.name!r} has a malformed attribute ({error})") from None
-
-
-def _attributes(node: Any, folder: Path) -> Iterator[tuple[str, Any]]:
-    onnx = import_onnx("reading ONNX files")
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.TENSOR:
-            yield attribute.name, constant(attribute.t, folder)
-        else:
-            value = onnx.helper.get_attribute_value(attribute)
-            yield attribute.name, value.decode() if isinstance(value, bytes) else value
+    return found

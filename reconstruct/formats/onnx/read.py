@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.limits import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import elementwise, elu, layers, linear, shapes
-from reconstruct.formats.onnx.model import Model, attributes, read_model
+from reconstruct.formats.onnx.agreement import Reading, check_agreement
+from reconstruct.formats.onnx.folding import Folding
+from reconstruct.formats.onnx.inference import Inference
+from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, attributes, read_model
+from reconstruct.formats.onnx.order import node_name
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
 from reconstruct.networks import Network
 
+Array = NDArray[Any]
 OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
     "Gemm": linear.gemm,
     "MatMul": linear.matmul,
@@ -37,8 +44,6 @@ OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
     "BatchNormalization": layers.batch_normalization,
     "Dropout": layers.dropout,
     "Cast": layers.cast,
-    "Constant": layers.constant,
-    "ConstantOfShape": shapes.filled,
     "Identity": shapes.identity,
     "Flatten": shapes.flatten,
     "Reshape": shapes.reshape,
@@ -50,7 +55,6 @@ OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
     "Split": shapes.split,
     "Concat": shapes.concat,
     "Expand": shapes.expand,
-    "Shape": shapes.shape_of,
 }
 SUPPORTED = (
     "Gemm, MatMul, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, BatchNormalization, "
@@ -58,70 +62,143 @@ SUPPORTED = (
 )
 
 
-def read_onnx(content: bytes, folder: Path) -> Network:
-    """The network that an ONNX model is; operators that are not supported are refused by name."""
-    model = read_model(content, folder)
-    build = Builder(model.input, math.prod(model.shape))
-    values: dict[str, Value] = dict(model.constants)
-    values[model.input] = Flow(model.input, model.shape)
-    for node in model.graph.node:
-        call = _call(node, model, values, folder)
-        for name, value in zip(node.output, _outcome(call, build), strict=False):
-            if name:
-                values[name] = value
-    output = values.get(model.output)
+def read_onnx(content: bytes, folder: Path, budget: Budget | None = None) -> Network:
+    """The network that an ONNX model is; operators that are not supported are refused by name.
+
+    What was read is compared with an independent evaluation of the model at a few points.
+    """
+    memory = budget or Budget(read_limit())
+    model = read_model(content, folder, memory)
+    walk = _Walk(model, Builder(model.input, math.prod(model.shape), memory), Inference(model))
+    for node in model.nodes:
+        walk.step(node)
+    output = walk.values.get(model.output)
     if not isinstance(output, Flow):
         raise UnsupportedError(
             f"the output {model.output!r} is {'Exp' if isinstance(output, Tail) else 'constant'} "
             "or made by no node, but a function of the input is needed"
         )
-    return build.network(output, _metadata(model, output, build))
+    network = walk.build.network(output, _metadata(walk, output))
+    if not check_agreement(Reading(model, network, output, walk.flows, walk.kinds, walk.build)):
+        walk.build.notes.append("values overflow wherever the model was tried: not compared")
+        network = walk.build.network(output, _metadata(walk, output))
+    return network
 
 
-def _call(node: Any, model: Model, values: dict[str, Value], folder: Path) -> Call:
-    name = node.name or next(iter(node.output), "") or node.op_type
-    _check_operator(node, name, model)
-    missing = [i for i in node.input if i and i not in values]
-    if missing:
-        raise InputError(f"node {name!r} ({node.op_type}) uses {missing[0]!r}, which no node makes")
-    inputs = tuple(_seen(values[i], model.uses[i]) if i else None for i in node.input)
-    outputs = sum(1 for name in node.output if name)
-    return Call(name, node.op_type, inputs, attributes(node, folder), model.opset, outputs)
+@dataclass(eq=False)
+class _Walk:
+    """The values known so far: constants, and what depends on the input.
+
+    `flows` remembers, for each tensor of the file, where in the network its value stands;
+    `kinds` the float types that values have on the way.
+    """
+
+    model: Model
+    build: Builder
+    inference: Inference
+    values: dict[str, Value] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
+    kinds: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.folding = Folding(self.model.opset)
+        self.constants = dict(self.model.constants)
+        self.values = {**self.constants, self.model.input: Flow(self.model.input, self.model.shape)}
+        self.kinds.add(self.model.kind)
+
+    def step(self, node: Any) -> None:
+        """Reads one node; whatever it provokes becomes a refusal that names it."""
+        name = node_name(node)
+        try:
+            self._step(node, name)
+        except InputError as error:
+            if repr(name) in str(error):
+                raise
+            raise type(error)(f"node {name!r} ({node.op_type}) {error}") from None
+        except (ValueError, TypeError, IndexError, KeyError, ArithmeticError) as error:
+            raise InputError(f"node {name!r} ({node.op_type}) is malformed ({error})") from None
+
+    def _step(self, node: Any, name: str) -> None:
+        inputs = [self.values[i] if i else None for i in node.input]
+        constant = all(v is None or isinstance(v, np.ndarray) for v in inputs)
+        if node.domain not in DEFAULT_DOMAIN or not (constant or node.op_type in KNOWN):
+            raise _unknown(node, name, self.model)
+        try:
+            stated = self.inference.outputs(node, self.constants)
+        except InputError:
+            if not constant:  # the operator's own refusal says more, if it has one
+                self._read(node, name, inputs)
+            raise
+        for shape in stated:
+            self.build.budget.tensor(shape or (), f"the value of node {name!r}")
+        if node.op_type == "Shape":
+            made: list[Any] = [_shape_of(inputs[0], node)]
+        elif constant:
+            made = self._folded(node, inputs, stated)
+        else:
+            made = self._read(node, name, inputs)
+        self._keep(node, made, stated)
+
+    def _folded(self, node: Any, inputs: list[Any], stated: list[Any]) -> list[Array]:
+        kinds = [(self.inference.kind(o) if o else 0) for o in node.output]
+        size = sum(VALUE * math.prod(shape or (0,)) for shape in stated)
+        self.build.budget.take(size, f"the constant that node {node_name(node)!r} makes")
+        return self.folding.fold(node, inputs, list(zip(kinds, stated, strict=True)))
+
+    def _read(self, node: Any, name: str, inputs: list[Any]) -> list[Any]:
+        seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
+        outputs = len(node.output)
+        call = Call(name, node.op_type, seen, attributes(node), self.model.opset, outputs)
+        made = OPERATORS[node.op_type](call, self.build)
+        return made if isinstance(made, list) else [made]
+
+    def _keep(self, node: Any, made: list[Any], stated: list[Any]) -> None:
+        for goal, value, shape in zip(node.output, made, stated, strict=False):
+            if not goal:
+                continue
+            if shape is not None and tuple(value.shape) != shape:
+                raise UnsupportedError(
+                    f"is read in shape {tuple(value.shape)}, but ONNX's rules give {shape}"
+                )
+            if shape is None:
+                self.inference.settle(goal, tuple(value.shape))
+            self.values[goal] = value
+            if isinstance(value, np.ndarray):
+                self.constants[goal] = value
+            else:
+                self.kinds.add(self.inference.kind(goal))
+            if isinstance(value, Flow):
+                self.flows[goal] = (value, self.build.revisions[value.node])
 
 
-def _seen(value: Value, uses: int) -> Value:
+KNOWN = {*OPERATORS, "Shape"}
+
+
+def _seen(value: Value | None, uses: int) -> Value | None:
     return replace(value, shared=True) if isinstance(value, Flow) and uses > 1 else value
 
 
-def _check_operator(node: Any, name: str, model: Model) -> None:
-    if node.domain in ("", "ai.onnx") and node.op_type in OPERATORS:
-        return
-    kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+def _shape_of(value: Any, node: Any) -> Array:
+    """The shape of a tensor as a constant: a symbolic batch counts as 1."""
+    found = attributes(node)
+    return np.array(value.shape, dtype=np.int64)[found.get("start", 0) : found.get("end")]
+
+
+def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
+    kind = node.op_type if node.domain in DEFAULT_DOMAIN else f"{node.domain}.{node.op_type}"
     remedy = ""
     if model.output in node.output:
         remedy = "; remove the last node to use the network before it"
-    raise UnsupportedError(
+    return UnsupportedError(
         f"node {name!r} is of type {kind}, which is not supported; supported are {SUPPORTED}"
         + remedy
     )
 
 
-def _outcome(call: Call, build: Builder) -> list[Value]:
-    """What the node gives; whatever a malformed one provokes becomes a refusal that names it."""
-    try:
-        with np.errstate(all="ignore"):  # what is not finite is refused when the network is built
-            result = OPERATORS[call.kind](call, build)
-    except InputError as error:
-        if repr(call.name) in str(error):
-            raise
-        raise type(error)(f"node {call.name!r} ({call.kind}): {error}") from None
-    except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError) as error:
-        raise InputError(f"node {call.name!r} ({call.kind}) is malformed ({error})") from None
-    return result if isinstance(result, list) else [result]
-
-
-def _metadata(model: Model, output: Flow, build: Builder) -> dict[str, Any]:
-    kept = {"data_sha256": model.data_sha256} if model.data_sha256 else {}
+def _metadata(walk: _Walk, output: Flow) -> dict[str, Any]:
+    model = walk.model
+    kept = {"data_sha256": model.data} if model.data else {}
     return {
         "input": model.input,
         "input_shape": list(model.shape),
@@ -129,6 +206,6 @@ def _metadata(model: Model, output: Flow, build: Builder) -> dict[str, Any]:
         "output": model.output,
         "output_shape": list(output.shape),
         "opset": model.opset,
-        "notes": list(build.notes),
+        "notes": [*walk.build.notes, *walk.folding.notes()],
         **kept,
     }

@@ -7,6 +7,7 @@ in a real shape (a symbolic batch counts as 1). Relabelling a tensor changes its
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -15,13 +16,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.onnx.model import checked_size
-from reconstruct.networks import Affine, Network, Node, Select
-from reconstruct.networks import Operation as Op
+from reconstruct.formats.limits import VALUE, Budget
+from reconstruct.networks import Affine, Network, Node, Operation, Select
 
 Array = NDArray[Any]
 DENSE = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense
-ENTRIES = 2**28  # non-zero entries beyond which a flattened map is refused
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,15 @@ class Flow:
 
 @dataclass(frozen=True)
 class Tail:
-    """`scale·(exp(min(h, 0)) + offset)` of the node `base`: a part of an ELU in basic steps."""
+    """`scale·(exp(min(h, 0)) + offset)` of h, the value of `base`: a part of an ELU in steps."""
 
-    base: str
+    base: Flow
     scale: float = 1.0
     offset: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.base.shape
 
 
 Value: TypeAlias = "Flow | Tail | Array"
@@ -51,7 +54,10 @@ Value: TypeAlias = "Flow | Tail | Array"
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One ONNX node with its inputs looked up (None where an optional one is absent)."""
+    """One ONNX node with its inputs looked up (None where an optional one is absent).
+
+    At least one of them depends on the network's input: nodes of constants are folded.
+    """
 
     name: str
     kind: str
@@ -78,6 +84,13 @@ class Call:
             raise self.refuse("uses the result of Exp, which is supported only as a part of Elu")
         return found
 
+    def flow(self, index: int = 0) -> Flow:
+        """The input of that index, which must depend on the network's input."""
+        found = self.value(index)
+        if not isinstance(found, Flow):
+            raise self.refuse("acts on a constant, with settings that depend on the input")
+        return found
+
     def constant(self, index: int, what: str) -> Array | None:
         """The input of that index if it is there, which must then be constant."""
         found = self.get(index)
@@ -92,6 +105,13 @@ class Call:
         found = self.constant(index, attribute)
         return None if found is None else [int(i) for i in found.ravel()]
 
+    def number(self, attribute: str, default: float) -> float:
+        """A float attribute, which must be finite."""
+        value = float(self.attributes.get(attribute, default))
+        if not math.isfinite(value):
+            raise self.fault(f"has the {attribute} {value}, but a finite number is needed")
+        return value
+
 
 @dataclass(eq=False)
 class Builder:
@@ -99,25 +119,42 @@ class Builder:
 
     source: str
     size: int
+    budget: Budget
     nodes: dict[str, Node] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    revisions: Counter[str] = field(default_factory=Counter)
+    _counts: Counter[str] = field(default_factory=Counter)
 
-    def emit(self, name: str, op: Op, inputs: tuple[Flow, ...], shape: tuple[int, ...]) -> Flow:
+    def emit(
+        self, name: str, op: Operation, inputs: tuple[Flow, ...], shape: tuple[int, ...]
+    ) -> Flow:
         """A new node; its name gets a number when it is taken."""
-        unique, count = name, 1
+        unique = name
         while unique in self.nodes or unique == self.source:
-            count += 1
-            unique = f"{name}_{count}"
-        checked_size(shape, f"the value of node {name!r}")
+            self._counts[name] += 1
+            unique = f"{name}_{self._counts[name] + 1}"
+        self.budget.tensor(shape, f"the value of node {name!r}")
         self.nodes[unique] = Node(unique, op, tuple(flow.node for flow in inputs))
         return Flow(unique, shape)
 
-    def op(self, flow: Flow) -> Op | None:
+    def op(self, flow: Flow) -> Operation | None:
         """The operation that made this value, None for the network's input."""
         return self.nodes[flow.node].op if flow.node in self.nodes else None
 
-    def exchange(self, flow: Flow, op: Op) -> None:
-        self.nodes[flow.node] = replace(self.nodes[flow.node], op=op)
+    def inputs(self, flow: Flow) -> tuple[str, ...]:
+        """The names of the values that this one was made from."""
+        return self.nodes[flow.node].inputs if flow.node in self.nodes else ()
+
+    def exchange(self, flow: Flow, op: Operation, name: str | None = None) -> Flow:
+        """Another operation, and perhaps name, for a node that nothing else has seen yet."""
+        self.revisions[flow.node] += 1
+        if name is None:
+            self.nodes[flow.node] = replace(self.nodes[flow.node], op=op)
+            return flow
+        old = self.nodes.pop(flow.node)
+        made = self.emit(name, op, (), flow.shape)
+        self.nodes[made.node] = replace(self.nodes[made.node], inputs=old.inputs)
+        return made
 
     def network(self, output: Flow, metadata: dict[str, Any]) -> Network:
         """The finished network, without the nodes that its output does not depend on."""
@@ -131,11 +168,9 @@ class Builder:
         return Network(self.size, live, output.node, self.source, metadata)
 
 
-def diagonal(values: Array) -> Any:
-    """`diag(values)`, dense when small, else CSR."""
-    if values.size**2 <= DENSE:
-        return np.diag(values)
-    return sparse.csr_array(sparse.diags_array(values))
+def moved(build: Builder, call: Call, flow: Flow, step: Any) -> Flow:
+    """`step`, an indexing of arrays, applied to the positions of the flow's values."""
+    return rearranged(build, call, flow, np.asarray(step(positions(flow))))
 
 
 def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
@@ -151,7 +186,7 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
         if flat.size == flow.size:
             return replace(flow, shape=shape)
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
-    checked_size(shape, f"the value of node {call.name!r}")
+    build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
     rows = sparse.csr_array(
         (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)
     )
@@ -166,7 +201,7 @@ def positions(flow: Flow) -> Array:
 
 def expanded(build: Builder, call: Call, flow: Flow, shape: tuple[int, ...]) -> Flow:
     """The flow broadcast to `shape`, as ONNX does before it adds or multiplies."""
-    checked_size(shape, f"the value of node {call.name!r}")
+    build.budget.tensor(shape, f"the value of node {call.name!r}")
     if math.prod(shape) == flow.size:
         return replace(flow, shape=shape)
     return rearranged(build, call, flow, np.broadcast_to(positions(flow), shape))

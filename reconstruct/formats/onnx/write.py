@@ -63,10 +63,13 @@ class _Draft:
             self.constants.append(self.onnx.numpy_helper.from_array(array, unique))
         return unique
 
-    def node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        made = self.onnx.helper.make_node(kind, inputs, [name], name=name, **attributes)
-        self.nodes.append(made)
-        return name
+    def node(
+        self, kind: str, inputs: list[str], made: str, name: str | None = None, **attributes: Any
+    ) -> str:
+        """A node that makes the value `made`, called so itself unless `name` is given."""
+        node = self.onnx.helper.make_node(kind, inputs, [made], name=name or made, **attributes)
+        self.nodes.append(node)
+        return made
 
     def step(self, kind: str, inputs: list[str], name: str) -> str:
         """A node of our own making, between the network's."""
@@ -136,9 +139,9 @@ def _write_node(node: Node, draft: _Draft) -> None:
         parts = _parameters(node, draft, weight=weight, bias=op.bias)
         draft.node("Gemm", inputs + parts, name, transB=1)
     elif isinstance(op, Norm):
-        _write_norm(op, node, draft)
+        _write_norm(node, op, draft)
     elif isinstance(op, Scaling):
-        _write_scaling(op, node, draft)
+        _write_scaling(node, op, draft)
     elif isinstance(op, Add):
         draft.node("Add" if len(inputs) == 2 else "Sum", inputs, name)
     elif isinstance(op, Select):
@@ -151,25 +154,25 @@ def _write_node(node: Node, draft: _Draft) -> None:
         _write_activation(op, inputs[0], name, draft)
 
 
-def _write_norm(op: Norm, node: Node, draft: _Draft) -> None:
-    """BatchNormalization; with several positions to a channel, between two reshapes."""
+def _write_norm(node: Node, op: Norm, draft: _Draft) -> None:
+    """BatchNormalization; units that share a channel stand along an axis of their own."""
     eps = float(np.float32(op.eps))  # ONNX keeps a float32: the variance takes what is left of it
     var = np.maximum(op.var + (op.eps - eps), 0.0)
     parts = _parameters(
         node, draft, weight=op.gamma, bias=op.beta, running_mean=op.mean, running_var=var
     )
-    source, last = list(node.inputs), node.name
-    if op.positions > 1:
-        apart = draft.constant(f"{node.name}.apart", [0, op.channels, op.positions], np.int64)
-        source = [draft.step("Reshape", [*source, apart], node.name)]
-        last = draft.fresh(f"{node.name}/norm")
-    draft.node("BatchNormalization", source + parts, last, epsilon=eps)
-    if op.positions > 1:
-        flat = draft.constant(f"{node.name}.flat", [0, op.units], np.int64)
-        draft.node("Reshape", [last, flat], node.name)
+    if op.positions == 1:
+        draft.node("BatchNormalization", [*node.inputs, *parts], node.name, epsilon=eps)
+        return
+    apart = draft.constant(f"{node.name}.shape", [0, op.channels, op.positions], np.int64)
+    image = draft.node("Reshape", [*node.inputs, apart], draft.fresh(f"{node.name}/apart"))
+    made = draft.fresh(f"{node.name}/image")
+    draft.node("BatchNormalization", [image, *parts], made, node.name, epsilon=eps)
+    flat = draft.constant(f"{node.name}.flat", [0, -1], np.int64)
+    draft.node("Reshape", [made, flat], node.name, f"{node.name}/flat")
 
 
-def _write_scaling(op: Scaling, node: Node, draft: _Draft) -> None:
+def _write_scaling(node: Node, op: Scaling, draft: _Draft) -> None:
     """Mul, Div and Add, those of them that do something; the last one has the node's name."""
     steps = [
         (kind, key, values)
@@ -212,14 +215,14 @@ def _write_activation(op: Any, source: str, name: str, draft: _Draft) -> None:
         _spell_out(op, source, name, draft)
 
 
-def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, float]:
+def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, Any]:
     if isinstance(op, LeakyRelu):
         return {"alpha": op.slope}
     return {"alpha": op.alpha} | ({"gamma": op.gamma} if isinstance(op, Selu) else {})
 
 
 def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: _Draft) -> None:
-    """The activation in basic steps that have float64 kernels (see `elu`)."""
+    """The activation in basic steps that have float64 kernels (see `elu.py`)."""
     if isinstance(op, LeakyRelu):
         slope = draft.constant(f"{name}.slope", op.slope)
         product = draft.step("Mul", [source, slope], name)

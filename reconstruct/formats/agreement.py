@@ -1,0 +1,121 @@
+"""Whether a network computes what an independent evaluation of its file computes.
+
+The two are compared at a few points. The tolerance is the rounding error that an evaluation in the
+file's precision u may make in any order of summation, followed along the network: a map v = L h + c
+with k summands turns an error e of h into
+
+    |L| e + (k + 8)·u·(|L||h| + |c|),
+
+a sum adds errors up, an activation multiplies by its Lipschitz constant. Agreement at points
+refutes a wrong reading; it does not prove a right one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.networks import Activation, Add, Diagonal, Map, Network, Node, Norm
+
+Array = NDArray[Any]
+SEED = 20230712
+HUGE = 2**24  # parameters beyond which two points must do
+OPERATIONS = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
+
+
+@dataclass(frozen=True)
+class Format:
+    """Unit roundoff, smallest normal number and largest number of the file's arithmetic."""
+
+    unit: float
+    tiny: float
+    largest: float
+
+
+FLOAT16 = Format(2.0**-11, 2.0**-14, 65504.0)
+BFLOAT16 = Format(2.0**-8, 2.0**-126, 3.3895313892515355e38)
+FLOAT32 = Format(2.0**-24, 2.0**-126, float(np.finfo(np.float32).max))
+FLOAT64 = Format(2.0**-53, 2.0**-1022, float(np.finfo(np.float64).max))
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Values of the nodes at some points, with what rounding may have done to them.
+
+    `peak` is the largest magnitude that occurred on the way to each point's output.
+    """
+
+    values: dict[str, Array]
+    errors: dict[str, Array]
+    peak: Array
+
+
+def points(network: Network) -> Array:
+    """Zero, small, ordinary and large points, float16 numbers all of them; seeded."""
+    rng = np.random.default_rng(SEED)
+    size = network.size_in
+    rows = [
+        rng.uniform(-1, 1, size),
+        rng.normal(size=size) * 64,
+        np.zeros(size),
+        rng.normal(size=size) * 2.0**-8,
+        rng.normal(size=size) * 2.0**11,
+    ]
+    kept = rows[:2] if network.parameters > HUGE else rows
+    return np.array(kept).astype(np.float16).astype(np.float64)
+
+
+def follow(network: Network, x: Array, arithmetic: Format) -> Followed:
+    """All values at the points x in float64, each with a bound on its rounding error in u."""
+    values = {network.source: x}
+    errors = {network.source: arithmetic.unit * np.abs(x) + arithmetic.tiny}  # of a conversion
+    peak = np.abs(x).max(axis=1)
+    with np.errstate(all="ignore"):
+        for node in network.nodes:
+            value = node.op(*(values[i] for i in node.inputs))
+            size, carried = _sizes(node, values, errors)
+            steps = _summands(node, network) + OPERATIONS
+            unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
+            made = steps * (unit * (size + carried) + arithmetic.tiny)
+            values[node.name], errors[node.name] = value, carried + made
+            peak = np.maximum(peak, (size + carried).max(axis=1))
+    return Followed(values, errors, peak)
+
+
+def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:
+    """How large the parts of the value are, and the errors of the inputs carried along."""
+    op, first = node.op, node.inputs[0]
+    if isinstance(op, Map):
+        size = op.absolute(np.abs(values[first])) + np.abs(op.shift)
+        if isinstance(op, Norm):  # z − mean may cancel
+            size = size + 2 * op.absolute(np.broadcast_to(np.abs(op.spread(op.mean)), size.shape))
+            size = size + np.abs(op.spread(op.beta))
+        return size, op.absolute(errors[first])
+    if isinstance(op, Add):
+        size = np.sum([np.abs(values[i]) for i in node.inputs], axis=0)
+        return size, np.sum([errors[i] for i in node.inputs], axis=0)
+    assert isinstance(op, Activation)
+    ends = [p.intercept if hasattr(p, "intercept") else p.alpha * p.gain for p in op.pieces]
+    level = max(abs(end) for end in ends)
+    return op.lipschitz * (np.abs(values[first]) + 1) + level, op.lipschitz * errors[first]
+
+
+def _summands(node: Node, network: Network) -> int:
+    if isinstance(node.op, Activation | Diagonal):
+        return 1
+    return len(node.inputs) if isinstance(node.op, Add) else network.sizes[node.inputs[0]]
+
+
+def telling(followed: Followed, row: int, arithmetic: Format) -> bool:
+    """Whether the file's arithmetic cannot overflow at that point: beyond, it says nothing."""
+    return bool(followed.peak[row] < arithmetic.largest / 2)
+
+
+def disagreement(theirs: Array, ours: Array, error: Array) -> int:
+    """The index of the first entry that rounding cannot explain, −1 where there is none."""
+    with np.errstate(all="ignore"):
+        found = np.flatnonzero(~(np.abs(theirs - ours) <= 2 * error))
+    return int(found[0]) if found.size else -1

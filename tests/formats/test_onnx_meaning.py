@@ -1,0 +1,385 @@
+"""Legal ONNX files that are easily read as another function, against onnxruntime."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats import load
+from reconstruct.formats.onnx import read
+from reconstruct.networks import Relu, Scaling
+
+from .models import onnx_bytes, run
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+W = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
+C = np.array([0.1, 0.2, 0.3], np.float32)
+CUT = {"s": np.array([0]), "e": np.array([1]), "a": np.array([1])}
+ELU = [
+    ("MatMul", ["x", "W"], "h"),
+    ("Min", ["h", "z"], "m"),
+    ("Exp", ["m"], "e"),
+    ("Sub", ["e", "o"], "t"),
+    ("Mul", ["t", "half"], "ta"),
+    ("Relu", ["h"], "r"),
+]
+PAIRS = [[2, 3], [1, 2], [3, 1], [4, 0]]
+ENDLESS = {"i": np.float32(np.inf)}
+
+
+def through(kind):
+    """A constant that is cast to that type and back before it is used."""
+    there, back = ("Cast", ["W"], "a", {"to": kind}), ("Cast", ["a"], "b", {"to": 1})
+    return [there, back, ("MatMul", ["x", "b"], "y")]
+
+
+NUMBERS = {"z": np.float32(0), "o": np.float32(1), "half": np.float32(0.5)}
+
+# name: (nodes, input shape, constants, more)
+READ = {
+    "constant of rank 3": (
+        [
+            ("MatMul", ["x", "W"], "h"),
+            ("Slice", ["h", "s", "e", "a"], "g"),
+            ("Add", ["g", "c"], "y"),
+        ],
+        [1, 3],
+        {"W": W[None], "c": C, **CUT},
+        {},
+    ),
+    "stack of matrices": (
+        [("MatMul", ["x", "W"], "y")],
+        [2, 1, 3],
+        {"W": np.stack([W, 2 * W])},
+        {},
+    ),
+    "stack from the left": (
+        [("MatMul", ["W", "x"], "y")],
+        [3, 2],
+        {"W": np.stack([W, 2 * W])[:, None]},
+        {},
+    ),
+    "maximum with a constant of higher rank": (
+        [
+            ("Max", ["x", "k"], "h"),
+            ("Gather", ["h", "i"], "g", {"axis": 0}),
+            ("Add", ["g", "c"], "y"),
+        ],
+        [3],
+        {"k": np.array([[0.0]], np.float32), "i": np.array([0]), "c": C},
+        {},
+    ),
+    "constants through float16": (
+        [
+            ("Cast", ["W"], "a", {"to": 10}),
+            ("Cast", ["a"], "b", {"to": 1}),
+            ("MatMul", ["x", "b"], "y"),
+        ],
+        [1, 3],
+        {"W": W},
+        {},
+    ),
+    "constants through bfloat16": (
+        [
+            ("Cast", ["W"], "a", {"to": 16}),
+            ("Cast", ["a"], "b", {"to": 1}),
+            ("MatMul", ["x", "b"], "y"),
+        ],
+        [1, 3],
+        {"W": W},
+        {},
+    ),
+    "constants through float8": (
+        [
+            ("Cast", ["W"], "a", {"to": 17}),
+            ("Cast", ["a"], "b", {"to": 1}),
+            ("MatMul", ["x", "b"], "y"),
+        ],
+        [1, 3],
+        {"W": W},
+        {"opset": 19},
+    ),
+    "constants through bool": (
+        [
+            ("Cast", ["W"], "a", {"to": 9}),
+            ("Cast", ["a"], "b", {"to": 1}),
+            ("MatMul", ["x", "b"], "y"),
+        ],
+        [1, 3],
+        {"W": 3 * W},
+        {},
+    ),
+    "integers that wrap around": (
+        [
+            ("Cast", ["W"], "a", {"to": 2}),
+            ("Cast", ["a"], "b", {"to": 1}),
+            ("MatMul", ["x", "b"], "y"),
+        ],
+        [1, 3],
+        {"W": np.arange(300, 309).reshape(3, 3)},
+        {},
+    ),
+    "constants folded in float32": (
+        [
+            ("Add", ["p", "q"], "r"),
+            ("Sub", ["r", "p"], "s"),
+            ("Mul", ["x", "s"], "t"),
+            ("Add", ["t", "x"], "y"),
+        ],
+        [1, 3],
+        {"p": np.array([1e8], np.float32), "q": np.array([1], np.float32)},
+        {},
+    ),
+    "slice that starts before the first value": (
+        [("Slice", ["x", "s", "e", "a", "t"], "y")],
+        [1, 3],
+        {"s": np.array([-9]), "e": np.array([-99]), "a": np.array([1]), "t": np.array([-1])},
+        {},
+    ),
+    "norm of a tensor of rank 1": (
+        [("BatchNormalization", ["x", "g", "b", "m", "v"], "y")],
+        [3],
+        {k: np.array([v], np.float32) for k, v in {"g": 2, "b": 1, "m": 3, "v": 4}.items()},
+        {},
+    ),
+    "norm over a batch of images": (
+        [("BatchNormalization", ["x", "g", "b", "m", "v"], "y")],
+        [2, 2, 3],
+        {
+            k: np.array(v, np.float32)
+            for k, v in {"g": [2, 3], "b": [1, 2], "m": [3, 1], "v": [4, 0]}.items()
+        },
+        {},
+    ),
+    "nodes out of order": (
+        [("Relu", ["h"], "y"), ("Add", ["g", "c"], "h"), ("MatMul", ["x", "W"], "g")],
+        [1, 3],
+        {"W": W, "c": C},
+        {},
+    ),
+    "constants of no dimension": (
+        [
+            ("Neg", ["c"], "a"),
+            ("Sum", ["a", "c", "c"], "b"),
+            ("Max", ["b", "a"], "d"),
+            ("Clip", ["d"], "e"),
+            ("Selu", ["e"], "f"),
+            ("Sub", ["x", "f"], "g"),
+            ("Sub", ["g", "c"], "y"),
+        ],
+        [1, 3],
+        {"c": np.float32(0.5)},
+        {},
+    ),
+    "a function of constants only": (
+        [
+            ("Sqrt", ["v"], "s"),
+            ("Range", ["z", "n", "o"], "r"),
+            ("Mul", ["s", "r"], "w"),
+            ("Div", ["x", "w"], "y"),
+        ],
+        [1, 3],
+        {"v": np.float32(2), "z": np.float32(1), "n": np.float32(4), "o": np.float32(1)},
+        {},
+    ),
+}
+
+
+def stored(tmp_path, nodes, shape, constants, **more):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_bytes(nodes, shape, constants, **{"dtype": np.float32, **more}))
+    return path
+
+
+@pytest.mark.parametrize("name", READ)
+def test_is_read_as_onnxruntime_runs_it(name, tmp_path):
+    nodes, shape, constants, more = READ[name]
+    path = stored(tmp_path, nodes, shape, constants, **more)
+    network = load(path)
+    for seed in range(4):
+        x = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+        theirs = run(path.read_bytes(), x)
+        assert list(theirs.shape) == network.metadata["output_shape"]
+        np.testing.assert_allclose(network(x.ravel()), theirs.ravel(), rtol=2e-5, atol=2e-6)
+
+
+REFUSED = {
+    "leaky pattern that is broadcast": (
+        [
+            ("MatMul", ["x", "W"], "h"),
+            ("Mul", ["h", "half"], "p"),
+            ("Reshape", ["p", "sh"], "q"),
+            ("Max", ["h", "q"], "y", {"name": "top"}),
+        ],
+        {"W": W, "sh": np.array([3, 1]), **NUMBERS},
+        r"node 'top' \(Max\) is supported of a value and a number",
+    ),
+    "elu pattern that is broadcast": (
+        [*ELU, ("Reshape", ["r", "sh"], "rr"), ("Add", ["rr", "ta"], "y", {"name": "sum"})],
+        {"W": W, "sh": np.array([3, 1]), **NUMBERS},
+        r"node 'sum' \(Add\) uses Exp, which is supported only as a part of Elu",
+    ),
+    "clip between infinities": (
+        [("Clip", ["x", "i", "i"], "y")],
+        {"i": np.float32(np.inf)},
+        r"clips to \[inf, inf\], which leaves no finite value",
+    ),
+    "maximum with infinity": (
+        [("Max", ["x", "i"], "y")],
+        {"i": np.float32(np.inf)},
+        "no finite value",
+    ),
+    "minimum with infinity": (
+        [("Min", ["x", "i"], "y")],
+        {"i": np.float32(-np.inf)},
+        "no finite value",
+    ),
+    "maximum with NaN": ([("Max", ["x", "i"], "y")], {"i": np.float32(np.nan)}, "no finite value"),
+    "elu of NaN": ([("Elu", ["x"], "y", {"alpha": float("nan")})], {}, "has the alpha nan"),
+    "gemm times infinity": (
+        [("Gemm", ["x", "W"], "y", {"alpha": float("inf")})],
+        {"W": W},
+        "has the alpha inf, but a finite number is needed",
+    ),
+    "norm of infinite epsilon": (
+        [("BatchNormalization", ["x", "c", "c", "c", "c"], "y", {"epsilon": float("inf")})],
+        {"c": C},
+        "has the epsilon inf",
+    ),
+    "division by infinity": (
+        [("Div", ["x", "i"], "y")],
+        {"i": np.float32(np.inf)},
+        "1 of 1 entries",
+    ),
+    "division by infinity that is folded": (
+        [("Div", ["o", "z"], "i"), ("Div", ["x", "i"], "y")],
+        NUMBERS,
+        "1 of 1 entries are NaN or infinite",
+    ),
+    "value made twice": (
+        [("Relu", ["x"], "y"), ("Neg", ["x"], "y")],
+        {},
+        "something else makes already",
+    ),
+    "cycle": ([("Add", ["x", "h"], "y"), ("Relu", ["y"], "h")], {}, "depends on its own value"),
+    "random constants": (
+        [("RandomNormal", [], "r", {"shape": [1, 3]}), ("Add", ["x", "r"], "y")],
+        {},
+        "makes random numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused(name, tmp_path):
+    nodes, constants, message = REFUSED[name]
+    path = stored(tmp_path, nodes, [1, 3], constants)
+    with pytest.raises(InputError, match=message) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_infinite_ends_that_clip_nothing_are_the_identity(tmp_path):
+    ends = {"lo": np.float32(-np.inf), "hi": np.float32(np.inf)}
+    nodes = [("Clip", ["x", "lo", "hi"], "a"), ("Max", ["a", "lo"], "b"), ("Min", ["b", "hi"], "y")]
+    assert load(stored(tmp_path, nodes, [1, 3], ends)).nodes == ()
+
+
+def test_what_rounds_is_noted_once(tmp_path):
+    nodes, shape, constants, _ = READ["constants folded in float32"]
+    network = load(stored(tmp_path, nodes, shape, constants))
+    (note,) = network.metadata["notes"]
+    assert "the file's own arithmetic, which rounds at 'r' (Add)" in note
+    nodes = [("Add", ["c", "c"], "d"), ("Add", ["x", "d"], "y")]
+    assert load(stored(tmp_path, nodes, [1, 3], {"c": C})).metadata["notes"] == []
+
+
+def exactly(network, x):
+    """The network at rationals, for maps, scalings and ReLU."""
+    values = {network.source: [Fraction(v) for v in x]}
+    for node in network.nodes:
+        (h,) = (values[i] for i in node.inputs)
+        op = node.op
+        if isinstance(op, Scaling):
+            parts = zip(h, op.factor, op.divisor, op.offset, strict=True)
+            made = [v * Fraction(f) / Fraction(d) + Fraction(o) for v, f, d, o in parts]
+        elif isinstance(op, Relu):
+            made = [max(v, Fraction(0)) for v in h]
+        else:
+            rows = zip(op.weight.astype(float), op.bias, strict=True)
+            made = [
+                sum(Fraction(float(w)) * v for w, v in zip(row, h, strict=True)) + Fraction(b)
+                for row, b in rows
+            ]
+        values[node.name] = made
+    return values[network.output]
+
+
+def test_a_division_is_not_rounded(tmp_path):
+    path = stored(
+        tmp_path, [("Div", ["x", "c"], "y")], [1, 2], {"c": np.array([3.0, 7.0])}, dtype=float
+    )
+    assert exactly(load(path), [1.0, 1e300]) == [Fraction(1, 3), Fraction(1e300) / 7]
+
+
+@pytest.mark.parametrize("alpha", [0.1, 3.0, -0.5, 0.0])
+@pytest.mark.parametrize("beta", [0.3, 1.0, 0.0])
+def test_alpha_and_beta_are_not_rounded(alpha, beta, tmp_path):
+    w, c = np.array([[0.7, -1 / 3]]), np.array([0.1, 1 / 7])
+    more = {"alpha": alpha, "beta": beta}
+    path = stored(
+        tmp_path, [("Gemm", ["x", "w", "c"], "y", more)], [1, 1], {"w": w, "c": c}, dtype=float
+    )
+    a, b = (Fraction(float(np.float32(v))) for v in (alpha, beta))
+    x = Fraction(0.6)
+    expected = [a * x * Fraction(float(w[0, i])) + b * Fraction(float(c[i])) for i in range(2)]
+    assert exactly(load(path), [0.6]) == expected
+
+
+def test_a_reading_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
+    """The reader is made to err in one operator: the independent evaluation names the node."""
+    from reconstruct.formats.onnx import layers
+
+    monkeypatch.setitem(read.OPERATORS, "Neg", layers.relu)
+    nodes = [
+        ("MatMul", ["x", "W"], "h"),
+        ("Neg", ["h"], "n", {"name": "wrong"}),
+        ("Relu", ["n"], "y", {"name": "last"}),
+    ]
+    path = stored(tmp_path, nodes, [1, 3], {"W": W})
+    with pytest.raises(
+        UnsupportedError, match=r"node 'wrong' \(Neg\): onnxruntime gives .* was read"
+    ):
+        load(path)
+    monkeypatch.setitem(read.OPERATORS, "Neg", layers.dropout)
+    with pytest.raises(UnsupportedError, match="another function"):
+        load(path)
+
+
+def test_a_shape_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
+    from reconstruct.formats.onnx import shapes
+
+    monkeypatch.setitem(read.OPERATORS, "Unsqueeze", shapes.identity)
+    path = stored(tmp_path, [("Unsqueeze", ["x", "a"], "y")], [1, 3], {"a": np.array([0])})
+    with pytest.raises(
+        UnsupportedError, match=r"'y' .* shape \(1, 3\), but ONNX's rules give \(1, 1, 3\)"
+    ):
+        load(path)
+
+
+def test_the_reference_stands_in_for_onnxruntime(tmp_path, monkeypatch):
+    import sys
+
+    from reconstruct.formats.onnx import layers
+
+    nodes, shape, constants, _ = READ["nodes out of order"]
+    path = stored(tmp_path, nodes, shape, constants)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert load(path).maps == ((3, 3),)
+    monkeypatch.setitem(read.OPERATORS, "Relu", layers.dropout)
+    with pytest.raises(UnsupportedError, match="ONNX's reference gives"):
+        load(path)
