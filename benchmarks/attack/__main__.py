@@ -1,0 +1,137 @@
+"""`python -m benchmarks.attack --minutes M --seed S`: every attack in turn, for that long.
+
+    python -m benchmarks.attack [NAME …] [--minutes M | --cases N] [--seed S] [-o FOLDER]
+
+Counts by class go to `attack.json` in the folder, each violation to a folder of its own beside it.
+Exit code 1 when there is a violation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import sys
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import benchmarks.attack
+from benchmarks._common import environment
+from benchmarks.attack.registry import ATTACKS, Outcome, generator
+
+LOCAL = Path(__file__).resolve().parents[1] / "results" / "local" / "attack"
+SLICE = 5.0  # seconds of one attack before the next one has its turn
+
+
+@dataclass
+class Tally:
+    """What became of the cases of one class."""
+
+    cases: int = 0
+    seconds: float = 0.0
+    violations: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def row(self) -> dict[str, Any]:
+        told = dict(self.outcomes.most_common())
+        return {
+            "cases": self.cases,
+            "violations": self.violations,
+            "seconds": round(self.seconds, 1),
+            "outcomes": told,
+        }
+
+
+def attempt(name: str, seed: int, index: int) -> Outcome:
+    """One case; whatever it raises is a violation too."""
+    try:
+        return ATTACKS[name](generator(name, seed, index))
+    except Exception:  # an attack expects the package's own errors and catches them itself
+        return Outcome("crashed", traceback.format_exc())
+
+
+def run_slice(name: str, tally: Tally, seed: int, until: float, most: int, folder: Path) -> None:
+    """Cases of one class until the time is up or `most` have been tried."""
+    start = time.monotonic()
+    while tally.cases < most and time.monotonic() < until:
+        outcome = attempt(name, seed, tally.cases)
+        if outcome.violation is not None:
+            tally.violations += 1
+            keep(folder / f"{name}-{seed}-{tally.cases}", name, seed, tally.cases, outcome)
+        tally.outcomes[outcome.word] += 1
+        tally.cases += 1
+    tally.seconds += time.monotonic() - start
+
+
+def keep(folder: Path, name: str, seed: int, index: int, outcome: Outcome) -> None:
+    """Everything about one violation, as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {
+        "attack": name,
+        "seed": seed,
+        "index": index,
+        "outcome": outcome.word,
+        "violation": outcome.violation,
+    }
+    (folder / "violation.json").write_text(json.dumps(told, indent=1) + "\n")
+    for file, content in outcome.files.items():
+        (folder / file).write_bytes(content)
+
+
+def discover() -> None:
+    """Imports every file of this folder: each registers its attack."""
+    for module in pkgutil.iter_modules(benchmarks.attack.__path__):
+        if module.name != "__main__":
+            importlib.import_module(f"benchmarks.attack.{module.name}")
+
+
+def run(names: list[str], minutes: float, seed: int, cases: int | None, folder: Path) -> int:
+    """All attacks in turns; writes the counts and gives how many violations there were."""
+    tallies = {name: Tally() for name in names}
+    most = sys.maxsize if cases is None else cases
+    end = time.monotonic() + 60 * minutes
+    open_names = list(names)
+    while open_names and time.monotonic() < end:
+        for name in open_names:
+            until = min(end, time.monotonic() + SLICE)
+            run_slice(name, tallies[name], seed, until, most, folder)
+        open_names = [name for name in open_names if tallies[name].cases < most]
+        write(folder, seed, tallies)
+    write(folder, seed, tallies)
+    return sum(tally.violations for tally in tallies.values())
+
+
+def write(folder: Path, seed: int, tallies: dict[str, Tally]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = {name: tally.row() for name, tally in tallies.items()}
+    told = {"benchmark": "attack", "seed": seed, "classes": classes, **environment()}
+    (folder / "attack.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def main(argv: list[str] | None = None) -> int:
+    discover()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(sorted(ATTACKS))}; all")
+    parser.add_argument("--minutes", type=float, default=1.0, help="for how long (1)")
+    parser.add_argument("--cases", type=int, help="at most this many of each class")
+    parser.add_argument("--seed", type=int, default=0, help="which random cases (0)")
+    parser.add_argument("-o", "--output", type=Path, default=LOCAL, help="folder for the results")
+    options = parser.parse_args(argv)
+    unknown = set(options.names) - set(ATTACKS)
+    if unknown:
+        parser.error(f"no attack is called {sorted(unknown)[0]!r}; known are {sorted(ATTACKS)}")
+    names = options.names or sorted(ATTACKS)
+    found = run(names, options.minutes, options.seed, options.cases, options.output)
+    for name, row in json.loads((options.output / "attack.json").read_text())["classes"].items():
+        words = ", ".join(f"{count} {word}" for word, count in row["outcomes"].items())
+        print(f"{name}: {row['cases']} cases, {row['violations']} violations ({words})")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
