@@ -33,7 +33,7 @@ def _row(m: int, k: int, n: int, dtype: type[np.floating], gemm: float) -> Row:
     s, Y = rng.standard_normal(n).astype(dtype), rng.standard_normal((m, k)).astype(dtype)
     flops = 2.0 * n * m * k
     apply = flops / best_time(lambda: K.apply(s, dtype), 5)
-    adjoint = flops / best_time(lambda: K.adjoint(Y, dtype), 5)
+    adjoint = flops / best_time(lambda: K.apply_transposed(Y, dtype), 5)
     return {
         "dtype": np.dtype(dtype).name,
         "m": m,

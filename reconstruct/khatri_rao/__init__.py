@@ -6,7 +6,10 @@ do and cost. `KhatriRao` is the operator itself; an engine (`Threads`) shares ou
 here knows what a network is.
 """
 
+from reconstruct.khatri_rao.checkpoint import Checkpoint, FileCheckpoint
+from reconstruct.khatri_rao.drawn import Drawn
 from reconstruct.khatri_rao.engines import Engine, Threads
+from reconstruct.khatri_rao.many import solve_many
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.planning import Plan, plan
 from reconstruct.khatri_rao.rank import RankProof, prove_full_rank
@@ -21,11 +24,14 @@ from reconstruct.khatri_rao.structure import StructuralObstruction, structural_o
 __all__ = [
     "SOLVERS",
     "Auto",
+    "Checkpoint",
     "ConjugateGradient",
     "Direct",
+    "Drawn",
     "Engine",
     "Exact",
     "ExactSolution",
+    "FileCheckpoint",
     "KhatriRao",
     "Plan",
     "RankProof",
@@ -39,5 +45,6 @@ __all__ = [
     "prove_full_rank",
     "solve",
     "solve_exact",
+    "solve_many",
     "structural_obstruction",
 ]

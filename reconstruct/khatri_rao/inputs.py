@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
+from reconstruct.khatri_rao.drawn import is_drawn
 from reconstruct.khatri_rao.storage import Frozen, as_csr, entries, is_sparse
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -46,6 +47,8 @@ def checked_pair(M1: Any, M2: Any) -> tuple[Frozen, Frozen]:
 
 
 def _floating(name: str, value: Any) -> Any:
+    if is_drawn(value):  # looked at when its tiles are drawn
+        return value
     array = as_csr(value) if is_sparse(value) else np.asarray(value)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from reconstruct.khatri_rao.engines import Engine, Threads
 from reconstruct.khatri_rao.storage import (
     Frozen,
     Matrix,
     Vector,
-    as_csr,
+    chunks,
     is_sparse,
     scaled,
     to_dense,
+    units,
 )
+from reconstruct.khatri_rao.tiles import Scratch, adjoint_tile, apply_tile, tile_rows, tiles
 
-TILE_ROWS = 1024  # a tile of M1, of M2' and their product stay in the second-level cache
 
-
-class KhatriRao:
+class KhatriRao(LinearOperator):  # type: ignore[misc]
     """The linear map `K : R^n → R^(m×k)`, `K s = M2 diag(s) M1`.
 
     With row-major `vec`, `vec(K s) = (M2 ⊙ M1ᵀ) s`, where `⊙` is the column-wise Khatri-Rao
@@ -30,53 +31,60 @@ class KhatriRao:
     `⟨K s, Y⟩ = Σ_l s_l (M2ᵀ Y M1ᵀ)_ll`. Each costs `2·n·m·k` flops, and memory beyond the two
     matrices is one tile per worker.
 
-    Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense (float32 or float64) or
-    scipy.sparse; `engine` (default: `Threads()`, all processors). Both are kept in the precision
-    in which they come; `M2` is stored transposed so that a tile of hidden units is contiguous in
-    both. `apply` and `adjoint` compute in `dtype`, tile by tile.
+    Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense (float32 or float64),
+    scipy.sparse, or `Drawn` tile by tile; `engine` (default: `Threads()`, all processors). Both
+    are kept in the precision in which they come; `M2` is stored transposed so that a tile of
+    hidden units is contiguous in both. The two products compute in `dtype`, tile by tile;
+    vectors over hidden units have the part that this engine's holder has (all of it on threads).
+
+    It is a linear operator of SciPy too, of shape `(m·k, n)`: `K @ s`, `K.T @ y`, `lsmr(K, w)`.
     """
 
     def __init__(self, M1: Frozen, M2: Frozen, *, engine: Engine | None = None) -> None:
-        self.M1: Any
-        self.M2T: Any
-        self.sparse = is_sparse(M1) or is_sparse(M2)
-        if self.sparse:
-            self.M1, self.M2T = as_csr(M1), as_csr(as_csr(M2).T)
-        else:
-            self.M1, self.M2T = np.ascontiguousarray(M1), np.ascontiguousarray(np.asarray(M2).T)
         self.engine: Engine = Threads() if engine is None else engine
+        M1, M2 = (one if hasattr(one, "shape") else np.asarray(one) for one in (M1, M2))
+        self.width = int(M1.shape[0])  # hidden width n: the number of unknowns
+        self.map_shape = int(M2.shape[0]), int(M1.shape[1])
+        self.sparse = is_sparse(M1) or is_sparse(M2)
+        self._given = M1, M2
+        held = self.engine.held(self.width)
+        self.M1: Any = units(M1, held, sparse=self.sparse)
+        self.M2T: Any = units(M2.T, held, sparse=self.sparse)
+        stored = isinstance(self.M1, np.ndarray) and self.M1.dtype == self.M2T.dtype
+        self._ready = self.M1.dtype if stored else None  # the dtype in which tiles are slices
+        self._scratch = Scratch()
+        super().__init__(np.dtype(np.float64), (self.rows, self.width))
+
+    @property
+    def held(self) -> int:
+        """Number of hidden units that this holder has."""
+        return int(self.M1.shape[0])
+
+    @property
+    def rows(self) -> int:
+        """Number of equations `m·k`."""
+        m, k = self.map_shape
+        return m * k
+
+    def __repr__(self) -> str:
+        m, k = self.map_shape
+        kind = "sparse" if self.sparse else str(self.M1.dtype)
+        return f"KhatriRao(m={m}, k={k}, width={self.width}, {kind})"
 
     def scaled(self, first: int, second: int) -> KhatriRao:
         """The operator of `2^first M1` and `2^second M2`, on the same engine."""
         if first == second == 0:
             return self
-        return KhatriRao(scaled(self.M1, first), scaled(self.M2T, second).T, engine=self.engine)
+        M1, M2 = self._given
+        return KhatriRao(scaled(M1, first), scaled(M2.T, second).T, engine=self.engine)
 
-    @property
-    def width(self) -> int:
-        """Hidden width `n`: the number of unknowns."""
-        return int(self.M1.shape[0])
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape `(m, k)` of the right-hand side."""
-        return int(self.M2T.shape[1]), int(self.M1.shape[1])
-
-    @property
-    def rows(self) -> int:
-        """Number of equations `m·k`."""
-        m, k = self.shape
-        return m * k
-
-    def __repr__(self) -> str:
-        m, k = self.shape
-        kind = "sparse" if self.sparse else str(self.M1.dtype)
-        return f"KhatriRao(m={m}, k={k}, width={self.width}, {kind})"
+    def whole(self) -> KhatriRao:
+        """The operator with all units in this address space: itself, on threads."""
+        return self if self.engine.holders == 1 else KhatriRao(*self._given)
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`M2 diag(s) M1`, of shape `m × k`."""
-        scale = np.asarray(s, dtype=dtype)
-        return self._sum_tiles(scale, np.asarray)
+        return self._sum_tiles(np.asarray(s, dtype=dtype), None)
 
     def magnitude(self, s: Vector) -> Matrix:
         """`|M2| diag(|s|) |M1|`: what the entries of `apply(s)` are summed from.
@@ -86,18 +94,31 @@ class KhatriRao:
         """
         return self._sum_tiles(np.abs(np.asarray(s, dtype=np.float64)), np.abs)
 
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`diag(M2ᵀ Y M1ᵀ)`, a vector of length `n`."""
+    def apply_transposed(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
+        """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
         right = np.ascontiguousarray(Y, dtype=dtype)
-        out = np.empty(self.width, dtype=dtype)
+        out = np.empty(self.held, dtype=dtype)
+        size = tile_rows(*self.map_shape)
 
-        def work(rows: slice) -> None:
-            for part in _tiles(rows):
-                M1, M2T = self._tile(self.M1[part], dtype), self._tile(self.M2T[part], dtype)
-                out[part] = _adjoint_tile(M1, M2T, right)
+        def work(share: slice) -> None:
+            for part in tiles(share, size):
+                if self.engine.stopping:
+                    return
+                M1, M2T = self._tile(part, out.dtype)
+                adjoint_tile(M1, M2T, right, out[part], self._scratch)
 
         self.engine.map(work, self._shares())
         return out
+
+    def inner(self, a: Vector, b: Vector) -> float:
+        """`⟨a, b⟩` of two vectors over hidden units."""
+        return float(self.engine.add(np.array([a @ b], dtype=np.float64))[0])
+
+    def squared_norm(self) -> float:
+        """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
+        pairs = zip(chunks(self.M1), chunks(self.M2T), strict=True)
+        total = sum(float(_row_squares(a) @ _row_squares(b)) for a, b in pairs)
+        return float(self.engine.add(np.array([total]))[0])
 
     def entries(self) -> int:
         """`nnz(K) = Σ_l nnz(M2[:, l]) · nnz(M1[l, :])` of sparse matrices; all if dense."""
@@ -105,72 +126,63 @@ class KhatriRao:
             return self.rows * self.width
         return int(np.diff(self.M1.indptr).astype(np.int64) @ np.diff(self.M2T.indptr))
 
-    def squared_norm(self) -> float:
-        """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
-        return float(_row_squares(self.M1) @ _row_squares(self.M2T))
-
     def dense(self) -> NDArray[np.float64]:
         """The matrix `K` itself, `m·k × n` in row-major order: for small sizes."""
-        m, k = self.shape
-        M1, M2T = self._tile(self.M1, np.float64), self._tile(self.M2T, np.float64)
-        out = np.empty((m, k, self.width))
+        m, k = self.map_shape
+        M1, M2T = (np.asarray(to_dense(part), np.float64) for part in (self.M1, self.M2T))
+        out = np.empty((m, k, self.held))
         np.multiply(M2T.T[:, None, :], M1.T[None, :, :], out=out)
-        return out.reshape(m * k, self.width)
+        return out.reshape(m * k, self.held)
 
     def gram(self) -> NDArray[np.float64]:
         """`KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2)`, `n × n` (proofs_check: Khatri-Rao and Hadamard)."""
-        M1, M2T = self._tile(self.M1, np.float64), self._tile(self.M2T, np.float64)
+        M1, M2T = (np.asarray(to_dense(part), np.float64) for part in (self.M1, self.M2T))
         return np.asarray((M1 @ M1.T) * (M2T @ M2T.T))
+
+    # For SciPy
+
+    def _matvec(self, s: Vector) -> Vector:
+        return self.apply(np.ravel(s)).ravel()
+
+    def _rmatvec(self, y: Vector) -> Vector:
+        return self.apply_transposed(np.reshape(y, self.map_shape))
 
     # Tiles
 
-    @staticmethod
-    def _tile(rows: Frozen, dtype: DTypeLike) -> Matrix:
-        return np.asarray(to_dense(rows), dtype=dtype)
+    def _tile(self, part: slice, dtype: np.dtype[Any]) -> tuple[Matrix, Matrix]:
+        if self._ready is not None and self._ready == dtype:
+            return self.M1[part], self.M2T[part]
+        first = self._scratch.converted("M1", self.M1[part], dtype)
+        return first, self._scratch.converted("M2T", self.M2T[part], dtype)
 
     def _shares(self) -> list[slice]:
-        return self.engine.shares(self.width, 2.0 * self.width * self.rows)
+        return self.engine.shares(self.held, 2.0 * self.held * self.rows)
 
-    def _sum_tiles(self, s: Vector, part_of: Callable[[Matrix], Matrix]) -> Matrix:
+    def _sum_tiles(self, s: Vector, part_of: Callable[[Matrix], Matrix] | None) -> Matrix:
         """Sum over tiles of `part_of(M2) diag(s) part_of(M1)`, in the dtype of `s`."""
+        size = tile_rows(*self.map_shape)
 
-        def work(rows: slice) -> Matrix:
-            out = np.zeros(self.shape, dtype=s.dtype)
-            for part in _tiles(rows):
-                M1 = part_of(self._tile(self.M1[part], s.dtype))
-                M2T = part_of(self._tile(self.M2T[part], s.dtype))
-                out += _apply_tile(M1, M2T, s[part, None])
+        def work(share: slice) -> Matrix:
+            out = np.zeros(self.map_shape, dtype=s.dtype)
+            for part in tiles(share, size):
+                if self.engine.stopping:
+                    break
+                M1, M2T = self._tile(part, s.dtype)
+                if part_of is not None:
+                    M1, M2T = part_of(M1), part_of(M2T)
+                product = self._scratch.array("sum", self.map_shape, s.dtype)
+                apply_tile(M1, M2T, s[part], product, self._scratch)
+                out += product
             return out
 
         parts = self.engine.map(work, self._shares())
         total = parts[0]
         for part in parts[1:]:
             total += part
-        return total
-
-
-def _apply_tile(M1: Matrix, M2T: Matrix, s: Matrix) -> Matrix:
-    """`M2 diag(s) M1` of one tile; the smaller of the two factors is the one that is scaled."""
-    if M1.shape[1] <= M2T.shape[1]:
-        return np.asarray(M2T.T @ (M1 * s))
-    return np.asarray((M2T * s).T @ M1)
-
-
-def _adjoint_tile(M1: Matrix, M2T: Matrix, Y: Matrix) -> Vector:
-    """`diag(M2ᵀ Y M1ᵀ)` of one tile; the row products run over the smaller of the two."""
-    if M1.shape[1] <= M2T.shape[1]:
-        return np.asarray(np.einsum("ij,ij->i", M2T @ Y, M1))
-    return np.asarray(np.einsum("ij,ij->i", M1 @ Y.T, M2T))
+        return self.engine.add(total)
 
 
 def _row_squares(matrix: Frozen) -> NDArray[np.float64]:
     if is_sparse(matrix):
         return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
     return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
-
-
-def _tiles(rows: slice) -> list[slice]:
-    return [
-        slice(start, min(start + TILE_ROWS, rows.stop))
-        for start in range(rows.start, rows.stop, TILE_ROWS)
-    ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.engines.threads import cpu_count, one_blas_thread
+from reconstruct.khatri_rao.engines import cpu_count, one_blas_thread
 from reconstruct.khatri_rao.solvers import Auto, Solver
 
 AUTO = Auto()

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from reconstruct.errors import InputError
+from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.engines import Engine
 from reconstruct.khatri_rao.inputs import checked_system
 from reconstruct.khatri_rao.operator import KhatriRao
@@ -24,13 +25,15 @@ def solve(
     *,
     progress: Progress | None = None,
     engine: Engine | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Solve `M2 diag(s) M1 = W`, the minimum-norm `s` when there are many.
 
     Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense or scipy.sparse, float32 or
     float64; `W` of shape `m × k`; `solver` one of `Auto()` (the default), `Direct()`,
     `ConjugateGradient()`, `Exact()`; `progress` hears each step; `engine` shares out the work
-    (default: `Threads()`).
+    (default: `Threads()`); `checkpoint` keeps the state of an iteration, so that an interrupted
+    solve goes on where it was.
 
     Bad input raises InputError before any work. Everything numerical is in the `Solution`: its
     status is SOLVED only if the float64 residual is at rounding level or within the tolerance.
@@ -42,5 +45,5 @@ def solve(
             f"but is {solver!r}; pass an instance"
         )
     first, second, right = checked_system(M1, M2, W, rational=solver.rational)
-    solution = solver.solve(KhatriRao(first, second, engine=engine), right, progress)
+    solution = solver.solve(KhatriRao(first, second, engine=engine), right, progress, checkpoint)
     return solution.replace(seconds=time.perf_counter() - start)

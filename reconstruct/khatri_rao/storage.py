@@ -1,16 +1,21 @@
-"""Dense or sparse: the few questions that the rest of the package asks of a matrix."""
+"""Dense, sparse or drawn: the few questions that the rest of the package asks of a matrix."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from reconstruct.khatri_rao.drawn import Drawn, Transposed, is_drawn
+
 Vector: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]
-Frozen: TypeAlias = Any  # Matrix or scipy.sparse array: what M1 and M2 may be
+Frozen: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
+
+CHUNK = 4096  # rows looked at together
 
 _sparse: Any = scipy.sparse
 
@@ -22,7 +27,7 @@ def is_sparse(matrix: Any) -> bool:
 
 def as_csr(matrix: Any) -> Any:
     """The matrix as a csr_array."""
-    return _sparse.csr_array(matrix)
+    return _sparse.csr_array(to_dense(matrix) if is_drawn(matrix) else matrix)
 
 
 def entries(matrix: Frozen) -> Matrix:
@@ -32,13 +37,37 @@ def entries(matrix: Frozen) -> Matrix:
 
 def to_dense(matrix: Frozen) -> Matrix:
     """The matrix as an ndarray; no copy if it is one."""
+    if isinstance(matrix, Transposed):
+        return to_dense(matrix.T).T
+    if isinstance(matrix, Drawn):
+        return matrix[:]
     return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
-def exponent(matrix: Frozen) -> int:
-    """The e with `2^(e−1) ≤ max |entry| < 2^e`; 0 for a matrix of zeros."""
-    largest = float(np.max(np.abs(entries(matrix)), initial=0.0))
-    return int(np.frexp(largest)[1])
+def units(matrix: Frozen, held: slice, *, sparse: bool) -> Frozen:
+    """Rows `held` of a matrix with one row per hidden unit, as the operator keeps them."""
+    whole = held == slice(0, matrix.shape[0])
+    if sparse:
+        rows = as_csr(matrix)
+        return rows if whole else rows[held]
+    if isinstance(matrix, Drawn):
+        return matrix if whole else matrix.part(held)
+    return np.ascontiguousarray(np.asarray(matrix)[held])
+
+
+def chunks(matrix: Frozen) -> Iterator[Frozen]:
+    """The rows in pieces; sparse ones and small ones whole."""
+    if is_sparse(matrix):
+        yield matrix
+        return
+    for start in range(0, matrix.shape[0], CHUNK):
+        yield matrix[start : start + CHUNK]
+
+
+def largest(matrix: Frozen) -> float:
+    """`max |entry|`; NaN or inf if there is one, 0 for an empty matrix."""
+    sizes = [float(np.max(np.abs(entries(part)), initial=0.0)) for part in chunks(matrix)]
+    return float(np.max(sizes, initial=0.0))
 
 
 def scaled(matrix: Frozen, power: int) -> Frozen:
@@ -49,4 +78,6 @@ def scaled(matrix: Frozen, power: int) -> Frozen:
         out = matrix.copy()
         out.data = np.ldexp(out.data, power)
         return out
+    if isinstance(matrix, Drawn):
+        return matrix.mapped(lambda tile: np.ldexp(tile, power))
     return np.ldexp(matrix, power)

@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse.csgraph
 from numpy.typing import DTypeLike, NDArray
 
+from reconstruct.khatri_rao.drawn import is_drawn
 from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse
+from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse, to_dense
 
 _csgraph: Any = scipy.sparse.csgraph
 _sparse: Any = scipy.sparse
@@ -83,7 +84,7 @@ def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | No
 
     None does not prove full rank: equal values can still be dependent.
     """
-    first, second = checked_pair(M1, M2)
+    first, second = (to_dense(one) if is_drawn(one) else one for one in checked_pair(M1, M2))
     n, k = first.shape
     m = second.shape[0]
     if (

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from reconstruct.khatri_rao import KhatriRao, Threads
 from reconstruct.khatri_rao import operator as operator_module
+from reconstruct.khatri_rao import tiles as tiles_module
 from reconstruct.khatri_rao.engines import threads as threads_module
 
 from .planted import dense, plant, relative, sparsify, tolerance
@@ -38,7 +39,7 @@ def test_dot_test(shape: tuple[int, int, int], dtype: type) -> None:
     rng = np.random.default_rng(0)
     for K, _ in operators(m, k, n):
         s, Y = rng.standard_normal(n), rng.standard_normal((m, k))
-        forward, backward = K.apply(s, dtype), K.adjoint(Y, dtype)
+        forward, backward = K.apply(s, dtype), K.apply_transposed(Y, dtype)
         assert forward.dtype == backward.dtype == dtype
         size = np.linalg.norm(forward) * np.linalg.norm(Y)
         gap = abs(np.vdot(forward.astype(float), Y) - np.vdot(s, backward.astype(float)))
@@ -51,11 +52,11 @@ def test_equals_the_definition(shape: tuple[int, int, int]) -> None:
     rng = np.random.default_rng(1)
     for K, matrix in operators(m, k, n):
         s, Y = rng.standard_normal(n), rng.standard_normal((m, k))
-        assert (K.shape, K.rows, K.width) == ((m, k), m * k, n)
+        assert (K.map_shape, K.rows, K.width) == ((m, k), m * k, n)
         assert np.array_equal(K.dense(), matrix)
         assert relative(K.apply(s).ravel() - matrix @ s, matrix @ s) <= tolerance(size=n)
         back = matrix.T @ Y.ravel()
-        assert relative(K.adjoint(Y) - back, back) <= tolerance(size=n)
+        assert relative(K.apply_transposed(Y) - back, back) <= tolerance(size=n)
         size = abs(matrix) @ abs(s)
         assert relative(K.magnitude(s).ravel() - size, size) <= tolerance(size=n)
         assert relative(K.gram() - matrix.T @ matrix, matrix.T @ matrix) <= tolerance(size=n)
@@ -70,13 +71,14 @@ def test_dense_is_scipys_khatri_rao_product() -> None:
 def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant(5, 6, 10.0)
     whole = KhatriRao(planted.M1, planted.M2, engine=Threads(1)).apply(planted.s)
-    monkeypatch.setattr(operator_module, "TILE_ROWS", 7)
+    monkeypatch.setattr(tiles_module, "TILE_ROWS", 7)
+    monkeypatch.setattr(tiles_module, "TILE_ENTRIES", 1)
     monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
     tiled = KhatriRao(planted.M1, planted.M2, engine=Threads(3))
     assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)
     assert np.array_equal(tiled.apply(planted.s), tiled.apply(planted.s))
     back = planted.K.T @ planted.W.ravel()
-    assert relative(tiled.adjoint(planted.W) - back, back) <= tolerance(size=300)
+    assert relative(tiled.apply_transposed(planted.W) - back, back) <= tolerance(size=300)
 
 
 def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +89,7 @@ def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) ->
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(operator_module, "_apply_tile", interrupted)
+    monkeypatch.setattr(operator_module, "apply_tile", interrupted)
     with pytest.raises(KeyboardInterrupt):
         K.apply(planted.s)
     del K
@@ -113,4 +115,6 @@ def test_permuting_hidden_units_permutes_s(m: int, k: int, n: int, seed: int) ->
     permuted = KhatriRao(planted.M1[order], planted.M2[:, order])
     close = tolerance(size=len(order)) * np.linalg.norm(K.magnitude(planted.s))
     assert np.linalg.norm(permuted.apply(planted.s[order]) - planted.W) <= close
-    assert np.allclose(permuted.adjoint(planted.W), K.adjoint(planted.W)[order], rtol=1e-12)
+    assert np.allclose(
+        permuted.apply_transposed(planted.W), K.apply_transposed(planted.W)[order], rtol=1e-12
+    )

@@ -35,13 +35,15 @@ class NormalEquations:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+    def solve(
+        self, operator: KhatriRao, W: Any, progress: Progress | None = None, checkpoint: Any = None
+    ) -> Solution:
         K = operator.dense()
         s = K.T @ np.linalg.solve(K @ K.T, W.ravel())
         size = relative_residual(operator, s, W)[1]
         solved = is_solved(size, 1e-10, attainable_residual(operator, s, W), True)
         status = Status.SOLVED if solved else Status.NOT_CONVERGED
-        return Solution(s, status, "normal", size, operator.shape)
+        return Solution(s, status, "normal", size, operator.map_shape)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         return Cost(self, 8.0 * (m * k) ** 2, 2.0 * n * (m * k) ** 2)

@@ -91,7 +91,7 @@ def block_system(B: Wide, A: Matrix, solver: Solver) -> BlockSystem:
     def inverse(w: Array) -> Vector:
         return solve(A, rows.Q, w, solver).s
 
-    name = solve(A, rows.Q, np.zeros(operator.shape), solver).solver
+    name = solve(A, rows.Q, np.zeros(operator.map_shape), solver).solver
     return BlockSystem(operator, rows, inverse, name, None, False)
 
 

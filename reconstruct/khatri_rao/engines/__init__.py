@@ -4,7 +4,8 @@
 `m × k` part of it. The operator knows tiles; an engine knows shares.
 """
 
+from reconstruct.khatri_rao.engines.blas import cpu_count, one_blas_thread, physical_memory
 from reconstruct.khatri_rao.engines.engine import Engine
-from reconstruct.khatri_rao.engines.threads import Threads, one_blas_thread
+from reconstruct.khatri_rao.engines.threads import Threads, Turns
 
-__all__ = ["Engine", "Threads", "one_blas_thread"]
+__all__ = ["Engine", "Threads", "Turns", "cpu_count", "one_blas_thread", "physical_memory"]

@@ -16,13 +16,28 @@ class Engine(Protocol):
 
     A holder is one address space: a process with threads is the only holder, an MPI job has one
     per rank. Vectors over hidden units are kept in parts, one per holder; everything of shape
-    `m × k` is whole on every holder. With one holder `held` is all units, and `add` and `gather`
-    give back what they got.
+    `m × k` is whole on every holder. With one holder `held` is all units, and `add`, `largest`
+    and `gather` give back what they got. Every holder makes the same calls in the same order.
     """
 
     @property
     def count(self) -> int:
         """Workers inside this holder."""
+        ...
+
+    @property
+    def holders(self) -> int:
+        """Number of address spaces."""
+        ...
+
+    @property
+    def first(self) -> bool:
+        """Whether this holder is the one that writes files."""
+        ...
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a `map` is being interrupted: tasks should end at the next tile."""
         ...
 
     def held(self, width: int) -> slice:
@@ -39,6 +54,10 @@ class Engine(Protocol):
 
     def add(self, part: Floats) -> Floats:
         """The sum of the holders' parts, whole on each of them."""
+        ...
+
+    def largest(self, value: float) -> float:
+        """The largest of the holders' values."""
         ...
 
     def gather(self, part: Floats, width: int) -> Floats:

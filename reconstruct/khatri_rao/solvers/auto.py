@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solvers.cgls import expected_iterations
@@ -33,9 +34,15 @@ class Auto:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """Solve by the method that `cost` chooses."""
-        return in_floats(operator, W, lambda K, R: self._attempt(K, R, progress))
+        return in_floats(operator, W, lambda K, R: self._attempt(K, R, progress, checkpoint))
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The cost of the better method, and why it is better."""
@@ -63,13 +70,19 @@ class Auto:
         ratio = f"at ratio {n / rows:.3g}"
         return f"{ratio} about {count:.0f} iterations cost less than a factorisation"
 
-    def _attempt(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
-        m, k = operator.shape
+    def _attempt(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
+        m, k = operator.map_shape
         entries = operator.rows * operator.width
         density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
         if self.cost(m, k, operator.width, max(density, TINY)).solver == DIRECT:
             return DIRECT.attempt(operator, W, progress)
-        solution = ITERATIVE.attempt(operator, W, progress)
+        solution = ITERATIVE.attempt(operator, W, progress, checkpoint)
         if solution.solved or 8 * entries > self.dense_bytes:
             return solution
         return DIRECT.attempt(operator, W, progress)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
@@ -20,6 +20,7 @@ from reconstruct.khatri_rao.storage import Matrix, Vector
 
 # Gradient below which a residual counts as orthogonal to the range of K: units of rounding.
 ORTHOGONAL = {np.dtype(np.float32): 3e-7, np.dtype(np.float64): 1e-14}
+GROWN = 2.0  # in real arithmetic the residual never grows: beyond this factor rounding has won
 
 
 class LinearMap(Protocol):
@@ -31,6 +32,10 @@ class LinearMap(Protocol):
 
     def adjoint(self, Y: Matrix, dtype: DTypeLike = ...) -> Vector:
         """`Kᵀ Y`."""
+        ...
+
+    def dot(self, a: Vector, b: Vector) -> float:
+        """`⟨a, b⟩` of two vectors over hidden units, in their parts."""
         ...
 
 
@@ -46,19 +51,47 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
     return min(limit, math.log(2 / tolerance) / (0.5 * math.log(c)))
 
 
-@dataclass
-class Inner:
-    """State of one inner solve: the correction, how it ended, the Lanczos coefficients."""
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Everything that the iteration goes on from: correction, residual, direction, `‖Kᵀr‖²`.
+
+    `steps` iterations are done; `turned` is False between the two products of an iteration: `d`
+    and `r` are new, `p` is not.
+    Nothing in it is changed in place, so that an interrupt at any moment leaves it whole.
+    """
 
     d: Vector
-    residuals: list[float] = field(default_factory=list)
+    r: Matrix
+    p: Vector
+    zz: float
+    steps: int = 0
+    turned: bool = True
+
+
+Watch: TypeAlias = Callable[["Inner"], None]
+
+
+@dataclass
+class Inner:
+    """One inner solve: where it is, how it ended, the Lanczos coefficients."""
+
+    norm: float
+    now: Iterate
+    gain: float = 0.0
+    smallest: float = math.inf
     orthogonal: bool = False
+    residuals: list[float] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
     betas: list[float] = field(default_factory=list)
 
+    @property
+    def d(self) -> Vector:
+        """The correction found."""
+        return np.asarray(self.now.d * self.norm)
+
     def condition(self) -> float | None:
         """Condition of K from the tridiagonal Lanczos matrix of the iteration: lower estimate."""
-        if len(self.alphas) < 2:
+        if len(self.alphas) < 2 or min(self.alphas) <= 0:
             return None
         a, b = np.array(self.alphas), np.array(self.betas[: len(self.alphas) - 1])
         diagonal = 1 / a
@@ -67,47 +100,65 @@ class Inner:
         return math.sqrt(values[-1] / values[0]) if values[0] > 0 else None
 
 
-def cgls(
-    K: LinearMap,
-    R: Matrix,
-    aim: float,
-    limit: int,
-    dtype: DTypeLike,
-    report: Callable[[int, float], None] | None = None,
-) -> Inner:
-    """Minimise `‖K d − R‖_F` from `d = 0` until the residual is `aim·‖R‖`, in `dtype`.
-
-    Ends early when the residual is orthogonal to the range of K: then no `d` does better.
-    """
+def begin(K: LinearMap, R: Matrix, dtype: DTypeLike) -> Inner:
+    """The start of minimising `‖K d − R‖_F` from `d = 0`, in `dtype`."""
     norm = float(np.linalg.norm(R))
     r = np.asarray(R / norm, dtype=dtype)
     z = K.adjoint(r, dtype)
-    state = Inner(np.zeros(len(z), dtype=dtype))
-    p, zz, gain = z.copy(), float(z @ z), 0.0
-    for iteration in range(limit):
-        q = K.apply(p, dtype)
-        qq, pp = float(np.vdot(q, q)), float(p @ p)
-        if qq == 0 or pp == 0:
-            state.orthogonal = True
-            break
-        gain = max(gain, math.sqrt(qq / pp))  # a lower estimate of ‖K‖
-        alpha = zz / qq
-        state.d += np.asarray(alpha * p, dtype=dtype)
-        r -= np.asarray(alpha * q, dtype=dtype)
-        size = float(np.linalg.norm(r))
-        state.residuals.append(size)
-        state.alphas.append(alpha)
-        if report is not None:
-            report(iteration, size)
-        if size <= aim:
-            break
-        z = K.adjoint(r, dtype)
-        zz, before = float(z @ z), zz
-        if math.sqrt(zz) <= ORTHOGONAL[np.dtype(dtype)] * gain * size:
-            state.orthogonal = True
-            break
-        state.betas.append(zz / before)
-        p *= np.asarray(zz / before, dtype=dtype)
-        p += z
-    state.d = state.d * norm
-    return state
+    return Inner(norm, Iterate(np.zeros(len(z), dtype=dtype), r, z, K.dot(z, z)))
+
+
+def cgls(K: LinearMap, state: Inner, aim: float, limit: int, watch: Watch | None = None) -> Inner:
+    """Go on from `state` until the residual is `aim·‖R‖` or `limit` iterations are done.
+
+    Ends early when the residual is orthogonal to the range of K (then no `d` does better), or
+    when it grows (then this precision does not). `watch` sees the state after each iteration.
+    """
+    dtype = state.now.r.dtype
+    while True:
+        if state.now.turned:
+            if state.now.steps >= limit or not _step(K, state, dtype):
+                return state
+            if watch is not None:
+                watch(state)
+        size = state.residuals[-1]
+        if size <= aim or size > GROWN * state.smallest:
+            return state
+        if not _turn(K, state, size, dtype):
+            return state
+
+
+def _step(K: LinearMap, state: Inner, dtype: np.dtype[Any]) -> bool:
+    """Along the direction to the least residual; False if there is nothing to gain."""
+    now = state.now
+    q = K.apply(now.p, dtype)
+    qq, pp = float(np.vdot(q, q)), K.dot(now.p, now.p)
+    if qq == 0 or pp == 0:
+        state.orthogonal = True
+        return False
+    alpha = now.zz / qq
+    d = now.d + np.asarray(alpha * now.p, dtype=dtype)
+    r = now.r - np.asarray(alpha * q, dtype=dtype)
+    state.gain = max(state.gain, math.sqrt(qq / pp))  # a lower estimate of ‖K‖
+    size = float(np.linalg.norm(r))
+    state.smallest = min(state.smallest, size)
+    state.residuals[now.steps :] = [size]  # an interrupt may have left one too many
+    state.alphas[now.steps :] = [alpha]
+    state.now = Iterate(d, r, now.p, now.zz, now.steps + 1, turned=False)
+    return True
+
+
+def _turn(K: LinearMap, state: Inner, size: float, dtype: np.dtype[Any]) -> bool:
+    """The next direction, conjugate to the ones before; False if the gradient has vanished."""
+    now = state.now
+    z = K.adjoint(now.r, dtype)
+    zz = K.dot(z, z)
+    if math.sqrt(zz) <= ORTHOGONAL[dtype] * state.gain * size:
+        state.orthogonal = True
+        return False
+    beta = zz / now.zz
+    p = np.asarray(beta, dtype=dtype) * now.p
+    p += z
+    state.betas[now.steps - 1 :] = [beta]
+    state.now = Iterate(now.d, now.r, p, zz, now.steps)
+    return True

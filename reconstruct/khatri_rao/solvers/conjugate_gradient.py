@@ -8,12 +8,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from reconstruct.khatri_rao.engines.threads import cpu_count, one_blas_thread
-from reconstruct.khatri_rao.operator import TILE_ROWS, KhatriRao
+from reconstruct.khatri_rao.checkpoint import Checkpoint
+from reconstruct.khatri_rao.engines import cpu_count, one_blas_thread
+from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solvers.cgls import expected_iterations
 from reconstruct.khatri_rao.solvers.floating import Array, in_floats
-from reconstruct.khatri_rao.solvers.refinement import Plain, Rounds, refined
+from reconstruct.khatri_rao.solvers.preconditioned import Plain
+from reconstruct.khatri_rao.solvers.refinement import Rounds, refined
 from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.khatri_rao.solvers.sparse import (
     SparseConjugateGradient,
@@ -22,6 +24,7 @@ from reconstruct.khatri_rao.solvers.sparse import (
 )
 from reconstruct.khatri_rao.solvers.whitening import Whitened
 from reconstruct.khatri_rao.storage import to_dense
+from reconstruct.khatri_rao.tiles import TILE_ROWS
 from reconstruct.progress import Progress
 
 WHITEN_ABOVE = 16.0  # spread of the second moments of M1 and M2 above which whitening pays
@@ -46,18 +49,31 @@ class ConjugateGradient:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """Iterate on dense tiles, or on a sparse K where that is faster."""
-        return in_floats(operator, W, lambda K, R: self.attempt(K, R, progress))
+        return in_floats(operator, W, lambda K, R: self.attempt(K, R, progress, checkpoint))
 
-    def attempt(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
+    def attempt(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """The iteration itself, on a system that is scaled and not refused."""
         if not operator.sparse:
-            return self._on_tiles(operator, W, progress)
+            return self._on_tiles(operator, W, progress, checkpoint)
         if sparse_pays(operator):
-            return self._sparse().attempt(operator, W, progress)
+            return self._sparse().attempt(operator, W, progress, checkpoint)
         M1, M2 = to_dense(operator.M1), to_dense(operator.M2T).T
-        return self._on_tiles(KhatriRao(M1, M2, engine=operator.engine), W, progress)
+        tiled = KhatriRao(M1, M2, engine=operator.engine)
+        return self._on_tiles(tiled, W, progress, checkpoint)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The weights in float32 and a few vectors; iterations by the Marchenko-Pastur law."""
@@ -72,10 +88,16 @@ class ConjugateGradient:
     def _sparse(self) -> SparseConjugateGradient:
         return SparseConjugateGradient(self.tolerance, self.max_iterations, self.refinements)
 
-    def _on_tiles(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
+    def _on_tiles(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None,
+        checkpoint: Checkpoint | None,
+    ) -> Solution:
         dtype = np.dtype(self.inner_dtype)
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
         with one_blas_thread():  # the tiles run in parallel instead
             whitened = Whitened(operator)
             inner = whitened if whitened.spread > WHITEN_ABOVE else Plain(operator)
-            return refined(operator, inner, W, rounds, progress, "cg")
+            return refined(operator, inner, W, rounds, "cg", progress, checkpoint)

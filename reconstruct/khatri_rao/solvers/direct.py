@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.engines.threads import one_blas_thread, physical_memory
+from reconstruct.khatri_rao.checkpoint import Checkpoint
+from reconstruct.khatri_rao.engines import one_blas_thread, physical_memory
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import (
     ACCEPTED_DEFICIENT,
@@ -48,13 +49,20 @@ class Direct:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """Factor, solve, refine; the rank-revealing factorisation when it matters."""
         return in_floats(operator, W, lambda K, R: self.attempt(K, R, progress))
 
-    def attempt(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
+    def attempt(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
         """The method itself, on a system that is scaled and not refused."""
         self._check_memory(operator)
+        operator = operator.whole()
         if progress is not None:
             progress(Step("factoring", 0.0, 1.0))
         with one_blas_thread() if operator.rows <= THREADS_ABOVE else nullcontext():
@@ -71,7 +79,7 @@ class Direct:
         return Cost(self, memory, flops / EFFICIENCY)
 
     def _check_memory(self, operator: KhatriRao) -> None:
-        m, k = operator.shape
+        m, k = operator.map_shape
         needed, present = int(self.cost(m, k, operator.width).memory), physical_memory()
         if present is not None and needed > present:
             raise InputError(
@@ -126,7 +134,7 @@ def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> 
         status=status,
         solver="direct",
         residual=residual,
-        shape=operator.shape,
+        shape=operator.map_shape,
         rank=factor.rank,
         condition=factor.condition,
         history=tuple(history),

@@ -21,13 +21,14 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
+from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.engines import Threads
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import ACCEPTED, Solution
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import is_sparse, to_dense
+from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress
 
@@ -45,9 +46,16 @@ class Exact:
 
     rational: ClassVar[bool] = True
 
-    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Any,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """Solve over the rationals and round; W may hold Fractions."""
-        return solve_exact(operator.M1, operator.M2T.T, W).rounded()
+        whole = operator.whole()
+        return solve_exact(whole.M1, whole.M2T.T, W).rounded()
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """Integers of some 100 bits an entry, lifted about as often as there are equations."""
@@ -172,7 +180,7 @@ def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
     if not all(np.isfinite(matrix).all() for matrix in (first, second, right)):
         return none
     with np.errstate(all="ignore"):
-        found = Direct().attempt(KhatriRao(first, second, engine=Threads(1)), right, None)
+        found = Direct().attempt(KhatriRao(first, second, engine=Threads(1)), right)
     return found if np.isfinite(found.s).all() else none
 
 
@@ -181,7 +189,7 @@ def _failure(width: int, needed: int) -> Status:
 
 
 def _rationals(name: str, matrix: Any) -> Rationals:
-    array = to_dense(matrix) if is_sparse(matrix) else np.asarray(matrix)
+    array = to_dense(matrix)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
             f"{name} must be a matrix with at least one row and one column, but has shape "

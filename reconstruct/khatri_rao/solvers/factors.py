@@ -36,7 +36,7 @@ class SquareLU:
     """LU with partial pivoting of a square `K`."""
 
     def __init__(self, K: Array) -> None:
-        singular = la.svdvals(K) if len(K) <= SVD_LIMIT else None
+        singular = np.linalg.svd(K, compute_uv=False) if len(K) <= SVD_LIMIT else None
         norm = None if singular is not None else _spectral_norm(K)
         # K is row-major, so its transpose is what LAPACK can factor in place
         getrf, self._getrs = _lapack("getrf", "getrs")
@@ -70,7 +70,7 @@ class WideQR:
         self._qr, self._tau, _, _ = geqrf(K.T, lwork=BLOCK * rows, overwrite_a=True)
         self._rows = rows
         if rows <= SVD_LIMIT:
-            singular = la.svdvals(np.triu(self._qr[:rows]))
+            singular = np.linalg.svd(np.triu(self._qr[:rows]), compute_uv=False)
             self.condition = _ratio(singular[0], singular[-1])
         elif np.any(np.diagonal(self._qr) == 0):
             self.condition = np.inf

@@ -12,11 +12,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import prove_full_rank
 from reconstruct.khatri_rao.solution import ACCEPTED_DEFICIENT, Solution, relative_residual
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import exponent, scaled, to_dense
+from reconstruct.khatri_rao.storage import largest, scaled, to_dense
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 
 Array: TypeAlias = NDArray[np.float64]
@@ -29,9 +30,13 @@ SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense 
 
 
 def in_floats(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
-    """The solution of `attempt` on the scaled system, scaled back."""
-    a, b, c = exponent(operator.M1), exponent(operator.M2T), exponent(W)
-    a, b = (e if abs(e) > SAFE_EXPONENT else 0 for e in (a, b))
+    """The solution of `attempt` on the scaled system, scaled back.
+
+    Sparse systems are solved whole by each holder of the engine.
+    """
+    operator = operator.whole() if operator.sparse else operator
+    a, b = _exponent(operator, "M1"), _exponent(operator, "M2T")
+    c = int(np.frexp(largest(W))[1])
     solution = _unless_refused(operator.scaled(-a, -b), scaled(W, -c), attempt)
     with np.errstate(over="ignore", under="ignore"):
         s = np.ldexp(solution.s, c - a - b)
@@ -40,25 +45,44 @@ def in_floats(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
     return solution.replace(s=s)
 
 
+def _exponent(operator: KhatriRao, name: str) -> int:
+    """The power of two to scale weights down by: 0 unless they are far from 1."""
+    size = operator.engine.largest(largest(getattr(operator, name)))
+    if not np.isfinite(size):
+        raise InputError(
+            f"{name.rstrip('T')} drew an entry of size {size}, but weights must be finite; "
+            "repair the source that draws it"
+        )
+    power = int(np.frexp(size)[1])
+    return power if abs(power) > SAFE_EXPONENT else 0
+
+
 def _unless_refused(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
     """Ask the zero pattern first where that is cheap, and after a failure in any case."""
     known = operator.sparse and operator.entries() <= MOST_ENTRIES
-    obstruction = structural_obstruction(operator.M1, operator.M2T.T) if known else None
+    obstruction = _obstruction(operator) if known else None
     if obstruction is not None and (refused := _refusal(operator, W, obstruction)) is not None:
         return refused
     solution = attempt(operator, W)
     if obstruction is None and solution.status is Status.RANK_DEFICIENT:
         if not known and operator.rows * operator.width <= MOST_ENTRIES:
-            obstruction = structural_obstruction(operator.M1, operator.M2T.T)
+            obstruction = _obstruction(operator)
         if obstruction is None and _is_regular(operator):
             return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
     return solution.replace(obstruction=obstruction)
 
 
+def _obstruction(operator: KhatriRao) -> StructuralObstruction | None:
+    whole = operator.whole()
+    return structural_obstruction(whole.M1, whole.M2T.T)
+
+
 def _is_regular(operator: KhatriRao) -> bool:
     """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
-    small = operator.rows <= PROOF_LIMIT
-    return small and prove_full_rank(operator.M1, operator.M2T.T).proved
+    if operator.rows > PROOF_LIMIT:
+        return False
+    whole = operator.whole()
+    return prove_full_rank(whole.M1, whole.M2T.T).proved
 
 
 def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> Solution | None:
@@ -75,7 +99,7 @@ def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) 
         status=Status.TOO_NARROW if operator.width < operator.rows else Status.RANK_DEFICIENT,
         solver="pattern",
         residual=relative_residual(operator, zero, W)[1],
-        shape=operator.shape,
+        shape=operator.map_shape,
         rank=obstruction.rank,
         obstruction=obstruction,
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import (
     Solution,
@@ -20,9 +21,11 @@ from reconstruct.khatri_rao.solution import (
     is_solved,
     relative_residual,
 )
-from reconstruct.khatri_rao.solvers.cgls import LinearMap, cgls, expected_iterations
+from reconstruct.khatri_rao.solvers.cgls import Inner, begin, cgls, expected_iterations
+from reconstruct.khatri_rao.solvers.preconditioned import Preconditioned
+from reconstruct.khatri_rao.solvers.rounds_state import Keeper, RoundsState
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import Matrix, Vector
+from reconstruct.khatri_rao.storage import Matrix
 from reconstruct.progress import Progress, Step
 
 Array: TypeAlias = NDArray[np.float64]
@@ -30,37 +33,6 @@ Array: TypeAlias = NDArray[np.float64]
 HOPELESS = 1e12  # condition beyond which a failed iteration is blamed on conditioning
 OUT_OF_REACH = 1e-11  # gradient of a residual, relative: it is orthogonal to the range of K
 INNER_AIM = {np.dtype(np.float32): 5e-6, np.dtype(np.float64): 1e-13}  # residual of one round
-
-
-class Preconditioned(LinearMap, Protocol):
-    """`P K` for an invertible `P` on `m × k` matrices, with the condition of P as `spread`."""
-
-    @property
-    def spread(self) -> float: ...
-
-    def precondition(self, Y: Matrix) -> Matrix:
-        """`P Y`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Plain:
-    """K as it is."""
-
-    operator: KhatriRao
-    spread: float = 1.0
-
-    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
-        """`K s`."""
-        return self.operator.apply(s, dtype)
-
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`Kᵀ Y`."""
-        return self.operator.adjoint(Y, dtype)
-
-    def precondition(self, Y: Matrix) -> Matrix:
-        """`Y`."""
-        return Y
 
 
 @dataclass(frozen=True)
@@ -85,62 +57,75 @@ def refined(
     inner: Preconditioned,
     W: Array,
     rounds: Rounds,
-    progress: Progress | None,
     name: str,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Rounds of `inner` until the float64 residual meets the tolerance or stops falling."""
-    dtype, limit = rounds.inner_dtype, rounds.limit(operator)
-    s = np.zeros(operator.width)
-    R, residual = relative_residual(operator, s, W)
-    history: list[float] = []
-    condition: float | None = None
-    orthogonal = False
-    report = _Digits(progress, rounds.tolerance)
-    for _ in range(rounds.refinements):
-        if residual <= rounds.tolerance or len(history) >= limit:
-            break
-        aim = max(INNER_AIM[dtype], 0.3 * rounds.tolerance / residual)
-        report.start(residual)
-        found = cgls(inner, inner.precondition(R), aim, limit - len(history), dtype, report)
-        if condition is None and (estimate := found.condition()) is not None:
-            condition = inner.spread * estimate
-        candidate = s + found.d
-        R_new, new = relative_residual(operator, candidate, W)
-        history.extend(residual * value for value in found.residuals)
-        orthogonal = found.orthogonal
-        enough = new <= residual / 2
-        if new < residual:
-            s, R, residual = candidate, R_new, new
-            if found.residuals:
-                history[-1] = new
-        if not enough:
-            if dtype == np.float64:
+    keeper = Keeper(operator, checkpoint, (name, W, rounds))
+    state = keeper.resumed() or RoundsState(np.zeros(operator.held), rounds.inner_dtype)
+    R, state.residual = relative_residual(operator, state.s, W)
+    limit, report = rounds.limit(operator), _Digits(progress, rounds.tolerance)
+    with keeper.watching(state):
+        while state.rounds < rounds.refinements and not state.ended:
+            if state.residual <= rounds.tolerance or len(state.history) >= limit:
                 break
-            dtype = np.dtype(np.float64)
-    status = _status(operator, s, W, R, residual, rounds.tolerance, orthogonal, condition)
+            R = _round(operator, inner, W, R, state, rounds, limit, keeper, report)
+    status = _status(operator, state, W, R, rounds.tolerance)
+    keeper.done()
+    s = operator.engine.gather(state.s, operator.width)
     return Solution(
-        s, status, name, residual, operator.shape, condition=condition, history=tuple(history)
+        s=s,
+        status=status,
+        solver=name,
+        residual=state.residual,
+        shape=operator.map_shape,
+        condition=state.condition,
+        history=tuple(state.history),
     )
 
 
-def _status(
+def _round(
     operator: KhatriRao,
-    s: Array,
+    inner: Preconditioned,
     W: Array,
     R: Matrix,
-    residual: float,
-    tolerance: float,
-    orthogonal: bool,
-    condition: float | None,
+    state: RoundsState,
+    rounds: Rounds,
+    limit: int,
+    keeper: Keeper,
+    report: _Digits,
+) -> Matrix:
+    """One inner solve and the judgement on it; the residual to go on from."""
+    aim = max(INNER_AIM[state.dtype], 0.3 * rounds.tolerance / state.residual)
+    report.start(state.residual)
+
+    def watch(found: Inner) -> None:
+        report(found.residuals[-1])
+        keeper.offer(state)
+
+    if state.inner is None:
+        state.inner = begin(inner, inner.precondition(R), state.dtype)
+    found = cgls(inner, state.inner, aim, limit - len(state.history), watch)
+    if state.condition is None and (estimate := found.condition()) is not None:
+        state.condition = inner.spread * estimate
+    candidate = state.s + found.d
+    R_new, new = relative_residual(operator, candidate, W)
+    return state.judge(found, candidate, new, R, R_new)
+
+
+def _status(
+    operator: KhatriRao, state: RoundsState, W: Array, R: Matrix, tolerance: float
 ) -> Status:
     wide = operator.width >= operator.rows
-    if is_solved(residual, tolerance, attainable_residual(operator, s, W), wide):
+    attainable = attainable_residual(operator, state.s, W)
+    if is_solved(state.residual, tolerance, attainable, wide):
         return Status.SOLVED
     if not wide:
         return Status.TOO_NARROW
-    if orthogonal or _is_orthogonal(operator, R):
+    if state.orthogonal or _is_orthogonal(operator, R):
         return Status.RANK_DEFICIENT
-    if condition is not None and condition > HOPELESS:
+    if state.condition is not None and state.condition > HOPELESS:
         return Status.ILL_CONDITIONED
     return Status.NOT_CONVERGED
 
@@ -148,7 +133,8 @@ def _status(
 def _is_orthogonal(operator: KhatriRao, R: Matrix) -> bool:
     """Whether `Kᵀ R` vanishes to rounding: then no correction brings the residual R down."""
     scale = math.sqrt(operator.squared_norm()) * float(np.linalg.norm(R))
-    return float(np.linalg.norm(operator.adjoint(R))) <= OUT_OF_REACH * scale
+    gradient = operator.apply_transposed(R)
+    return math.sqrt(operator.inner(gradient, gradient)) <= OUT_OF_REACH * scale
 
 
 class _Digits:
@@ -162,7 +148,7 @@ class _Digits:
     def start(self, residual: float) -> None:
         self._scale = residual
 
-    def __call__(self, iteration: int, size: float) -> None:
+    def __call__(self, size: float) -> None:
         if self._progress is None:
             return
         residual = self._scale * size

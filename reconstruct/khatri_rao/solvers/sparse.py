@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solvers.cgls import expected_iterations
@@ -39,17 +40,30 @@ class SparseConjugateGradient:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """Iterate on a sparse K, whatever the storage of M1 and M2."""
         M1, M2 = as_csr(operator.M1), as_csr(operator.M2T).T
         sparse = operator if operator.sparse else KhatriRao(M1, M2, engine=operator.engine)
-        return in_floats(sparse, W, lambda K, R: self.attempt(K, R, progress))
+        return in_floats(sparse, W, lambda K, R: self.attempt(K, R, progress, checkpoint))
 
-    def attempt(self, operator: KhatriRao, W: Array, progress: Progress | None) -> Solution:
+    def attempt(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         """The iteration itself, on a system that is scaled and not refused."""
         dtype = np.dtype(np.float64)
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
-        return refined(operator, ScaledSparse(operator), W, rounds, progress, "sparse-cg")
+        scaled = ScaledSparse(operator)
+        return refined(operator, scaled, W, rounds, "sparse-cg", progress, checkpoint)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """`K` itself at 12 bytes an entry."""
@@ -80,7 +94,8 @@ class ScaledSparse:
     """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
 
     def __init__(self, operator: KhatriRao) -> None:
-        self.shape = operator.shape
+        self.operator = operator
+        self.shape = operator.map_shape
         self.transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
         norms = _row_norms(operator)
         self.scale = 1 / np.where(norms > 0, norms, 1.0)
@@ -93,6 +108,10 @@ class ScaledSparse:
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`D K s`."""
         return np.asarray(self.transposed.T @ s).reshape(self.shape)
+
+    def dot(self, a: Vector, b: Vector) -> float:
+        """`⟨a, b⟩` over hidden units."""
+        return self.operator.inner(a, b)
 
     def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`Kᵀ D Y`."""

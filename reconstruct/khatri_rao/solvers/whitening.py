@@ -10,7 +10,7 @@ import scipy.linalg as la
 from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, to_dense
+from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, chunks, to_dense
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -28,40 +28,44 @@ class Whitened:
 
     def __init__(self, operator: KhatriRao) -> None:
         self.operator = operator
-        self.left, spread2 = _inverse_root(operator.M2T)
-        self.right, spread1 = _inverse_root(operator.M1)
+        self.left, spread2 = _inverse_root(self._second_moment(operator.M2T))
+        self.right, spread1 = _inverse_root(self._second_moment(operator.M1))
         self.spread = math.sqrt(spread1 * spread2)
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`L2⁻¹ (K s) L1⁻ᵀ`."""
         return self.precondition(self.operator.apply(s, dtype))
 
+    def dot(self, a: Vector, b: Vector) -> float:
+        """`⟨a, b⟩` over hidden units."""
+        return self.operator.inner(a, b)
+
     def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`Kᵀ (L2⁻ᵀ Y L1⁻¹)`."""
         left, right = self.left.astype(dtype), self.right.astype(dtype)
-        return self.operator.adjoint(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
+        return self.operator.apply_transposed(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
 
     def precondition(self, Y: Matrix) -> Matrix:
         """`L2⁻¹ Y L1⁻ᵀ`."""
         return np.asarray(self.left.astype(Y.dtype) @ Y @ self.right.astype(Y.dtype).T)
 
+    def _second_moment(self, rows: Frozen) -> Array:
+        """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders."""
+        total = np.zeros((rows.shape[1], rows.shape[1]))
+        for part in chunks(rows):
+            tile = to_dense(part).astype(np.float64)
+            total += tile.T @ tile
+        return np.asarray(self.operator.engine.add(total) / self.operator.width)
 
-def _inverse_root(rows: Frozen) -> tuple[Array, float]:
-    """`L⁻¹` with `L Lᵀ` the mean second moment of the rows, and its condition number.
+
+def _inverse_root(moment: Array) -> tuple[Array, float]:
+    """`L⁻¹` with `L Lᵀ` the given second moment, and its condition number.
 
     Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
     """
-    values, vectors = la.eigh(_second_moment(rows))
+    values, vectors = la.eigh(moment)
     kept = values > max(values[-1], 0.0) * NO_WEIGHT
     values, vectors = values[kept], vectors[:, kept]
     if not values.size:
-        return np.zeros((1, rows.shape[1])), 1.0
+        return np.zeros((1, len(moment))), 1.0
     return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
-
-
-def _second_moment(rows: Frozen) -> Array:
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, rows.shape[0], 4096):
-        tile = to_dense(rows[start : start + 4096]).astype(np.float64)
-        total += tile.T @ tile
-    return np.asarray(total / rows.shape[0])

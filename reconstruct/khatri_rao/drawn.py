@@ -1,0 +1,115 @@
+"""Weights that are drawn when they are needed and never stored: a matrix as a source of tiles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+TILE = 1024  # hidden units in a tile
+
+
+class Drawn:
+    """A matrix `n × across` whose rows belong to hidden units, given by a way to draw its tiles.
+
+    Parameters: `shape` = (n, across); `draw(i)` gives rows `i·tile … (i+1)·tile` (fewer at the
+    end), the same numbers whenever it is asked, from any thread. `M1` is given as `Drawn`, `M2`
+    (`m × n`) as the transpose `Drawn(…).T`. Slices of rows are drawn on demand; each thread keeps
+    the tile it drew last, and tiles are kept for good as long as `keep_bytes` lasts.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        draw: Callable[[int], NDArray[Any]],
+        *,
+        tile: int = TILE,
+        dtype: DTypeLike = np.float32,
+        keep_bytes: int = 0,
+    ) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.tile = tile
+        self.keep_bytes = keep_bytes
+        self._draw = draw
+        self._start = 0
+        self._last = threading.local()
+        self._kept: dict[int, NDArray[Any]] = {}
+
+    ndim = 2
+
+    @property
+    def T(self) -> Transposed:
+        """The same matrix, `across × n`."""
+        return Transposed(self)
+
+    def __repr__(self) -> str:
+        return f"Drawn({self.shape[0]} × {self.shape[1]}, {self.dtype})"
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """The rows of a slice (step 1) as an array."""
+        start, stop, _ = rows.indices(self.shape[0])
+        start, stop = start + self._start, max(stop, start) + self._start
+        parts = []
+        for index in range(start // self.tile, -(-stop // self.tile)):
+            first = index * self.tile
+            parts.append(self._tile(index)[max(start - first, 0) : stop - first])
+        if not parts:
+            return np.empty((0, self.shape[1]), self.dtype)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def part(self, rows: slice) -> Drawn:
+        """Some of the rows, still to be drawn."""
+        start, stop, _ = rows.indices(self.shape[0])
+        other = self.mapped(lambda tile: tile)
+        other.shape = (stop - start, self.shape[1])
+        other._start += start
+        return other
+
+    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Drawn:
+        """The matrix with every tile changed after it is drawn; nothing kept yet."""
+        draw = self._draw
+        other = Drawn(
+            self.shape,
+            lambda index: change(draw(index)),
+            tile=self.tile,
+            dtype=self.dtype,
+            keep_bytes=self.keep_bytes,
+        )
+        other._start = self._start
+        return other
+
+    def _tile(self, index: int) -> NDArray[Any]:
+        kept = self._kept.get(index)
+        if kept is not None:
+            return kept
+        last: tuple[int, NDArray[Any]] | None = getattr(self._last, "tile", None)
+        if last is not None and last[0] == index:
+            return last[1]
+        drawn = np.asarray(self._draw(index), dtype=self.dtype)
+        self._last.tile = (index, drawn)
+        if (len(self._kept) + 1) * drawn.nbytes <= self.keep_bytes:
+            self._kept[index] = drawn
+        return drawn
+
+
+class Transposed:
+    """`Drawn` seen the other way: `across × n`, as `M2` is."""
+
+    ndim = 2
+
+    def __init__(self, source: Drawn) -> None:
+        self.T = source
+        self.shape = (source.shape[1], source.shape[0])
+        self.dtype = source.dtype
+
+    def __repr__(self) -> str:
+        return f"{self.T!r}.T"
+
+
+def is_drawn(matrix: Any) -> bool:
+    """Whether the matrix is a source of tiles."""
+    return isinstance(matrix, Drawn | Transposed)

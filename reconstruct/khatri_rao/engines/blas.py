@@ -1,0 +1,65 @@
+"""One BLAS thread while tiles run side by side, and what this machine has."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_holders = 0
+_before: list[int] = []
+
+
+def cpu_count() -> int:
+    """Number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory in this machine, None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+@functools.cache
+def _libraries() -> list[Any]:
+    """The BLAS libraries that are loaded; the scan takes milliseconds, so it is done once."""
+    return [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread while any holder is inside.
+
+    The limit is global to the process, so holders are counted: the first one sets it and the last
+    one restores it, whatever the order in which threads leave.
+    """
+    global _holders, _before
+    with _lock:
+        if _holders == 0:
+            _before = [library.get_num_threads() for library in _libraries()]
+            _set_threads([1] * len(_before))
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _set_threads(_before)
+
+
+def _set_threads(counts: list[int]) -> None:
+    for library, count in zip(_libraries(), counts, strict=True):
+        library.set_num_threads(count)

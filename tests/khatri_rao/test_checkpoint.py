@@ -1,0 +1,243 @@
+"""Interrupted solves: wherever they stop, they go on to the same solution, bit by bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reconstruct.khatri_rao import (
+    Auto,
+    ConjugateGradient,
+    Direct,
+    FileCheckpoint,
+    Solver,
+    Status,
+    solve,
+)
+from reconstruct.khatri_rao.solvers import cgls
+from reconstruct.progress import Step
+
+from .planted import Planted, plant, sparsify
+
+
+class Memory:
+    """A checkpoint that keeps every state it is offered."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.states: list[Mapping[str, np.ndarray]] = []
+        self.cleared = 0
+
+    def load(self) -> Mapping[str, np.ndarray] | None:
+        return self.states[-1] if self.states else None
+
+    def save(self, state: Mapping[str, np.ndarray]) -> None:
+        self.states.append({name: part.copy() for name, part in state.items()})
+
+    def clear(self) -> None:
+        self.cleared += 1
+
+
+def systems() -> dict[str, tuple[Planted, Solver]]:
+    return {
+        "plain": (plant(9, 7, 1.5), ConjugateGradient()),
+        "whitened": (plant(9, 7, 1.5, "positive"), ConjugateGradient()),
+        "sparse": (sparsify(plant(16, 16, 1.5), 0.17), ConjugateGradient()),
+        "float64": (plant(6, 8, 2.0), ConjugateGradient(inner_dtype=np.float64)),
+        "auto": (plant(9, 7, 1.5), Auto(dense_bytes=0)),
+    }
+
+
+@pytest.mark.parametrize("name", list(systems()))
+def test_every_state_leads_to_the_same_bits(name: str) -> None:
+    planted, solver = systems()[name]
+    whole = solve(planted.M1, planted.M2, planted.W, solver)
+    memory = Memory()
+    watched = solve(planted.M1, planted.M2, planted.W, solver, checkpoint=memory)
+    assert whole.status is Status.SOLVED
+    assert np.array_equal(watched.s, whole.s)
+    assert len(memory.states) == whole.iterations
+    assert memory.cleared == 1
+    for state in memory.states[:: max(1, len(memory.states) // 9)]:
+        again = Memory(seconds=1e9)
+        again.states = [state]
+        resumed = solve(planted.M1, planted.M2, planted.W, solver, checkpoint=again)
+        assert np.array_equal(resumed.s, whole.s)
+        assert resumed.message == whole.message
+        assert resumed.history == whole.history
+
+
+@pytest.mark.parametrize("product", ["apply", "apply_transposed"])
+@pytest.mark.parametrize("after", [1, 2, 20, 51])
+def test_an_interrupt_in_the_middle_of_a_product(
+    product: str, after: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing was due yet: the interrupt itself saves."""
+    planted = plant(9, 7, 1.5)
+    whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
+    file = FileCheckpoint(tmp_path / "solve.npz", seconds=1e9)
+    with monkeypatch.context() as patch:
+        _interrupt_product(patch, product, after)
+        with pytest.raises(KeyboardInterrupt):
+            solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
+    assert file.path.exists()
+    counted: list[Step] = []
+    resumed = solve(
+        *(planted.M1, planted.M2, planted.W, ConjugateGradient()),
+        checkpoint=file,
+        progress=counted.append,
+    )
+    assert np.array_equal(resumed.s, whole.s)
+    assert len(counted) <= whole.iterations - after + 2
+    assert not file.path.exists()
+
+
+def _interrupt_product(patch: pytest.MonkeyPatch, product: str, after: int) -> None:
+    from reconstruct.khatri_rao.operator import KhatriRao
+
+    true, calls = getattr(KhatriRao, product), [0]
+
+    def interrupted(self: KhatriRao, *given: Any) -> Any:
+        found = true(self, *given)
+        if len(given) > 1:  # a product of the inner iteration: the precision is given
+            calls[0] += 1
+            if calls[0] == after:
+                raise KeyboardInterrupt
+        return found
+
+    patch.setattr(KhatriRao, product, interrupted)
+
+
+def test_an_interrupt_between_two_assignments() -> None:
+    """The lists of coefficients may be one ahead of the iterate; the state is cut to it."""
+    planted = plant(9, 7, 1.5)
+    whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
+    memory = Memory()
+    solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=memory)
+    state = dict(memory.states[20])
+    inner_steps = len(state["residuals"])
+    assert len(state["alphas"]) == inner_steps
+    assert len(state["betas"]) == inner_steps - 1
+    assert not state["turned"]
+    again = Memory(seconds=1e9)
+    again.states = [state]
+    resumed = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=again)
+    assert np.array_equal(resumed.s, whole.s)
+
+
+def test_the_state_of_another_system_is_not_used() -> None:
+    planted, other = plant(9, 7, 1.5), plant(9, 7, 1.5, seed=1)
+    memory = Memory()
+    solve(other.M1, other.M2, other.W, ConjugateGradient(), checkpoint=memory)
+    again = Memory(seconds=1e9)
+    again.states = memory.states[-1:]
+    whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
+    fresh = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=again)
+    assert np.array_equal(fresh.s, whole.s)
+    same_W = solve(other.M1 * 2, other.M2, other.W, ConjugateGradient(), checkpoint=again)
+    doubled = solve(other.M1 * 2, other.M2, other.W, ConjugateGradient())
+    assert np.array_equal(same_W.s, doubled.s)
+
+
+def test_a_damaged_file_counts_as_none(tmp_path: Path) -> None:
+    planted = plant(5, 4, 1.5)
+    path = tmp_path / "solve.npz"
+    for damage in (b"", b"PK\x03\x04 cut off", b"no archive at all"):
+        path.write_bytes(damage)
+        file = FileCheckpoint(path)
+        assert file.load() is None
+        found = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
+        assert found.status is Status.SOLVED
+
+
+def test_a_failed_save_leaves_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = FileCheckpoint(tmp_path / "solve.npz")
+    file.save({"x": np.arange(3)})
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        file.save({"x": np.arange(4)})
+    kept = file.load()
+    assert kept is not None
+    assert kept["x"].tolist() == [0, 1, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["solve.npz"]
+
+
+def test_methods_without_a_state_leave_the_checkpoint_alone(tmp_path: Path) -> None:
+    planted = plant(5, 4, 1.5)
+    file = FileCheckpoint(tmp_path / "solve.npz", seconds=0)
+    found = solve(planted.M1, planted.M2, planted.W, Direct(), checkpoint=file)
+    assert found.status is Status.SOLVED
+    assert list(tmp_path.iterdir()) == []
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from reconstruct.khatri_rao import ConjugateGradient, FileCheckpoint, solve
+rng = np.random.default_rng(0)
+M1 = rng.standard_normal((3600, 48), dtype=np.float32)
+M2 = rng.standard_normal((48, 3600), dtype=np.float32)
+W = rng.standard_normal((48, 48))
+def tell(step):
+    print(step.residual, flush=True)
+file = FileCheckpoint(sys.argv[1], seconds=0.05)
+solver = ConjugateGradient(inner_dtype=np.float64)
+try:
+    found = solve(M1, M2, W, solver, checkpoint=file, progress=tell)
+except KeyboardInterrupt:
+    sys.exit(130)
+np.save(sys.argv[2], found.s)
+"""
+
+
+def run_until(tmp_path: Path, steps: int | None, how: int) -> int:
+    """Run the script, and send the signal after some steps; its exit code."""
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "solve.npz"), str(tmp_path / "s.npy")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for count, _ in enumerate(process.stdout):
+            if steps is not None and count == steps:
+                started = time.monotonic()
+                process.send_signal(how)
+                process.communicate(timeout=60)
+                if how == signal.SIGINT:
+                    assert time.monotonic() - started < 60  # it ends; how soon depends on load
+                break
+        process.wait(timeout=120)
+        return process.returncode
+
+
+def test_killed_and_interrupted_at_many_moments_and_resumed(tmp_path: Path) -> None:
+    for steps, how in ((30, signal.SIGKILL), (40, signal.SIGINT), (25, signal.SIGKILL)):
+        code = run_until(tmp_path, steps, how)
+        assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
+        assert not (tmp_path / "s.npy").exists()
+    assert run_until(tmp_path, None, 0) == 0
+    resumed = np.load(tmp_path / "s.npy")
+    assert not (tmp_path / "solve.npz").exists()
+    assert run_until(tmp_path, None, 0) == 0
+    assert np.array_equal(np.load(tmp_path / "s.npy"), resumed)
+
+
+def test_a_growing_residual_ends_the_round() -> None:
+    """Float32 least squares out of reach: rounding takes over, and the iteration notices."""
+    rng = np.random.default_rng([9, 6, 7])
+    M1, M2 = rng.uniform(0, 1, (38, 6)), rng.uniform(0, 1, (9, 38))
+    found = solve(M1, M2, rng.standard_normal((9, 6)), ConjugateGradient())
+    assert found.status is Status.TOO_NARROW
+    assert max(found.history) <= cgls.GROWN * 2
