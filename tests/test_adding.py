@@ -20,7 +20,7 @@ from reconstruct.certificates.document import write_certificate
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.constructions.construction import SiteSolution, Task
 from reconstruct.constructions.sites import Site
-from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status
+from reconstruct.khatri_rao import Checkpoint, KhatriRao, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
 from reconstruct.khatri_rao.solvers.floating import in_floats
@@ -125,14 +125,20 @@ class Pseudoinverse:
 
     rational: ClassVar[bool] = False
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Solution:
         return in_floats(operator, W, self.attempt)
 
     def attempt(self, operator: KhatriRao, W: Array) -> Solution:
         s = np.linalg.pinv(operator.dense()) @ W.reshape(-1)
         _, residual = relative_residual(operator, s, W)
         status = Status.SOLVED if residual < 1e-12 else Status.ILL_CONDITIONED
-        return Solution(s, status, "pseudoinverse", residual, operator.shape)
+        return Solution(s, status, "pseudoinverse", residual, operator.map_shape)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         return Cost(self, 8.0 * m * k * n, 4.0 * n * (m * k) ** 2)
