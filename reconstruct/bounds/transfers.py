@@ -17,7 +17,7 @@ is (boxes, rows, size), bounds and vectors are (boxes, size); a leading 1 stands
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -126,6 +126,28 @@ class _ByBand:
         return _ByBand(pick(self.lower_slope, boxes), pick(self.upper_slope, boxes))
 
 
+@dataclass(frozen=True, eq=False)
+class _ByChoice:
+    """Coefficients of chosen inputs, added up where an input was chosen more than once."""
+
+    inner: Pull
+    chosen: Array
+    size: int
+
+    def __call__(self, form: Array, /) -> Array:
+        pulled = self.inner(form)
+        boxes = max(len(pulled), len(self.chosen))
+        rows = np.broadcast_to(pulled, (boxes, *pulled.shape[1:]))
+        out = np.zeros((boxes, self.size, rows.shape[1]))
+        for box in range(boxes):
+            index = self.chosen[box if len(self.chosen) > 1 else 0]
+            np.add.at(out[box], index, rows[box].T)
+        return out.swapaxes(1, 2)
+
+    def take(self, boxes: Array, /) -> Pull:
+        return _ByChoice(self.inner.take(boxes), pick(self.chosen, boxes), self.size)
+
+
 @dataclass(frozen=True)
 class AsIs:
     def __call__(self, form: Array, /) -> Array:
@@ -144,7 +166,7 @@ def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support
         if isinstance(op, Map):
             return _map(op, magnitude(lo, hi), size)
         if isinstance(op, Activation):
-            return _band(op.band(lo, hi, support), magnitude(lo, hi))
+            return _activation(op, lo, hi, support)
         none = np.zeros((1, size))  # a sum hands its coefficients on
         return Transfer(AsIs(), none, none, np.zeros(1))
 
@@ -163,6 +185,17 @@ def _map(op: Map, reach: Array, size: int) -> Transfer:
     if not (loss.plain.any() or loss.error.any() or loss.floor.any()):
         return Transfer(ByMap(op, size), none, none, np.zeros(1))
     return charged(ByMap(op, size), loss.plain, none, loss.error, loss.floor)
+
+
+def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Transfer:
+    band, chosen, reach = op.band(lo, hi, support), op.chosen(lo, hi), magnitude(lo, hi)
+    if chosen is None:
+        return _band(band, reach)
+    step = _band(band, np.take_along_axis(reach, chosen, axis=1))
+    copies = int(max(np.bincount(row).max() for row in chosen))
+    error = gamma(copies) * SLACK * np.take_along_axis(reach, chosen, axis=1) + TINY
+    pull = _ByChoice(step.pull, chosen, int(lo.shape[1]))
+    return replace(step, pull=pull, signed=down(step.signed - error * SLACK))
 
 
 def _band(band: Band, reach: Array) -> Transfer:

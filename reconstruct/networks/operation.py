@@ -42,6 +42,18 @@ class Operation(ABC):
         """The few plain numbers that files keep beside the arrays."""
         return {}
 
+    def same(self, other: Operation) -> bool:
+        """Whether the other operation is the same function, by what files would keep of it."""
+        if self is other:
+            return True
+        ours, theirs = self.arrays(), other.arrays()
+        return (
+            self.kind == other.kind
+            and self.settings() == other.settings()
+            and ours.keys() == theirs.keys()
+            and all(np.array_equal(ours[key], theirs[key]) for key in ours)
+        )
+
     @property
     def weights(self) -> int:
         """Entries of its weight, zeros included."""

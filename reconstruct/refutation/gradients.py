@@ -40,5 +40,5 @@ def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:
     if isinstance(op, Map):
         return [op.pull(rows, value.shape[1])]
     if isinstance(op, Activation):
-        return [rows * op.derivative(value)]
+        return [op.pull(rows, value)]
     return [rows] * len(node.inputs)  # a sum

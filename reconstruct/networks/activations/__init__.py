@@ -8,11 +8,13 @@ from reconstruct.networks.activations.activation import (
     Line,
     Piece,
     Support,
+    Unitwise,
 )
 from reconstruct.networks.activations.clip import Clip
 from reconstruct.networks.activations.elu import Elu
 from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.activations.leaky_relu import LeakyRelu
+from reconstruct.networks.activations.max_pool import MaxPool
 from reconstruct.networks.activations.relu import Relu
 from reconstruct.networks.activations.selu import Selu
 
@@ -26,8 +28,10 @@ __all__ = [
     "Kink",
     "LeakyRelu",
     "Line",
+    "MaxPool",
     "Piece",
     "Relu",
     "Selu",
     "Support",
+    "Unitwise",
 ]

@@ -78,7 +78,66 @@ class Band:
 
 
 class Activation(Operation):
-    """A function of one number, applied to every unit; compared by its kind and settings.
+    """What stands in both networks: not linear, monotone, with a Lipschitz constant.
+
+    Compared by its kind and settings. Most activations are functions of one number (`Unitwise`);
+    a maximum over windows is one too.
+    """
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """A Lipschitz constant in the maximum norm."""
+
+    @property
+    @abstractmethod
+    def piece(self) -> Piece:
+        """The line through the origin that the construction uses; UnsupportedError without one."""
+
+    @property
+    @abstractmethod
+    def steepness(self) -> float:
+        """A Lipschitz constant of f(z) − slope·z, slope that of the construction's piece."""
+
+    @abstractmethod
+    def image(self, lo: Array, hi: Array) -> Range:
+        """Bounds of f(z) for `lo ≤ z ≤ hi`, each (boxes, size)."""
+
+    @abstractmethod
+    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
+        """Lines below and above f on `[lo, hi]`, in the units that `chosen` names."""
+
+    def chosen(self, lo: Array, hi: Array) -> Array | None:
+        """Which input each line of `band` speaks of, (boxes, size); None: each its own."""
+        return None
+
+    @abstractmethod
+    def straight(self, lo: Array, hi: Array) -> Array:
+        """Whether f is one line on `[lo, hi]`, unit by unit of the input."""
+
+    @abstractmethod
+    def pull(self, rows: Array, z: Array) -> Array:
+        """The transposed derivative at z, times rows: (points, size out) to (points, size in)."""
+
+    @abstractmethod
+    def carried(self, error: Array) -> Array:
+        """How far f(z) moves at most, unit by unit, when z moves by `error`."""
+
+    @abstractmethod
+    def magnitude(self, size: Array) -> Array:
+        """A bound of |f(z)| for |z| ≤ size."""
+
+    @abstractmethod
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        """f(value) in exact arithmetic; enclosed to `bits` where it is irrational."""
+
+    @abstractmethod
+    def rounding(self, computed: Array, precision: Precision) -> Array:
+        """|fl(f)(ẑ) − f(ẑ)| for |ẑ| ≤ computed, casts of f's own numbers included."""
+
+
+class Unitwise(Activation):
+    """A function of one number, applied to every unit.
 
     `pieces` declares the function once, as plain numbers from left to right: whoever proves
     something about it independently starts from there.
@@ -88,16 +147,6 @@ class Activation(Operation):
     @abstractmethod
     def pieces(self) -> tuple[Line | Exponential, ...]:
         """The function, piece by piece, from −∞ to ∞."""
-
-    @property
-    @abstractmethod
-    def piece(self) -> Piece:
-        """The line through the origin that the construction uses."""
-
-    @property
-    @abstractmethod
-    def lipschitz(self) -> float:
-        """A Lipschitz constant."""
 
     @abstractmethod
     def derivative(self, z: Array) -> Array:
@@ -110,14 +159,6 @@ class Activation(Operation):
     @abstractmethod
     def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
         """Slopes of a line below and a line above on `[lo, hi]`; any numbers are sound."""
-
-    @abstractmethod
-    def exact(self, value: Dyadic, bits: int) -> Dyadic:
-        """f(value) in exact arithmetic; enclosed to `bits` where it is irrational."""
-
-    @abstractmethod
-    def rounding(self, computed: Array, precision: Precision) -> Array:
-        """|fl(f)(ẑ) − f(ẑ)| for |ẑ| ≤ computed, casts of f's own numbers included."""
 
     # --- what follows from that -----------------------------------------------------------------
 
@@ -133,6 +174,12 @@ class Activation(Operation):
     def steepness(self) -> float:
         """A Lipschitz constant of f(z) − slope·z, slope that of the construction's piece."""
         return self.lipschitz + abs(self.piece.slope)
+
+    def pull(self, rows: Array, z: Array) -> Array:
+        return np.asarray(rows * self.derivative(z))
+
+    def carried(self, error: Array) -> Array:
+        return upward(self.lipschitz * error)
 
     def magnitude(self, size: Array) -> Array:
         """A bound of |f(z)| for |z| ≤ size: |f(0)| + Lip·|z|."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.activations.activation import Activation, Line, Piece, Support
+from reconstruct.networks.activations.activation import Line, Piece, Support, Unitwise
 from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
@@ -18,7 +18,7 @@ from reconstruct.numbers.precision import Precision
 
 
 @dataclass(frozen=True)
-class Clip(Activation):
+class Clip(Unitwise):
     """`min(max(z, lo), hi)`: Hardtanh is Clip(−1, 1), ReLU6 is Clip(0, 6).
 
     An end at infinity clips nothing; ends that leave no finite value are refused.

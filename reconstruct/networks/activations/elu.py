@@ -12,11 +12,11 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations.activation import (
-    Activation,
     Exponential,
     Line,
     Piece,
     Support,
+    Unitwise,
     scaled,
 )
 from reconstruct.networks.operation import register
@@ -31,7 +31,7 @@ EXPM1_ERROR = 2.0**-48  # assumed of the platform's expm1, relative; real ones a
 ULPS = 32  # units in the last place that exp or expm1 and the products around it may be off by
 
 
-class ExponentialUnit(Activation):
+class ExponentialUnit(Unitwise):
     """`gain·z` for z ≥ 0 and `gain·alpha·(exp(z) − 1)` below."""
 
     @property

@@ -9,10 +9,10 @@ import numpy as np
 
 from reconstruct.networks.activations.activation import (
     TIE,
-    Activation,
     Line,
     Piece,
     Support,
+    Unitwise,
     scaled,
 )
 from reconstruct.numbers.arrays import Array, Range
@@ -21,7 +21,7 @@ from reconstruct.numbers.dyadic import Dyadic, integers
 from reconstruct.numbers.precision import Precision
 
 
-class Kink(Activation):
+class Kink(Unitwise):
     """`right·z` for z ≥ 0 and `left·z` below: say the two slopes, and the rest follows."""
 
     @property

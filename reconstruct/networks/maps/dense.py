@@ -76,6 +76,12 @@ class Dense(Mixing):
     def largest(self) -> float:
         return float(np.max(np.abs(self.weight), initial=0.0))
 
+    def hidden_rows(self, start: int, stop: int) -> Dense:
+        return Dense.over(self.weight[start:stop], self.bias[start:stop])
+
+    def hidden_inputs(self, start: int, stop: int) -> Dense:
+        return Dense.over(self.weight[:, start:stop])
+
     @property
     def matrix(self) -> Matrix:
         return self.weight

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Mixing(Map):
     """
 
     bias: Vector
+    fixed: ClassVar[bool] = False  # whether it stands in f as it stands in g, not to be rebuilt
 
     @property
     @abstractmethod
@@ -68,6 +70,34 @@ class Mixing(Map):
     def summands(self) -> int:
         """How many products a row sums at most."""
         return self.shape[1]
+
+    @property
+    def fan_out(self) -> int:
+        """How many products a column sums at most: the terms of a pull."""
+        return self.shape[0]
+
+    @property
+    def channels(self) -> int:
+        """Rows that differ by more than their position: what a norm has a gamma for."""
+        return self.shape[0]
+
+    @property
+    def positions(self) -> int:
+        """Units that share a channel."""
+        return 1
+
+    @property
+    def kernels(self) -> tuple[Matrix, ...]:
+        """The matrices that a construction rebuilds, one for each group."""
+        return (self.matrix,)
+
+    def hidden_rows(self, start: int, stop: int) -> Mixing | None:
+        """The map to the channels `start:stop` alone; None where the map cannot be cut."""
+        return None
+
+    def hidden_inputs(self, start: int, stop: int) -> Mixing | None:
+        """What input channels `start:stop` contribute, without the bias; None as above."""
+        return None
 
     @property
     def matrix(self) -> Matrix:
@@ -142,11 +172,11 @@ class Mixing(Map):
         return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
 
     def loss(self, reach: Array) -> Loss:
-        """γ_m·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_m |Λ|(|L||h|); underflow m·η."""
-        m, k = self.shape
+        """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
+        terms = self.fan_out
         size = self.absolute(reach)
-        error = (gamma(m) * SLACK) * (size + k * TINY)
-        floor = (m * TINY) * reach.sum(axis=1) * SLACK
+        error = (gamma(terms) * SLACK) * (size + self.summands * TINY)
+        floor = (terms * TINY) * reach.sum(axis=1) * SLACK
         return Loss(self.bias[None], error, floor)
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:

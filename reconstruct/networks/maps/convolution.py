@@ -1,0 +1,310 @@
+"""Convolutions as operators: never unrolled, but for a small tile of rows that is asked for.
+
+A value on images is flat, channel by channel: unit = channel·positions + position, positions row
+by row. With the patches of h as columns, (c_in/G·kh·kw) × positions for each group, the map is one
+matrix product with the kernel, and the transposed map is the product with its transpose followed by
+adding every patch back to where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.mixing import Mixing
+from reconstruct.networks.operation import Operation, Part, register
+from reconstruct.numbers.arrays import Array, Vector, as_matrix, frozen_array, nonzeros
+from reconstruct.numbers.rounding import smallest
+
+PATCH_ELEMENTS = 2**22  # numbers of patches that are held at once
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel moves over an image of `channels` × `height` × `width`.
+
+    `pads` are zeros added at (top, left, bottom, right); `kernel`, `strides` and `dilations` are
+    (vertical, horizontal).
+    """
+
+    channels: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        numbers = (self.channels, self.height, self.width, *self.kernel, *self.strides)
+        if min(*numbers, *self.dilations) < 1 or min(self.pads) < 0:
+            raise InputError(f"a convolution needs positive sizes and pads of 0 or more: {self}")
+        if min(self.output) < 1:
+            raise InputError(
+                f"a kernel of {self.kernel} with dilations {self.dilations} does not fit into an "
+                f"image of {self.height}×{self.width} with pads {self.pads}"
+            )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Geometry:
+        """The geometry that `settings` describe."""
+        kernel, strides, pads, dilations = (
+            tuple(int(n) for n in settings[key])
+            for key in ("kernel", "strides", "pads", "dilations")
+        )
+        channels, height, width = (int(n) for n in settings["image"])
+        return cls(channels, height, width, kernel, strides, pads, dilations)  # type: ignore[arg-type]
+
+    def settings(self) -> dict[str, Any]:
+        """The plain numbers that files keep."""
+        return {
+            "image": [self.channels, self.height, self.width],
+            "kernel": list(self.kernel),
+            "strides": list(self.strides),
+            "pads": list(self.pads),
+            "dilations": list(self.dilations),
+        }
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many rows and columns the kernel spans."""
+        (tall, wide), (down, across) = self.kernel, self.dilations
+        return down * (tall - 1) + 1, across * (wide - 1) + 1
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """Height and width of the result."""
+        top, left, bottom, right = self.pads
+        tall, wide = self.reach
+        down = (self.height + top + bottom - tall) // self.strides[0] + 1
+        across = (self.width + left + right - wide) // self.strides[1] + 1
+        return down, across
+
+    @property
+    def positions(self) -> int:
+        return self.output[0] * self.output[1]
+
+    @property
+    def size(self) -> int:
+        return self.channels * self.height * self.width
+
+    def patches(self, images: Array) -> Array:
+        """(N, channels·height·width) to (N, channels, kh, kw, positions): a copy, in its dtype."""
+        top, left, bottom, right = self.pads
+        shaped = images.reshape(-1, self.channels, self.height, self.width)
+        padded = np.pad(shaped, ((0, 0), (0, 0), (top, bottom), (left, right)))
+        windows = sliding_window_view(padded, self.reach, axis=(2, 3))
+        down, across = self.output
+        seen = windows[
+            :, :, :: self.strides[0], :: self.strides[1], :: self.dilations[0], :: self.dilations[1]
+        ][:, :, :down, :across]
+        turned = seen.transpose(0, 1, 4, 5, 2, 3)
+        return np.ascontiguousarray(turned).reshape(*turned.shape[:4], down * across)
+
+    def gathered(self, patches: Array) -> Array:
+        """The transpose of `patches`: every entry is added to the pixel that it came from."""
+        count = len(patches)
+        top, left, bottom, right = self.pads
+        tall, wide = self.height + top + bottom, self.width + left + right
+        down, across = self.output
+        shaped = patches.reshape(count, self.channels, *self.kernel, down, across)
+        total = np.zeros((count, self.channels, tall, wide), dtype=patches.dtype)
+        for i, j in np.ndindex(*self.kernel):
+            first, second = i * self.dilations[0], j * self.dilations[1]
+            rows = slice(first, first + self.strides[0] * (down - 1) + 1, self.strides[0])
+            columns = slice(second, second + self.strides[1] * (across - 1) + 1, self.strides[1])
+            total[:, :, rows, columns] += shaped[:, :, i, j]
+        inner = total[:, :, top : top + self.height, left : left + self.width]
+        return np.ascontiguousarray(inner).reshape(count, self.size)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every patch is one pixel, in order: a 1×1 kernel without strides or pads."""
+        return self.kernel == self.strides == (1, 1) and not any(self.pads)
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(Mixing):
+    """`h ↦ K ∗ h + b`: `kernel` of shape c_out × c_in/groups × kh × kw, `offsets` b per channel."""
+
+    kind = "Convolution"
+
+    kernel: Array
+    offsets: Vector
+    geometry: Geometry
+    groups: int
+
+    def __init__(
+        self,
+        kernel: ArrayLike,
+        geometry: Geometry,
+        offsets: ArrayLike | None = None,
+        groups: int = 1,
+    ) -> None:
+        array = np.asarray(kernel)
+        if array.ndim != 4 or 0 in array.shape:
+            raise InputError(f"a convolution needs a kernel of rank 4, but got shape {array.shape}")
+        c_out, per_group, *window = array.shape
+        if geometry.channels != per_group * groups or c_out % groups:
+            raise InputError(
+                f"a convolution with {groups} groups and a kernel of shape {array.shape} needs "
+                f"{per_group * groups} input channels, but the image has {geometry.channels}"
+            )
+        if tuple(window) != geometry.kernel:
+            raise InputError(f"the kernel is {window}, but the geometry says {geometry.kernel}")
+        bias = frozen_array(np.zeros(c_out) if offsets is None else offsets)
+        if bias.shape != (c_out,):
+            raise InputError(f"a convolution needs {c_out} biases, but got shape {bias.shape}")
+        object.__setattr__(self, "kernel", as_matrix(array))
+        object.__setattr__(self, "offsets", bias)
+        object.__setattr__(self, "geometry", geometry)
+        object.__setattr__(self, "groups", int(groups))
+
+    # --- sizes ----------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> int:
+        return int(self.kernel.shape[0])
+
+    @property
+    def positions(self) -> int:
+        return self.geometry.positions
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.channels * self.positions, self.geometry.size
+
+    @property
+    def out_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the result."""
+        return self.channels, *self.geometry.output
+
+    @property
+    def summands(self) -> int:
+        return int(np.prod(self.kernel.shape[1:]))
+
+    @property
+    def fan_out(self) -> int:
+        tall, wide = self.geometry.kernel
+        return self.channels // self.groups * tall * wide
+
+    @property
+    def bias(self) -> Vector:  # type: ignore[override]
+        return np.repeat(self.offsets, self.positions)
+
+    @property
+    def kernels(self) -> tuple[Array, ...]:
+        """One matrix for each group, (c_out/groups) × (c_in/groups·kh·kw): what is solved for."""
+        rows = self.kernel.reshape(self.groups, self.channels // self.groups, -1)
+        return tuple(rows)
+
+    # --- the map and its transpose --------------------------------------------------------------
+
+    def linear(self, rows: Array) -> Array:
+        kernel = self._matrix(rows.dtype)
+        out = np.empty((len(rows), self.groups, kernel.shape[1], self.positions), rows.dtype)
+        for part in self._batches(len(rows)):
+            np.matmul(kernel, self._columns(rows[part]), out=out[part])
+        return out.reshape(len(rows), -1)
+
+    def pull(self, form: Array, size: int) -> Array:
+        flat = form.reshape(-1, self.groups, self.channels // self.groups, self.positions)
+        kernel = self._matrix(form.dtype).transpose(0, 2, 1)
+        out = np.empty((len(flat), size), form.dtype)
+        for part in self._batches(len(flat)):
+            columns = np.matmul(kernel, flat[part])
+            if self.geometry.plain:
+                out[part] = columns.reshape(len(columns), -1)
+            else:
+                out[part] = self.geometry.gathered(columns)
+        return out.reshape(*form.shape[:-1], size)
+
+    def _matrix(self, dtype: Any) -> Array:
+        """groups × (c_out/groups) × (c_in/groups·kh·kw)."""
+        kernel = self.kernel.astype(dtype, copy=False)
+        return np.asarray(kernel.reshape(self.groups, self.channels // self.groups, -1))
+
+    def _columns(self, rows: Array) -> Array:
+        """Patches as N × groups × (c_in/groups·kh·kw) × positions."""
+        count = len(rows)
+        if self.geometry.plain:
+            return rows.reshape(count, self.groups, -1, self.positions)
+        return self.geometry.patches(rows).reshape(count, self.groups, -1, self.positions)
+
+    def _batches(self, count: int) -> Iterator[slice]:
+        each = max(1, self.summands * self.groups * self.positions)
+        step = max(1, PATCH_ELEMENTS // each)
+        return (slice(i, i + step) for i in range(0, count, step))
+
+    # --- parts and entries ----------------------------------------------------------------------
+
+    def signs(self) -> tuple[Convolution, Convolution]:
+        wide = self.kernel.astype(np.float64, copy=False)
+        return self._with(np.maximum(wide, 0.0)), self._with(np.minimum(wide, 0.0))
+
+    def _with(self, kernel: Array) -> Convolution:
+        return Convolution(kernel, self.geometry, None, self.groups)
+
+    def absolute(self, reach: Array) -> Array:
+        return self._with(np.abs(self.kernel.astype(np.float64, copy=False))).linear(reach)
+
+    def tile(self, start: int, stop: int) -> Array:
+        rows = np.zeros((stop - start, self.shape[0]))
+        rows[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        return self.pull(rows, self.shape[1])  # 0·w and 1·w are exact, and so are their sums
+
+    def columns(self, start: int, stop: int) -> Array:
+        rows = np.zeros((stop - start, self.shape[1]))
+        rows[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        return np.ascontiguousarray(self.linear(rows).T)
+
+    def hidden_rows(self, start: int, stop: int) -> Convolution:
+        """The output channels `start:stop` alone (one group)."""
+        return Convolution(self.kernel[start:stop], self.geometry, self.offsets[start:stop])
+
+    def hidden_inputs(self, start: int, stop: int) -> Convolution:
+        """What the input channels `start:stop` contribute, without the bias (one group)."""
+        narrow = replace(self.geometry, channels=stop - start)
+        return Convolution(self.kernel[:, start:stop], narrow)
+
+    @cached_property
+    def least(self) -> float:
+        return smallest(self.kernel)
+
+    @cached_property
+    def largest(self) -> float:
+        return float(np.max(np.abs(self.kernel), initial=0.0))
+
+    # --- counting and files ---------------------------------------------------------------------
+
+    @property
+    def weights(self) -> int:
+        return int(self.kernel.size)
+
+    @property
+    def nonzeros(self) -> int:
+        return nonzeros(self.kernel)
+
+    @property
+    def parameters(self) -> int:
+        return self.weights + self.channels
+
+    def arrays(self) -> dict[str, Array]:
+        return {"weight": self.kernel, "bias": self.offsets}
+
+    def settings(self) -> dict[str, Any]:
+        return self.geometry.settings() | {"groups": self.groups}
+
+
+def _restored(part: Part, settings: Any) -> Operation:
+    return Convolution(part("weight"), Geometry.of(settings), part("bias"), settings["groups"])
+
+
+register("Convolution", _restored)

@@ -1,0 +1,108 @@
+"""Moving units about: each value is one of the inputs, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from reconstruct.errors import InputError
+from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.operation import one, register
+from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.rounding import SLACK, TINY, gamma
+
+
+@dataclass(frozen=True, eq=False)
+class Placement(Map):
+    """`y_i = h[index_i]`, and 0 where the index is −1: padding, subsampling, joining channels.
+
+    `inputs` is the number of values that it takes. Inside a frozen network it stands where it
+    stands in the target: there is nothing to rebuild.
+    """
+
+    kind = "Placement"
+
+    index: Array
+    inputs: int
+
+    def __init__(self, index: ArrayLike, inputs: int) -> None:
+        places = np.asarray(index)
+        if places.ndim != 1 or not places.size or places.dtype.kind not in "iu":
+            raise InputError(f"a placement needs a list of whole numbers, but got {places.dtype}")
+        if places.min() < -1 or places.max() >= inputs:
+            raise InputError(
+                f"a placement of {inputs} values needs places from 0 to {inputs - 1}, or -1 for "
+                f"none, but has {places.min()} to {places.max()}"
+            )
+        object.__setattr__(self, "index", frozen_array(places, np.int64))
+        object.__setattr__(self, "inputs", int(inputs))
+
+    def size(self, *inputs: int) -> int:
+        k = one(inputs, "a placement")
+        if k != self.inputs:
+            raise InputError(f"a placement of {self.inputs} values was given {k}")
+        return len(self.index)
+
+    @cached_property
+    def _rows(self) -> Any:
+        """The 0/1 matrix, in CSR."""
+        kept = np.flatnonzero(self.index >= 0)
+        entries = (np.ones(len(kept)), (kept, self.index[kept]))
+        return sparse.csr_array(entries, shape=(len(self.index), self.inputs))
+
+    @cached_property
+    def _copies(self) -> int:
+        """How often an input is used at most: the terms of a pull."""
+        used = self.index[self.index >= 0]
+        return int(np.bincount(used).max()) if used.size else 0
+
+    def _moved(self, values: Array) -> Array:
+        return np.where(self.index >= 0, values[..., self.index], values.dtype.type(0))
+
+    def __call__(self, *values: Array) -> Array:
+        return self._moved(values[0])
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        return self._moved(lo), self._moved(hi)
+
+    def pull(self, form: Array, size: int) -> Array:
+        rows = form.reshape(-1, form.shape[-1])
+        product = (self._rows.astype(form.dtype).T @ rows.T).T
+        return np.asarray(product).reshape(*form.shape[:-1], size)
+
+    def loss(self, reach: Array) -> Loss:
+        """Nothing where no input is used twice; else the rounding of a sum of that many terms."""
+        none = np.zeros((1, len(self.index)))
+        if self._copies < 2:
+            return Loss(none, none, np.zeros(1))
+        error = (gamma(self._copies) * SLACK) * (self._moved(reach) + TINY)
+        return Loss(none, error, np.zeros(1))
+
+    def absolute(self, reach: Array) -> Array:
+        return self._moved(reach)
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        kept = self.index >= 0
+        low = np.where(kept, value.low[self.index], 0)
+        if value.low is value.high:
+            return Dyadic(low, low, value.shift)
+        return Dyadic(low, np.where(kept, value.high[self.index], 0), value.shift)
+
+    @property
+    def shift(self) -> Vector:
+        return np.zeros(len(self.index))
+
+    def arrays(self) -> dict[str, Array]:
+        return {"index": self.index}
+
+    def settings(self) -> dict[str, Any]:
+        return {"inputs": self.inputs}
+
+
+register("Placement", lambda part, settings: Placement(part("index"), settings["inputs"]))
