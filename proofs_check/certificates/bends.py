@@ -16,7 +16,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, Marks, above, below, float_above
 from proofs_check.certificates.report import NotCheckable
-from reconstruct.networks.activations import Activation, Exponential, Line
+from reconstruct.networks.activations import Exponential, Line, Unitwise
 
 DEEP = -800  # e^z is below 2^-1100 from here on
 EXP_BITS = 192
@@ -35,7 +35,7 @@ class Band:
 class Bend:
     """An activation as the checker understands it; anything it does not is refused."""
 
-    def __init__(self, op: Activation) -> None:
+    def __init__(self, op: Unitwise) -> None:
         self.pieces = tuple(op.pieces)
         if not self.pieces or any(not isinstance(p, Line | Exponential) for p in self.pieces):
             raise NotCheckable(f"{type(op).__name__} declares no pieces that the checker knows")
@@ -44,7 +44,7 @@ class Bend:
         slopes = [abs(end) for piece in self.pieces for end in _slopes(piece)]
         self.lipschitz = float_above(max(slopes))
 
-    def _require(self, op: Activation) -> None:
+    def _require(self, op: Unitwise) -> None:
         """Pieces that cover the line without a gap, of finite numbers, and meet in one value."""
         what = f"{type(op).__name__} declares pieces"
         if self.pieces[0].lo != -inf or self.pieces[-1].hi != inf:

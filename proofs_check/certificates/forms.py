@@ -29,7 +29,7 @@ from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import BITS, Column, RationalNorm, columns_of
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks import Network, Node
-from reconstruct.networks.activations import Activation
+from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Select
 from reconstruct.networks.sums import Add
 
@@ -157,7 +157,7 @@ class Forms:
     def bend(self, node: Node) -> Bend:
         """The meaning of an activation."""
         if node.name not in self.bends:
-            assert isinstance(node.op, Activation)
+            assert isinstance(node.op, Unitwise)
             self.bends[node.name] = Bend(node.op)
         return self.bends[node.name]
 
@@ -192,7 +192,7 @@ class Forms:
         if isinstance(op, Diagonal):
             scale, shift = self._diagonal(name, op)
             return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
-        if isinstance(op, Activation):
+        if isinstance(op, Unitwise):
             line = form.scaled(Column.of_floats(np.full(form.rows, op.piece.slope)))
             return line.shifted(Column.doubt(self.doubts[name][start:stop]))
         raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")

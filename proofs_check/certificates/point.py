@@ -17,7 +17,7 @@ from proofs_check.certificates.columns import Column, Interval
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Network
-from reconstruct.networks.activations import Activation, Line
+from reconstruct.networks.activations import Line, Unitwise
 
 BITS = (320, 1280)
 
@@ -107,7 +107,7 @@ class _Constants(Forms):
     def rows(self, name: str, start: int, stop: int) -> Form:
         if name not in self.values:
             node = self.nodes[name]
-            if isinstance(node.op, Activation):
+            if isinstance(node.op, Unitwise):
                 form = self.rows(node.inputs[0], 0, self.network.sizes[name])
                 self.values[name] = _bent(self.bend(node), form, self.bits)
             else:

@@ -29,7 +29,7 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.forms import Form
-from reconstruct.networks.activations import Activation, Line, Support
+from reconstruct.networks.activations import Line, Support, Unitwise
 
 Range = tuple[Floats, Floats]
 
@@ -130,7 +130,7 @@ class Reachable:
         name: str,
         form: Form,
         floats: Range,
-        op: Activation | None,
+        op: Unitwise | None,
         bend: Bend | None,
         marks: Marks | None = None,
     ) -> None:
@@ -176,7 +176,7 @@ def _onto_lines(tally: Tally, a: Floats, cut: _Cut, band: Band) -> tuple[Tally, 
 
 
 def _slopes(
-    op: Activation, bend: Bend, lo: Floats, hi: Floats, kind: Support, marks: Marks | None
+    op: Unitwise, bend: Bend, lo: Floats, hi: Floats, kind: Support, marks: Marks | None
 ) -> Range:
     """Slopes for the lines: the activation's own choice, or the certificate's; any are sound."""
     with np.errstate(all="ignore"):

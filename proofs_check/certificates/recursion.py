@@ -19,7 +19,7 @@ from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Box, Network, Node
-from reconstruct.networks.activations import Activation
+from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.sums import Add
 
 
@@ -56,7 +56,7 @@ class Recursion:
         for node in self.candidate.nodes:
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
-            elif node.name in used and isinstance(node.op, Activation):
+            elif node.name in used and isinstance(node.op, Unitwise):
                 self._inner(self.theirs, node, self.errors)
         self._linearise(None)
         ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
@@ -71,7 +71,7 @@ class Recursion:
         self._linearise(name)
         ours = self.ours.nodes[name]
         op, bend, lipschitz = None, None, 1.0
-        if isinstance(ours.op, Activation):
+        if isinstance(ours.op, Unitwise):
             forms = self.ours.whole(ours.inputs[0]), self.theirs.whole(node.inputs[0])
             op, bend = ours.op, self.ours.bend(ours)
             lipschitz = bend.lipschitz
@@ -135,14 +135,14 @@ class Recursion:
         for node in self.target.nodes:
             if node.name == until:
                 return
-            inner = isinstance(node.op, Activation) and node.name not in self.ours.sources
+            inner = isinstance(node.op, Unitwise) and node.name not in self.ours.sources
             if inner and node.name in used and node.name not in self.ours.doubts:
                 self._inner(self.ours, node, {})
 
 
 def _deviation(forms: Forms, node: Node, reached: Range) -> Floats:
     """sup |f(z) − slope·z| over the range: 0 on the line, steepness times the way off it."""
-    assert isinstance(node.op, Activation)
+    assert isinstance(node.op, Unitwise)
     bend, slope = forms.bend(node), float(node.op.piece.slope)
     ends = bend.line(slope)
     outside = np.zeros(len(reached[0]))
@@ -190,7 +190,7 @@ def _alike(ours: Node, theirs: Node) -> bool:
     """Two sums, or two activations of the same pieces."""
     if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
         return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
-    if not (isinstance(ours.op, Activation) and isinstance(theirs.op, Activation)):
+    if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
         return False
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
 
