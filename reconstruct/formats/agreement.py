@@ -98,9 +98,7 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
         size = np.sum([np.abs(values[i]) for i in node.inputs], axis=0)
         return size, np.sum([errors[i] for i in node.inputs], axis=0)
     assert isinstance(op, Activation)
-    ends = [p.intercept if hasattr(p, "intercept") else p.alpha * p.gain for p in op.pieces]
-    level = max(abs(end) for end in ends)
-    return op.lipschitz * (np.abs(values[first]) + 1) + level, op.lipschitz * errors[first]
+    return op.magnitude(np.abs(values[first]) + 1), op.carried(errors[first])
 
 
 def _summands(node: Node, network: Network) -> int:
