@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 KEYS = ("weight", "bias", "running_mean", "running_var")
 
 
+def norm_layers(module: torch.nn.Module) -> dict[str, Any]:
+    """The BatchNorm layers of the module that have γ and β, by name, in order."""
+    from torch import nn
+
+    return {
+        name: layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)) and layer.affine
+    }
+
+
 def save_norms(module: torch.nn.Module, path: str | Path) -> None:
     """Write γ, β, statistics and eps of the module's norm layers as a norms.npz."""
     write_atomically(path, norm_bytes(module))
@@ -24,8 +35,6 @@ def save_norms(module: torch.nn.Module, path: str | Path) -> None:
 
 def norm_bytes(module: torch.nn.Module) -> bytes:
     """The norm layers as an .npz with the names of the state dict, and `<norm>.eps`."""
-    from reconstruct.training.freezing import norm_layers
-
     arrays: dict[str, Any] = {}
     for name, layer in norm_layers(module).items():
         for key in KEYS:
@@ -39,8 +48,6 @@ def norm_bytes(module: torch.nn.Module) -> bytes:
 def load_norms(module: torch.nn.Module, path: str | Path) -> None:
     """Fill the module's norm layers from a norms.npz; every name must belong to one of them."""
     import torch
-
-    from reconstruct.training.freezing import norm_layers
 
     layers = norm_layers(module)
     with np.load(path, allow_pickle=False) as archive:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from reconstruct.training.freezing import norm_layers
+from reconstruct.bridge.norms import norm_layers
 
 SMALL = 0.01  # |γ| below this counts as near zero, as in the paper
 Vector = NDArray[np.float64]

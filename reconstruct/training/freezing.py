@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from torch import nn
 
+from reconstruct.bridge.norms import norm_layers
 from reconstruct.errors import InputError
 from reconstruct.training.random_subset import expose_subset
 
@@ -40,15 +40,6 @@ def tunable(module: nn.Module, what: Tuning | str, seed: int = 0) -> list[nn.Par
     for parameter in chosen:
         parameter.requires_grad_(True)
     return chosen
-
-
-def norm_layers(module: nn.Module) -> dict[str, Any]:
-    """The BatchNorm layers of the module that have γ and β, by name, in order."""
-    return {
-        name: layer
-        for name, layer in module.named_modules()
-        if isinstance(layer, BATCH_NORMS) and layer.affine
-    }
 
 
 def _chosen(module: nn.Module, kind: Tuning, seed: int) -> list[nn.Parameter]:

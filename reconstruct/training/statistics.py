@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from reconstruct.bridge.norms import norm_layers
 from reconstruct.networks import Network, Norm
-from reconstruct.training.freezing import norm_layers
 
 
 def norms_of(network: Network) -> dict[str, Norm]:
