@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
+from reconstruct.networks.evaluation import Bottleneck, bottlenecks, inner_names, last_uses
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
 from reconstruct.numbers.arrays import Array
@@ -186,7 +187,9 @@ class Network:
         """The function at one point (shape `(size_in,)`) or at a batch of them (as rows)."""
         points = np.asarray(x, dtype=dtype)
         batch = self._as_batch(points)
-        rows = max(1, max(CHUNK_ELEMENTS, self.weights // 2) // max(self.sizes.values()))
+        hidden = self._hidden
+        widest = max(size for name, size in self.sizes.items() if name not in hidden)
+        rows = max(1, max(CHUNK_ELEMENTS, self.weights // 2) // widest)
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
         result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
         return result[0] if points.ndim == 1 else result
@@ -207,15 +210,29 @@ class Network:
             )
         return batch
 
+    @cached_property
+    def _bottlenecks(self) -> dict[str, Bottleneck]:
+        return bottlenecks(self)
+
+    @cached_property
+    def _hidden(self) -> frozenset[str]:
+        return inner_names(self, self._bottlenecks)
+
     def _evaluate(self, batch: Array) -> Array:
-        last_use = {name: i for i, n in enumerate(self.nodes) for name in n.inputs}
-        last_use[self.output] = len(self.nodes)
+        tiled = self._bottlenecks
+        steps = [
+            (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
+            for n in self.nodes
+            if n.name not in self._hidden
+        ]
+        last_use = last_uses(steps, self.output)
         values = {self.source: batch}
-        for i, node in enumerate(self.nodes):
-            values[node.name] = node.op(*(values[j] for j in node.inputs))
-            for name in set(node.inputs):
-                if last_use[name] == i:
-                    del values[name]
+        for i, (name, inputs) in enumerate(steps):
+            op = tiled[name] if name in tiled else self.node(name).op
+            values[name] = op(*(values[j] for j in inputs))
+            for used in set(inputs):
+                if last_use[used] == i:
+                    del values[used]
         return values[self.output]
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ class Diagonal(Map):
     (`enclosed`) and as rationals (`rationals`).
     """
 
+    positions: int = 1  # units that share a channel
+
     @property
     @abstractmethod
     def units(self) -> int:
@@ -50,6 +52,10 @@ class Diagonal(Map):
     @abstractmethod
     def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
+
+    def hidden(self, start: int, stop: int) -> Diagonal | None:
+        """The same on the channels `start:stop` alone; None where it cannot be cut."""
+        return None
 
     # --- what follows from that -----------------------------------------------------------------
 

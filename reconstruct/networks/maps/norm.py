@@ -110,6 +110,11 @@ class Norm(Diagonal):
         """The same statistics with these gammas and betas."""
         return Norm(gamma, beta, self.mean, self.var, self.eps, self.positions)
 
+    def hidden(self, start: int, stop: int) -> Norm:
+        part = slice(start, stop)
+        parts = (self.gamma[part], self.beta[part], self.mean[part], self.var[part])
+        return Norm(*parts, self.eps, self.positions)
+
     def with_eps(self, eps: float) -> Norm:
         """The same norm with another eps."""
         return Norm(self.gamma, self.beta, self.mean, self.var, eps, self.positions)

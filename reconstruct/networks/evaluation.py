@@ -1,0 +1,118 @@
+"""Evaluating a network on a batch, wide hidden layers a tile of channels at a time.
+
+A site of a frozen network is a map to n hidden channels, norms and activations on them, and a map
+back. What the hidden channels contribute adds up, so they are computed a tile at a time and no
+array of n × batch is ever held; the weights of a tile are cast to the precision of the batch once
+for all its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from reconstruct.networks.activations import Unitwise
+from reconstruct.networks.maps import Diagonal, Mixing
+from reconstruct.numbers.arrays import Array
+
+if TYPE_CHECKING:
+    from reconstruct.networks.graph import Network, Node
+
+TILE_ELEMENTS = 2**20  # hidden values that are held at once: 8 MiB
+LEAST_CHANNELS = 64  # a tile has at least as many channels: narrower products are slow
+WIDENING = 4  # a layer is hidden when it has this many times the values of its neighbours
+
+Part: TypeAlias = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Bottleneck:
+    """`first` to hidden channels, `inner` on each, `last` back: the value of the node `name`."""
+
+    name: str
+    source: str
+    first: Mixing
+    inner: tuple[Diagonal | Unitwise, ...]
+    last: Mixing
+
+    def __call__(self, h: Array) -> Array:
+        width = self.first.channels
+        step = max(LEAST_CHANNELS, TILE_ELEMENTS // max(1, len(h) * self.first.positions))
+        total: Array | None = None
+        for start in range(0, width, step):
+            part = self._tile(h, start, min(width, start + step))
+            total = part if total is None else np.add(total, part, out=total)
+        assert total is not None
+        total += self.last.bias.astype(h.dtype)
+        return total
+
+    def _tile(self, h: Array, start: int, stop: int) -> Array:
+        first, last = self.first.hidden_rows(start, stop), self.last.hidden_inputs(start, stop)
+        assert first is not None and last is not None
+        z = first(h)
+        for op in self.inner:
+            part = op.hidden(start, stop) if isinstance(op, Diagonal) else op
+            assert part is not None
+            z = part(z)
+        return last.linear(z)
+
+
+def bottlenecks(network: Network) -> dict[str, Bottleneck]:
+    """The hidden layers that can be evaluated in tiles, by the node that they end in."""
+    found = {}
+    for node in network.nodes:
+        if isinstance(node.op, Mixing):
+            made = _bottleneck(network, node, node.op)
+            if made is not None:
+                found[made.name] = made
+    return found
+
+
+def _bottleneck(network: Network, node: Node, first: Mixing) -> Bottleneck | None:
+    inner: list[Diagonal | Unitwise] = []
+    current = node
+    while True:
+        users = network.consumers(current.name)
+        if len(users) != 1 or current.name == network.output:
+            return None
+        (current,) = users
+        op = current.op
+        if isinstance(op, Mixing):
+            break
+        if not isinstance(op, Diagonal | Unitwise) or not _fits(op, first):
+            return None
+        inner.append(op)
+    hidden = network.sizes[node.name]
+    beside = max(network.sizes[node.inputs[0]], network.sizes[current.name])
+    cut = first.hidden_rows(0, 1) is not None and op.hidden_inputs(0, 1) is not None
+    if not cut or hidden < WIDENING * beside or first.channels < 2 * LEAST_CHANNELS:
+        return None
+    return Bottleneck(current.name, node.inputs[0], first, tuple(inner), op)
+
+
+def _fits(op: Diagonal | Unitwise, first: Mixing) -> bool:
+    """Whether the operation can be cut where the map's channels are cut."""
+    return isinstance(op, Unitwise) or (
+        op.positions == first.positions and op.hidden(0, 1) is not None
+    )
+
+
+def inner_names(network: Network, found: dict[str, Bottleneck]) -> frozenset[str]:
+    """The nodes that a bottleneck computes on the way and nobody else sees."""
+    hidden: set[str] = set()
+    for made in found.values():
+        (name,) = network.node(made.name).inputs
+        while name != made.source:
+            hidden.add(name)
+            (name,) = network.node(name).inputs
+    return frozenset(hidden)
+
+
+def last_uses(steps: Sequence[tuple[str, tuple[str, ...]]], output: str) -> dict[str, int]:
+    """For each value the index of the last step that needs it."""
+    found = {name: i for i, (_, inputs) in enumerate(steps) for name in inputs}
+    found[output] = len(steps)
+    return found
