@@ -8,7 +8,7 @@ here knows what a network is.
 
 from reconstruct.khatri_rao.checkpoint import Checkpoint, FileCheckpoint
 from reconstruct.khatri_rao.drawn import Drawn
-from reconstruct.khatri_rao.engines import Engine, Threads
+from reconstruct.khatri_rao.engines import Engine, Mpi, Threads
 from reconstruct.khatri_rao.many import solve_many
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.planning import Plan, plan
@@ -33,6 +33,7 @@ __all__ = [
     "ExactSolution",
     "FileCheckpoint",
     "KhatriRao",
+    "Mpi",
     "Plan",
     "RankProof",
     "Solution",

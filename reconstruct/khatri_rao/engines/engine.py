@@ -60,6 +60,10 @@ class Engine(Protocol):
         """The largest of the holders' values."""
         ...
 
+    def first_says(self, value: T) -> T:
+        """The value of the first holder, on each of them."""
+        ...
+
     def gather(self, part: Floats, width: int) -> Floats:
         """The whole vector over `width` hidden units from the holders' parts."""
         ...

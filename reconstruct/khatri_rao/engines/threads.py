@@ -76,6 +76,10 @@ class Threads:
         """The value."""
         return value
 
+    def first_says(self, value: T) -> T:
+        """The value."""
+        return value
+
     def gather(self, part: Floats, width: int) -> Floats:
         """The part is the whole."""
         return part

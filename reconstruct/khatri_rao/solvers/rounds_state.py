@@ -106,19 +106,22 @@ class Keeper:
 
     def resumed(self) -> RoundsState | None:
         """The state that was kept, if it is one of this very system."""
-        data = None if self._checkpoint is None else self._checkpoint.load()
+        if self._checkpoint is None:
+            return None
+        engine = self._operator.engine
+        data = engine.first_says(self._checkpoint.load() if engine.first else None)
         if data is None or not np.array_equal(data.get("key", ()), self._key):
             return None
-        held = self._operator.engine.held(self._operator.width)
+        held = engine.held(self._operator.width)
         return RoundsState.from_arrays(
             {name: part[held] if name in VECTORS else part for name, part in data.items()}
         )
 
     def offer(self, state: RoundsState) -> None:
-        """Save if it is time; the holders of an engine agree on the time."""
+        """Save if it is time, by the clock of the first holder."""
         if self._checkpoint is None:
             return
-        if self._operator.engine.largest(float(self._clock.due())) > 0:
+        if self._operator.engine.first_says(self._clock.due()):
             self._save(state)
 
     @contextmanager
@@ -133,7 +136,7 @@ class Keeper:
 
     def done(self) -> None:
         """The solve has come to its end."""
-        if self._checkpoint is not None:
+        if self._checkpoint is not None and self._operator.engine.first:
             self._checkpoint.clear()
 
     def _save(self, state: RoundsState) -> None:

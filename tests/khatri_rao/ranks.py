@@ -1,0 +1,116 @@
+"""What the MPI tests run under mpiexec: `python ranks.py WHAT FOLDER`, every rank the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reconstruct.khatri_rao import (
+    Auto,
+    ConjugateGradient,
+    Direct,
+    Drawn,
+    Exact,
+    FileCheckpoint,
+    Mpi,
+    solve,
+)
+from reconstruct.khatri_rao.engines.mpi import one_job
+from reconstruct.progress import Step
+
+
+def system(m: int, k: int, ratio: float, weights: str = "gaussian") -> tuple[Any, Any, Any]:
+    """The same system on every rank."""
+    rng = np.random.default_rng([m, k])
+    n = int(np.ceil(ratio * m * k))
+    draw = rng.standard_normal if weights == "gaussian" else rng.random
+    M1, M2 = draw((n, k), dtype=np.float32), draw((m, n), dtype=np.float32)
+    return M1, M2, rng.standard_normal((m, k))
+
+
+def drawn(M1: Any, M2: Any, rank: int, log: Path) -> tuple[Any, Any]:
+    """Sources over stored matrices that write down which tiles their rank asked for."""
+
+    def source(matrix: Any) -> Drawn:
+        def draw(index: int) -> Any:
+            with (log / f"tiles-{rank}").open("a") as file:
+                file.write(f"{index}\n")
+            return matrix[index * 64 : (index + 1) * 64]
+
+        return Drawn(matrix.shape, draw, tile=64)
+
+    return source(M1), source(M2.T).T
+
+
+def solve_all(engine: Mpi, folder: Path) -> None:
+    """A list of systems by several solvers; rank 0 writes the answers."""
+    cases: dict[str, tuple[tuple[Any, Any, Any], Any]] = {
+        "cg": (system(20, 20, 1.5), ConjugateGradient()),
+        "narrow": (system(20, 20, 0.5), ConjugateGradient()),
+        "whitened": (system(9, 7, 1.6, "positive"), ConjugateGradient()),
+        "direct": (system(5, 4, 1.0), Direct()),
+        "auto": (system(6, 5, 1.5), Auto(dense_bytes=0)),
+        "exact": (system(3, 2, 1.0), Exact()),
+    }
+    found = {}
+    for name, (given, solver) in cases.items():
+        solution = solve(*given, solver, engine=engine)
+        found[name] = solution.s
+        found[f"{name}.status"] = np.array(solution.status.value)
+    M1, M2, W = system(20, 20, 1.5)
+    sources = drawn(M1, M2, engine.rank, folder)
+    found["drawn"] = solve(*sources, W, ConjugateGradient(), engine=engine).s
+    everywhere = engine.comm.allgather({name: part.tobytes() for name, part in found.items()})
+    assert all(one == everywhere[0] for one in everywhere), "ranks disagree"
+    if engine.first:
+        np.savez(folder / f"found-{engine.holders}.npz", **found)  # type: ignore[arg-type]
+
+
+def die(engine: Mpi, folder: Path) -> None:
+    """The last rank dies in the middle of a solve, in the way that the folder's name says."""
+    how = folder.name
+
+    def watch(step: Step) -> None:
+        if engine.rank != engine.holders - 1 or (step.residual or 1) > 1e-3:
+            return
+        if how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise KeyboardInterrupt if how == "interrupted" else ArithmeticError("a rank fell over")
+
+    file = FileCheckpoint(folder / "solve.npz", seconds=0.0)
+    solve(*system(20, 20, 1.5), ConjugateGradient(), engine=engine, progress=watch, checkpoint=file)
+    raise AssertionError("nobody died")
+
+
+def resume(engine: Mpi, folder: Path) -> None:
+    """Go on with what `die` left."""
+    steps: list[Step] = []
+    file = FileCheckpoint(folder / "solve.npz", seconds=1e9)
+    assert file.path.exists()
+    engine.comm.Barrier()
+    given = system(20, 20, 1.5)
+    found = solve(
+        *given, ConjugateGradient(), engine=engine, progress=steps.append, checkpoint=file
+    )
+    if engine.first:
+        np.savez(folder / "resumed.npz", s=found.s, steps=len(steps), total=found.iterations)
+
+
+def hang(engine: Mpi, folder: Path) -> None:
+    """Refused input is refused on every rank, and nobody waits for ever."""
+    M1, M2, W = system(4, 4, 1.5)
+    W[0, 0] = np.nan
+    solve(M1, M2, W, engine=engine)
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    job = Mpi(threads=1)
+    with one_job(job):
+        globals()[sys.argv[1]](job, Path(sys.argv[2]))
