@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reconstruct.bridge.from_torch import from_torch
 from reconstruct.bridge.norms import norm_bytes
+from reconstruct.errors import MissingDependencyError, UnsupportedError
+from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically
 from reconstruct.progress import Progress, silent
 from reconstruct.reports.document import to_bytes
@@ -27,7 +30,7 @@ def train_into(
     resume: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run the experiment and fill `output`: norms of each seed, report.json, report.html.
+    """Run the experiment and fill `output`: norms and network of each seed, report and page.
 
     Checkpoints live in the directory's staging part until everything is done, which is where a
     resumed training finds them.
@@ -40,12 +43,22 @@ def train_into(
         for old in folder.staging.glob("seed-*.npz"):
             old.unlink()
     runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
-    names = []
+    names: list[str] = []
+    notes: list[str] = []
     for run in runs:
         names.append(f"norms-{run.seed}.npz")
         write_atomically(folder.staging / names[-1], norm_bytes(run.module))
-    report = build_report(experiment, data, runs, options) | {"notes": []}
+        try:
+            save(from_torch(run.module, data.test_x[:1]), folder.staging / _network(run.seed))
+            names.append(_network(run.seed))
+        except (UnsupportedError, MissingDependencyError) as error:
+            notes.append(f"{_network(run.seed)} is not written: {error}")
+    report = build_report(experiment, data, runs, options) | {"notes": notes}
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging / "report.html", report)
     folder.publish((*names, "report.html", "report.json"))
     return report
+
+
+def _network(seed: int) -> str:
+    return f"network-{seed}.onnx"

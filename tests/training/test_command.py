@@ -29,12 +29,8 @@ def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys):
     text = capsys.readouterr().out
     report = json.loads((out / "report.json").read_text())
     assert report["schema"] == "reconstruct.training/1"
-    assert sorted(p.name for p in out.iterdir()) == [
-        "norms-0.npz",
-        "norms-2.npz",
-        "report.html",
-        "report.json",
-    ]
+    written = {"norms-0.npz", "norms-2.npz", "report.html", "report.json"}
+    assert written <= {p.name for p in out.iterdir()}
     assert [run["seed"] for run in report["runs"]] == [0, 2]
     accuracies = [run["accuracy"] for run in report["runs"]]
     assert report["summary"]["accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
