@@ -117,6 +117,8 @@ def merge(batches: list[Ranges]) -> Ranges:
         )
         for name in network.sizes
     }
+    if not batches[0].transfers:
+        return Ranges(network, values, ())
     first = source(*values[network.source])
     transfers = [
         {network.source: first} | {n.name: transfer(n, values, kind) for n in network.nodes}

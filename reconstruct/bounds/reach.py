@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from reconstruct.bounds.propagation import (
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Box, Network
+from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.progress import Progress, Step, silent
 
@@ -32,11 +33,12 @@ TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
 class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
-    `whole` bounds the values on the box itself; `parts` does so on the sub-boxes of a split.
+    `whole` bounds the values on the box itself; `parts` does so on boxes that cover it: the
+    sub-boxes of a split, or the boxes around the points of a domain made of data.
     """
 
     network: Network
-    box: Box
+    box: Box | Points
     method: Method
     whole: Ranges
     parts: Ranges | None = None
@@ -105,12 +107,19 @@ class Reach:
 
 
 def reach(
-    network: Network, box: Box, method: Method | None = None, *, progress: Progress | None = None
+    network: Network,
+    box: Box | Points,
+    method: Method | None = None,
+    *,
+    progress: Progress | None = None,
 ) -> Reach:
     """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN)."""
     chosen = Crown() if method is None else method
     domain = box.of_size(network.size_in)
     lo, hi = domain.lo[None], domain.hi[None]
+    if isinstance(domain, Points):
+        hull = propagate(network, lo, hi, backward=False)
+        return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
     backward = not isinstance(chosen, Interval)
     whole = propagate(network, lo, hi, backward=backward, known=None)
     if not isinstance(chosen, Split):
@@ -118,17 +127,36 @@ def reach(
     return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
 
 
+def _on_data(network: Network, points: Points, method: Method, progress: Progress | None) -> Ranges:
+    """Bounds on the box around each point; a box without width needs intervals alone."""
+    backward = points.radius > 0 and not isinstance(method, Interval)
+    return _on_boxes(network, *points.boxes, backward, None, progress)
+
+
 def _split(
     network: Network, box: Box, method: Split, whole: Ranges, progress: Progress | None
 ) -> Ranges:
     """CROWN on the sub-boxes of the grid, in batches that keep a tile in cache."""
-    lo, hi = sub_boxes(box, grid(network, box, method))
+    return _on_boxes(
+        network, *sub_boxes(box, grid(network, box, method)), True, whole.values, progress
+    )
+
+
+def _on_boxes(
+    network: Network,
+    lo: Array,
+    hi: Array,
+    backward: bool,
+    known: Mapping[str, Range] | None,
+    progress: Progress | None,
+) -> Ranges:
+    """Bounds on many boxes, in batches that keep a tile in cache."""
     widest = max(network.sizes.values())
-    batch = max(1, TILE_ELEMENTS // (2 * widest * widest))
+    batch = max(1, TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
     found = []
     for start in range(0, len(lo), batch):
         part = slice(start, start + batch)
-        found.append(propagate(network, lo[part], hi[part], backward=True, known=whole.values))
+        found.append(propagate(network, lo[part], hi[part], backward=backward, known=known))
         (progress or silent)(Step("bounds of sub-boxes", min(start + batch, len(lo)), len(lo)))
     return merge(found)
 

@@ -19,7 +19,7 @@ FIRST = 4  # boxes per form in the first round; twice as many in each round that
 def worst_functionals(ranges: Ranges, name: str, forms: Array, offsets: Array) -> Range:
     """Bounds of `forms·v + offsets` over all boxes together, as a batch of one: (1, rows)."""
     quick_lo, quick_hi = affine(forms, offsets, *ranges.values[name])
-    if name == ranges.network.source:
+    if name == ranges.network.source or not ranges.transfers:
         return quick_lo.min(axis=0)[None], quick_hi.max(axis=0)[None]
     lo = _worst(ranges, name, forms, offsets, quick_lo)
     hi = -_worst(ranges, name, -forms, -offsets, -quick_hi)

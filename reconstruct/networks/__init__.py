@@ -30,6 +30,7 @@ from reconstruct.networks.maps import (
     SumPool,
 )
 from reconstruct.networks.operation import Operation
+from reconstruct.networks.points import Points
 from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
@@ -56,6 +57,7 @@ __all__ = [
     "Operation",
     "Piece",
     "Placement",
+    "Points",
     "Relu",
     "Scaling",
     "Select",

@@ -58,6 +58,16 @@ class Box:
         return self
 
     @property
+    def boxes(self) -> tuple[Vector, Vector]:
+        """The box as the only row of two arrays: domains made of data have several."""
+        return self.lo[None], self.hi[None]
+
+    @property
+    def kind(self) -> str:
+        """The word that reports use."""
+        return "box"
+
+    @property
     def size(self) -> int:
         return int(self.lo.size)
 

@@ -1,9 +1,11 @@
 """Rewriting a network without changing its function.
 
 `normal_form` gives the shape that a construction works on: mixing maps, activations and sums, with
-norms, scalings and selections folded and, by default, runs of maps merged into one. `fold_norms`
-removes the norm layers alone. Both round to float64; a certificate therefore always speaks of the
-network as it was before, and counts this rounding in.
+norms, scalings and selections folded and, by default, runs of maps merged into one. Around images
+a norm is folded into its convolution, and what cannot be folded (pooling, placements, scalings)
+stays: it stands in f where it stands in g. `fold_norms` removes the norm layers alone. Both round
+to float64; a certificate therefore always speaks of the network as it was before, and counts this
+rounding in.
 """
 
 from __future__ import annotations
@@ -14,8 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from reconstruct.networks.activations import MaxPool
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import Affine, Diagonal, Mixing, Norm, Select
+from reconstruct.networks.maps import (
+    Affine,
+    Convolution,
+    Diagonal,
+    Mixing,
+    Norm,
+    Scaling,
+    Select,
+)
 from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Matrix, Vector, dense
 
@@ -46,22 +57,58 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
     pruned = prune(network)
     chains: dict[str, tuple[str, ...]] = {}
     made: dict[str, Node] = {}
-    for original in pruned.nodes:
-        node = _as_mixing(pruned, original)
-        if isinstance(node.op, Mixing):
-            chains[node.name] = (node.name,)
-            before = made.get(node.inputs[0])
-            if before is not None and isinstance(before.op, Mixing):
-                alone = len(pruned.consumers(before.name)) == 1 and before.name != pruned.output
-                if alone and (merge or isinstance(original.op, Diagonal)):
-                    node = Node(node.name, compose(node.op, before.op), before.inputs)
-                    chains[node.name] = (*chains.pop(before.name), node.name)
-                    del made[before.name]
-        made[node.name] = node
+    for node in pruned.nodes:
+        before = made.get(node.inputs[0])
+        joined = None
+        if before is not None and _alone(pruned, before):
+            joined = _joined(pruned, node, before, merge)
+        if joined is not None and before is not None:
+            chains[node.name] = (*chains.pop(before.name), node.name)
+            del made[before.name]
+        else:
+            joined = _as_mixing(pruned, node)
+            if rebuilt(joined):
+                chains[node.name] = (node.name,)
+        made[node.name] = joined
     form = Network(
         pruned.size_in, tuple(made.values()), pruned.output, pruned.source, pruned.metadata
     )
     return NormalForm(form, chains)
+
+
+def rebuilt(node: Node) -> bool:
+    """Whether a construction rebuilds this node's map, rather than leaving it where it stands."""
+    return isinstance(node.op, Mixing) and not node.op.fixed
+
+
+def _alone(network: Network, node: Node) -> bool:
+    return rebuilt(node) and len(network.consumers(node.name)) == 1 and node.name != network.output
+
+
+def _joined(network: Network, node: Node, before: Node, merge: bool) -> Node | None:
+    """The node merged into the map before it, or None where the two stay apart."""
+    inner, op = before.op, node.op
+    assert isinstance(inner, Mixing)
+    if isinstance(inner, Convolution):
+        folded = _scaled(inner, op) if isinstance(op, Diagonal) else None
+        return None if folded is None else Node(node.name, folded, before.inputs)
+    outer = _as_mixing(network, node).op
+    if not rebuilt(Node(node.name, outer, ())) or isinstance(outer, Convolution):
+        return None
+    if not (merge or isinstance(op, Diagonal)):
+        return None
+    assert isinstance(outer, Mixing)
+    return Node(node.name, compose(outer, inner), before.inputs)
+
+
+def _scaled(conv: Convolution, op: Diagonal) -> Convolution | None:
+    """The convolution with its channels scaled and shifted; None where the pixels differ."""
+    s, t = (part.reshape(conv.channels, conv.positions) for part in op.effective())
+    if np.any(s != s[:, :1]) or np.any(t != t[:, :1]):
+        return None
+    scale, shift = s[:, 0], t[:, 0]
+    kernel = scale[:, None, None, None] * conv.kernel.astype(np.float64)
+    return Convolution(kernel, conv.geometry, scale * conv.offsets + shift, conv.groups)
 
 
 def fold_norms(network: Network) -> Network:
@@ -77,7 +124,7 @@ def fold_norms(network: Network) -> Network:
             alias[node.name] = before
             del ops[node.name]
         else:
-            ops[node.name] = replace(node, op=Affine(sparse.diags_array(s).tocsr(), t))
+            ops[node.name] = replace(node, op=Scaling(s, offset=t))
     nodes = tuple(
         replace(ops[n.name], inputs=tuple(alias.get(i, i) for i in n.inputs))
         for n in network.nodes
@@ -101,8 +148,13 @@ def prune(network: Network) -> Network:
 
 
 def _as_mixing(network: Network, node: Node) -> Node:
-    """Diagonal maps and selections as small dense ones, to be merged into a neighbour."""
+    """Diagonal maps and selections as small dense ones, to be merged into a neighbour.
+
+    Around images they stay as they are: a dense map of all pixels would be far too large.
+    """
     op = node.op
+    if _on_images(network):
+        return node
     if isinstance(op, Diagonal):
         s, t = op.effective()
         return replace(node, op=Affine(np.diag(s), t))
@@ -116,6 +168,12 @@ def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t:
     if name not in ops or len(network.consumers(name)) != 1:
         return False
     node = ops[name]
+    if isinstance(node.op, Convolution):
+        scaling = Scaling(s, offset=t)
+        folded = None if node.op.fixed else _scaled(node.op, scaling)
+        if folded is not None:
+            ops[name] = replace(node, op=folded)
+        return folded is not None
     if isinstance(node.op, Mixing):
         ops[name] = replace(node, op=Affine(_scale_rows(node.op.matrix, s), s * node.op.bias + t))
         return True
@@ -128,6 +186,10 @@ def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t:
     for i, branch in enumerate(branches):
         _scale_into(network, ops, branch.name, s, t if i == 0 else np.zeros_like(t))
     return True
+
+
+def _on_images(network: Network) -> bool:
+    return any(isinstance(n.op, Convolution | MaxPool) for n in network.nodes)
 
 
 def _scale_rows(weight: Matrix, s: Vector) -> Matrix:

@@ -24,6 +24,7 @@ from reconstruct.networks import (
     Relu,
     SumPool,
 )
+from reconstruct.networks.normal_form import fold_norms, normal_form
 from reconstruct.refutation.exact_point import evaluate_exact
 from reconstruct.refutation.gradients import gradient
 
@@ -196,3 +197,17 @@ def test_misfits_are_refused_with_their_numbers():
         Placement([0, 4], 4)
     with pytest.raises(InputError, match="pads alone"):
         MaxPool(Geometry(1, 2, 2, (1, 1), pads=(1, 0, 0, 0)))
+
+
+def test_norms_of_images_are_folded_into_their_convolution_and_pools_stay():
+    network = small_network()
+    form = normal_form(network)
+    assert form.chains == {"n1": ("c1", "n1"), "c2": ("c2",), "o": ("o",)}
+    kinds = [n.op.kind for n in form.network.nodes]
+    assert kinds == ["Convolution", "Relu", "MaxPool", "Convolution", "Relu", "SumPool",
+                     "Placement", "Affine"]  # fmt: skip
+    x = np.random.default_rng(5).normal(size=(6, 72))
+    np.testing.assert_allclose(form.network(x), network(x), rtol=1e-12, atol=1e-12)
+    folded = fold_norms(network)
+    assert not folded.norm_nodes()
+    np.testing.assert_allclose(folded(x), network(x), rtol=1e-12, atol=1e-12)

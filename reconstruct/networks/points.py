@@ -1,0 +1,112 @@
+"""Domains made of data: a finite set of inputs, or a box around each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reconstruct.errors import InputError
+from reconstruct.networks.box import Box
+from reconstruct.numbers.arrays import Array, Vector, frozen_array
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """`{x_1 … x_N}`, or with a radius R the union of the boxes `|x − x_i| ≤ R`.
+
+    `x` holds the points as rows (an array of images is flattened); `lo` and `hi` bound all of
+    them. A claim on such a domain is a claim about these inputs and about no others.
+    """
+
+    x: Vector
+    radius: float
+    lo: Vector
+    hi: Vector
+
+    def __init__(self, x: ArrayLike, radius: float = 0.0) -> None:
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiu":
+            raise InputError(f"points must be numbers, but have the type {array.dtype}")
+        if array.ndim < 2 or 0 in array.shape:
+            raise InputError(
+                f"points need one row for each input, at least one, but the array has shape "
+                f"{array.shape}; put a single input into a list"
+            )
+        rows = frozen_array(array.reshape(len(array), -1))
+        bad = int(np.count_nonzero(~np.isfinite(rows)))
+        if bad:
+            raise InputError(
+                f"points must be finite numbers, but {bad} of {rows.size} entries are NaN or "
+                "infinite"
+            )
+        if not (np.isfinite(radius) and radius >= 0):
+            raise InputError(f"the radius must be a finite number of at least 0, but is {radius}")
+        object.__setattr__(self, "x", rows)
+        object.__setattr__(self, "radius", float(radius))
+        lo, hi = self.boxes
+        object.__setattr__(self, "lo", frozen_array(lo.min(axis=0)))
+        object.__setattr__(self, "hi", frozen_array(hi.max(axis=0)))
+
+    @property
+    def boxes(self) -> tuple[Array, Array]:
+        """The boxes as rows of `lo` and `hi`; a point is a box without width."""
+        if self.radius == 0:
+            return self.x, self.x
+        return self.x - self.radius, self.x + self.radius
+
+    @property
+    def kind(self) -> str:
+        """The word that reports use."""
+        return "points" if self.radius == 0 else "boxes"
+
+    @property
+    def size(self) -> int:
+        return int(self.x.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def of_size(self, size: int) -> Points:
+        """The same points, which must have as many coordinates as the network has inputs."""
+        if self.size != size:
+            raise InputError(
+                f"the network has {size} inputs, but the points have {self.size} coordinates each; "
+                f"bring data of the shape that the network takes"
+            )
+        return self
+
+    def contains(self, x: Vector) -> bool:
+        lo, hi = self.boxes
+        return bool(np.any(np.all((x >= lo) & (x <= hi), axis=1)))
+
+    def sample(self, count: int, rng: np.random.Generator) -> Vector:
+        """`count` inputs: of each box in turn its centre and random inputs, never outside."""
+        lo, hi = self.boxes
+        chosen = np.arange(count) % len(self)
+        if self.radius == 0:
+            return np.asarray(self.x[chosen[: len(self)]])
+        weight = rng.random((count, self.size))
+        weight[: len(self)] = 0.5
+        low, high = lo[chosen], hi[chosen]
+        return np.asarray(np.clip(low + weight * (high - low), low, high))
+
+    def corners(self, limit: int, rng: np.random.Generator) -> Vector:
+        """`limit` corners of the boxes drawn at random; the points themselves without a radius."""
+        lo, hi = self.boxes
+        if self.radius == 0:
+            return np.asarray(self.x[:limit])
+        chosen = rng.integers(0, len(self), size=limit)
+        codes = rng.integers(0, 2, size=(limit, self.size))
+        return np.where(codes == 1, hi[chosen], lo[chosen])
+
+    def each(self) -> Iterator[Box]:
+        """The boxes one by one."""
+        for lo, hi in zip(*self.boxes, strict=True):
+            yield Box(lo, hi)
+
+    def __repr__(self) -> str:
+        around = f", radius {self.radius:g}" if self.radius else ""
+        return f"Points({len(self)} inputs of {self.size} numbers{around})"
