@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.networks import Activation, Add, Diagonal, Map, Network, Node, Norm
+from reconstruct.networks import Activation, Add, Dense, Diagonal, Map, Network, Node, Norm
 
 Array = NDArray[Any]
 SEED = 20230712
+TILE = 2**20  # entries of a matrix that are taken to float64 at once
 HUGE = 2**24  # parameters beyond which two points must do
 OPERATIONS = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
 
@@ -75,14 +76,37 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Followed:
     peak = np.abs(x).max(axis=1)
     with np.errstate(all="ignore"):
         for node in network.nodes:
-            value = node.op(*(values[i] for i in node.inputs))
-            size, carried = _sizes(node, values, errors)
+            value, size, carried = _evaluated(node, values, errors)
             steps = _summands(node, network) + OPERATIONS
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
             peak = np.maximum(peak, (size + carried).max(axis=1))
     return Followed(values, errors, peak)
+
+
+def _evaluated(
+    node: Node, values: dict[str, Array], errors: dict[str, Array]
+) -> tuple[Array, Array, Array]:
+    """The value of a node, how large its parts are, and the errors of its inputs carried along."""
+    op, first = node.op, node.inputs[0]
+    if isinstance(op, Dense) and op.weights > TILE:
+        return _by_tiles(op, values[first], errors[first])
+    return op(*(values[i] for i in node.inputs)), *_sizes(node, values, errors)
+
+
+def _by_tiles(op: Dense, h: Array, error: Array) -> tuple[Array, Array, Array]:
+    """The same for a large matrix, some rows at a time: no copy of it in float64 is made."""
+    m, k = op.shape
+    value, size, carried = (np.empty((len(h), m)) for _ in range(3))
+    step = max(TILE // k, 1)
+    for start in range(0, m, step):
+        rows = slice(start, start + step)
+        tile = op.tile(start, min(start + step, m))
+        value[:, rows] = h @ tile.T
+        positive = np.abs(tile)
+        size[:, rows], carried[:, rows] = np.abs(h) @ positive.T, error @ positive.T
+    return value + op.bias, size + np.abs(op.bias), carried
 
 
 def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import UnsupportedError
-from reconstruct.formats.agreement import FLOAT64, disagreement, follow, points, telling
+from reconstruct.formats.agreement import FLOAT64, TILE, disagreement, follow, points, telling
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
@@ -50,12 +50,19 @@ def layers(arrays: Mapping[str, Array]) -> Evaluate:
 
     def evaluate(h: Array) -> Array:
         for i in range(1, count + 1):
-            h = arrays[f"W{i}"].astype(np.float64) @ h
+            h = _times(arrays[f"W{i}"], h)
             h = h + arrays[f"b{i}"].astype(np.float64) if f"b{i}" in arrays else h
             h = np.where(h > 0, h, 0) if i < count or final else h
         return h
 
     return evaluate
+
+
+def _times(weight: Array, h: Array) -> Array:
+    """W h in float64, some rows at a time, so that no second copy of a large W is made."""
+    step = max(TILE // max(weight.shape[1], 1), 1)
+    parts = [weight[i : i + step].astype(np.float64) @ h for i in range(0, len(weight), step)]
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def graph(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Evaluate:
@@ -78,15 +85,18 @@ class _Own:
     def __init__(self, arrays: Mapping[str, Array], name: str) -> None:
         self._arrays, self._name = arrays, name
 
+    def stored(self, key: str) -> Array:
+        return self._arrays[f"{self._name}.{key}"]
+
     def __getitem__(self, key: str) -> Array:
-        value = self._arrays[f"{self._name}.{key}"]
+        value = self.stored(key)
         return value.astype(np.int64 if value.dtype.kind in "iu" else np.float64)
 
 
 def _affine(inputs: list[Array], node: Any, own: _Own) -> Array:
     (h,) = inputs
     if "shape" not in node:
-        return own["weight"] @ h + own["bias"]
+        return _times(own.stored("weight"), h) + own["bias"]
     starts, columns = own["weight.indptr"], own["weight.indices"]
     rows = np.repeat(np.arange(node["shape"][0]), np.diff(starts))
     products = own["weight.data"] * h[columns]

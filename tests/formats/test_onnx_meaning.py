@@ -383,3 +383,22 @@ def test_the_reference_stands_in_for_onnxruntime(tmp_path, monkeypatch):
     monkeypatch.setitem(read.OPERATORS, "Relu", layers.dropout)
     with pytest.raises(UnsupportedError, match="ONNX's reference gives"):
         load(path)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_large_weights_are_compared_too(absent, tmp_path, monkeypatch):
+    """Beyond a megabyte a tensor is held once, and matrices are followed some rows at a time."""
+    import sys
+
+    from reconstruct.formats.onnx import linear
+
+    wide = np.random.default_rng(1).normal(size=(600, 2000)).astype(np.float32)
+    path = stored(tmp_path, [("MatMul", ["x", "W"], "y")], [1, 600], {"W": wide})
+    if absent:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    np.testing.assert_array_equal(load(path).nodes[0].op.weight, wide.T)
+    wrong = wide.copy()
+    wrong[599, 1999] += 1
+    monkeypatch.setattr(linear, "_flat_map", lambda x, w, *, from_right: wrong.T)
+    with pytest.raises(UnsupportedError, match="another function"):
+        load(path)

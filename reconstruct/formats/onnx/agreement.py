@@ -175,7 +175,7 @@ class Evaluator:
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         used = {i for n in self._model.nodes for i in n.input}
         graph.initializer.extend(t for t in source.graph.initializer if t.name in used)
-        return proto
+        return proto  # tensors of `model.apart` have no data of their own here
 
     def _runtime(self, proto: Any, names: list[str]) -> Any:
         import onnxruntime as ort
@@ -183,12 +183,13 @@ class Evaluator:
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.disable_prepacking", "1")  # a copy of all weights
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        external = [t.name for t in proto.graph.initializer if t.name in self._model.external]
-        if external:
-            values = [self._model.constants[name] for name in external]
+        apart = [t.name for t in proto.graph.initializer if t.name in self._model.apart]
+        if apart:
+            values = [self._model.constants[name] for name in apart]
             held = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(v)) for v in values]
-            options.add_external_initializers(external, held)
+            options.add_external_initializers(apart, held)
         session = ort.InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
@@ -200,7 +201,7 @@ class Evaluator:
         from onnx.reference import ReferenceEvaluator
 
         for tensor in proto.graph.initializer:
-            if tensor.name in self._model.external:
+            if tensor.name in self._model.apart:
                 array = self._model.constants[tensor.name]
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
         opened = ReferenceEvaluator(proto)

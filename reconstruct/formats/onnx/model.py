@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from reconstruct.formats.onnx.external import read_external
 from reconstruct.formats.onnx.order import live_nodes
 
 Array = NDArray[Any]
+APART = 2**20  # bytes beyond which a tensor is not held twice
 DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
@@ -25,7 +27,8 @@ class Model:
 
     `nodes` are those that the output depends on, in an order in which they can be evaluated.
     `kind` is ONNX's number of the input's type. `data` gives the SHA-256 of every file beside
-    the model that was read; `external` names the initializers that came from one.
+    the model that was read. Of the initializers in `apart`, the large ones and those from such
+    files, `proto` holds no data: `constants` does.
     """
 
     proto: Any
@@ -39,7 +42,7 @@ class Model:
     constants: dict[str, Array]
     uses: Counter[str]
     data: dict[str, str]
-    external: frozenset[str]
+    apart: frozenset[str]
 
 
 def import_onnx(purpose: str) -> Any:
@@ -60,6 +63,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
     graph = proto.graph
     data, external = read_external(proto, folder, budget)
     constants = _constants(graph.initializer, external)
+    apart = {*external, *_set_apart(graph.initializer)}
     inputs = [i for i in graph.input if i.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
         raise UnsupportedError(
@@ -83,7 +87,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         constants,
         uses,
         data,
-        frozenset(external),
+        frozenset(apart),
     )
 
 
@@ -131,6 +135,16 @@ def _constants(tensors: Any, external: dict[str, Array]) -> dict[str, Array]:
         found = external.get(tensor.name)
         constants[tensor.name] = array_of(tensor) if found is None else found
     return constants
+
+
+def _set_apart(tensors: Any) -> Iterator[str]:
+    """Takes the data out of large tensors, whose arrays are known, and names them."""
+    for tensor in tensors:
+        if len(tensor.raw_data) > APART:
+            tensor.ClearField("raw_data")
+            tensor.data_location = tensor.EXTERNAL
+            tensor.external_data.add(key="location", value="apart")
+            yield tensor.name
 
 
 def array_of(tensor: Any) -> Array:
