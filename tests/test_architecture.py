@@ -27,9 +27,11 @@ MEDIAN_FILE = 130
 LONGEST_FILE = 400
 NINTH_DECILE = {"reconstruct": 20, "proofs_check": 22}  # a check is read from top to bottom
 LONGEST_FUNCTION = 45
-# Questions about the kind of an operation. There were 159 before maps and activations had verbs
-# of their own; the number may fall, and never rise.
-KINDS_ASKED = 131
+# Places that ask an operation for its kind. Naming a single kind (is it a Norm? a Clip?) means that
+# a new one needs an entry there: 121 before operations had verbs of their own. Asking for a
+# structure (a map, a sum, an activation) is how an analysis walks a network. Neither may rise.
+ONE_KIND = 49
+ANY_KIND = 140
 
 
 def section(title: str) -> str:
@@ -169,13 +171,15 @@ def test_functions_stay_small(package: str) -> None:
     assert [name for length, name in found if length > LONGEST_FUNCTION] == []
 
 
-def kinds() -> set[str]:
-    """Every operation of a network, the names for several of them included."""
+def kinds(single: bool) -> set[str]:
+    """The operations of a network by name: single ones, or structures such as Map as well."""
     found, new = set(), {Operation}
     while new:
         found |= new
         new = {sub for kind in new for sub in kind.__subclasses__()} - found
-    return {kind.__name__ for kind in found} | {"Affine"}
+    chosen = [kind for kind in found if not (single and kind.__subclasses__())]
+    ours = {k.__name__ for k in chosen if k.__module__.startswith("reconstruct.")} - {"Add"}
+    return ours | {"Affine", "Convolution"} | (set() if single else {"Add"})
 
 
 def asked(tree: ast.AST, names: set[str]) -> Iterator[int]:
@@ -188,15 +192,16 @@ def asked(tree: ast.AST, names: set[str]) -> Iterator[int]:
             yield node.cls.lineno
 
 
-def test_few_places_ask_for_the_kind_of_an_operation() -> None:
-    names = kinds()
-    assert {"Norm", "Add", "Relu", "Select"} <= names
+@pytest.mark.parametrize(("single", "limit"), [(True, ONE_KIND), (False, ANY_KIND)])
+def test_few_places_ask_for_the_kind_of_an_operation(single: bool, limit: int) -> None:
+    names = kinds(single)
+    assert {"Norm", "Relu", "Select"} <= names and ("Map" in names) is not single
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in OURS
         for number in asked(ast.parse(path.read_text(encoding="utf-8")), names)
     ]
-    assert len(found) <= KINDS_ASKED, "\n".join(found)
+    assert len(found) <= limit, "\n".join(found)
 
 
 def test_questions_are_counted() -> None:
