@@ -211,6 +211,19 @@ def part(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Slice", [call["self"], *words], call.name)
 
 
+def pad(call: Call, graph: OnnxGraph) -> str:
+    """Constant pads; torch counts them from the last dimension, ONNX from the first."""
+    rank, pads = len(call.shape), call["pad"]
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(pads) // 2):
+        before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
+    if before[0] or after[0]:
+        raise call.refuse("adds examples to a batch")
+    widths = graph.constant(f"{call.name}.pads", [*before, *after], np.int64)
+    value = graph.constant(f"{call.name}.value", call["value"] or 0.0)
+    return graph.node("Pad", [call["self"], widths, value], call.name)
+
+
 def maximum(call: Call, graph: OnnxGraph) -> str:
     return _pool("MaxPool", call, graph, dilations=_pair(call, call["dilation"]))
 
@@ -309,6 +322,7 @@ RULES: dict[str, Rule] = {
     "t": transpose,
     "cat": concat,
     "slice": part,
+    "constant_pad_nd": pad,
     "max_pool2d": maximum,
     "avg_pool2d": average,
     "adaptive_avg_pool2d": adaptive_average,

@@ -10,20 +10,25 @@ import numpy as np
 import torch
 from torch import nn
 
+from reconstruct.bridge.image_layers import ImageConv, Placed, WindowMax, WindowSum
 from reconstruct.bridge.requirement import SELU
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Add,
     Clip,
+    Convolution,
     Dense,
     Elu,
     LeakyRelu,
+    MaxPool,
     Norm,
+    Placement,
     Relu,
     Scaling,
     Select,
     Selu,
     Sparse,
+    SumPool,
 )
 from reconstruct.numbers.arrays import dense
 
@@ -187,6 +192,10 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Sparse: _linear,
     Norm: _norm,
     Scaling: Scaled,
+    Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
+    SumPool: lambda op, kind: WindowSum(op, _torch_kind(kind)),
+    MaxPool: lambda op, kind: WindowMax(op),
+    Placement: lambda op, kind: Placed(op),
     Select: lambda op, kind: Block(op.start, op.stop),
     Add: lambda op, kind: Sum(),
     Relu: lambda op, kind: nn.ReLU(),
