@@ -25,7 +25,7 @@ from reconstruct.bridge.onnx_graph import OnnxGraph
 from reconstruct.bridge.requirement import torch_module
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.read import read_onnx
-from reconstruct.networks import Network, Norm
+from reconstruct.networks import Network
 
 if TYPE_CHECKING:
     import torch
@@ -161,8 +161,9 @@ def _with_eps(network: Network, eps: Mapping[str, float]) -> Network:
     """The norms with the eps of the module, which need not be a float32 number as in ONNX."""
     exact = {}
     for node in network.norm_nodes():
-        if isinstance(node.op, Norm) and node.name in eps:
-            exact[node.name] = replace(node.op, eps=eps[node.name])
+        norm: Any = node.op
+        if node.name in eps:
+            exact[node.name] = replace(norm, eps=eps[node.name])
     return network.with_ops(exact)
 
 

@@ -22,6 +22,7 @@ from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.errors import InputError
 from reconstruct.networks import Mixing, Network, Norm, dense
 from reconstruct.networks.normal_form import normal_form
+from reconstruct.training.statistics import norms_of
 
 RIDGE = 1e-9  # of the Gram matrix' mean diagonal: directions that the data do not have stay small
 SLACK = 0.1  # room of the shifts beyond the data, as a share of each unit's range
@@ -85,8 +86,7 @@ def _scales(M1: Rows, M2: Rows, h: Rows, z: Rows) -> Rows:
 
 def _effective(network: Network, name: str, s: Rows, t: Rows) -> Norm:
     """The norm of that name with effective scale s and shift t."""
-    held = network.node(name).op
-    assert isinstance(held, Norm)
+    held = norms_of(network)[name]
     gamma = s * np.sqrt(held.var + held.eps)
     return Norm(gamma, t + s * held.mean, held.mean, held.var, held.eps, held.positions)
 

@@ -34,11 +34,10 @@ def with_data_statistics(network: Network, x: NDArray[Any]) -> Network:
     """The same network with each norm's statistics measured on the examples `x` (rows)."""
     values = network.values(x)
     ops = {}
-    for node in network.norm_nodes():
-        norm = node.op
-        assert isinstance(norm, Norm)
-        z = values[node.inputs[0]].reshape(len(x), len(norm.gamma), -1)
-        ops[node.name] = rewritten(norm, z.mean(axis=(0, 2)), z.var(axis=(0, 2)))
+    for name, norm in norms_of(network).items():
+        (source,) = network.node(name).inputs
+        z = values[source].reshape(len(x), len(norm.gamma), -1)
+        ops[name] = rewritten(norm, z.mean(axis=(0, 2)), z.var(axis=(0, 2)))
     return network.with_ops(ops)
 
 
