@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from reconstruct.version import __version__
 
 if TYPE_CHECKING:
+    from proofs_check.certificates import check
     from reconstruct import khatri_rao, training
     from reconstruct.bounds import Crown, Interval, Split
     from reconstruct.bridge.from_torch import from_torch
     from reconstruct.bridge.to_torch import to_torch
-    from reconstruct.certificates import certify, check
+    from reconstruct.certificates import certify
     from reconstruct.constructions import (
         Deep,
         Factored,
@@ -45,7 +46,8 @@ _HOMES = {
     "reconstruct.bridge.from_torch": ("from_torch",),
     "reconstruct.bridge.to_torch": ("to_torch",),
     "reconstruct.bounds": ("Crown", "Interval", "Split"),
-    "reconstruct.certificates": ("certify", "check"),
+    "reconstruct.certificates": ("certify",),
+    "proofs_check.certificates": ("check",),
     "reconstruct.constructions": (
         "Deep",
         "Factored",

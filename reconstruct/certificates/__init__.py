@@ -1,6 +1,5 @@
 """Certificates: what is proved about |f − g| on the whole domain, and how it is checked again."""
 
-from proofs_check.certificates import CheckReport, CheckStatus, check
 from reconstruct.certificates.certify import certify
 from reconstruct.certificates.document import build_document, write_certificate
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
@@ -9,15 +8,12 @@ from reconstruct.refutation.witness import Witness
 
 __all__ = [
     "Certificate",
-    "CheckReport",
-    "CheckStatus",
     "Rigor",
     "Segment",
     "Verdict",
     "Witness",
     "build_document",
     "certify",
-    "check",
     "enclose",
     "evaluate_exact",
     "write_certificate",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconstruct.certificates import Verdict, certify, check, write_certificate
+from proofs_check.certificates import check
+from reconstruct.certificates import Verdict, certify, write_certificate
 from reconstruct.constructions import Wide, draw
 from reconstruct.formats import load, save
 from reconstruct.networks import Box
