@@ -219,10 +219,9 @@ class Forms:
 
 def _product(op: Mixing, block: Form, columns: slice) -> Form:
     """The columns of a map times a block of its inputs, a tile of rows at a time."""
-    m, k = op.shape
-    step = max(1, TILE // k)
-    tiles = [op.tile(start, min(m, start + step)) for start in range(0, m, step)]
-    parts = [block.mixed(np.asarray(tile, dtype=np.float64)[:, columns]) for tile in tiles]
+    weight = np.asarray(op.columns(columns.start, columns.stop), dtype=np.float64)
+    step = max(1, TILE // weight.shape[1])
+    parts = [block.mixed(weight[start : start + step]) for start in range(0, len(weight), step)]
     unit = lcm(*(part.unit for part in parts))
     return _stacked([part.over(part.layout, unit) for part in parts])
 
