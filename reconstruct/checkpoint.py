@@ -10,14 +10,13 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.construction import ExactNorm, SiteSolution, System
+from reconstruct.constructions.construction import ExactNorm, LayerSolution, SiteSolution
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
@@ -50,22 +49,22 @@ class SiteStore:
             return None
         with np.load(path, allow_pickle=False) as data:
             head = json.loads(bytes(data["head"]).decode())
-            norms = {name: _norm(data, i, head["eps"][i]) for i, name in enumerate(head["norms"])}
+            norms = {name: _norm(data, i, kept) for i, (name, kept) in enumerate(head["norms"])}
+            rows = tuple(_row(data, i, kept) for i, kept in enumerate(head["systems"]))
         self.reused += 1
-        return SiteSolution(norms, _systems(head["systems"]), _exact(head["exact"]))
+        return SiteSolution(norms, rows, _exact(head["exact"]))
 
     def store(self, site: str, solution: SiteSolution) -> None:
-        names = list(solution.norms)
         arrays: dict[str, Any] = {}
-        for i, name in enumerate(names):
-            norm = solution.norms[name]
+        for i, norm in enumerate(solution.norms.values()):
             arrays |= {f"{i}.{part}": getattr(norm, part) for part in PARTS}
+        for i, row in enumerate(solution.systems):
+            arrays[f"{i}.s"] = row.s
         head = {
-            "norms": names,
-            "eps": [solution.norms[name].eps for name in names],
-            "systems": [{**asdict(s), "status": s.status.name} for s in solution.systems],
+            "norms": [[name, [n.eps, n.positions]] for name, n in solution.norms.items()],
+            "systems": [_told(row) for row in solution.systems],
             "exact": {
-                name: [[str(v) for v in norm.gamma], [str(v) for v in norm.beta]]
+                name: [[_hex(v) for v in norm.gamma], [_hex(v) for v in norm.beta]]
                 for name, norm in (solution.exact or {}).items()
             },
         }
@@ -91,9 +90,9 @@ class SiteStore:
 PARTS = ("gamma", "beta", "mean", "var")
 
 
-def _norm(data: Mapping[str, Any], i: int, eps: float) -> Norm:
+def _norm(data: Mapping[str, Any], i: int, kept: list[Any]) -> Norm:
     gamma, beta, mean, var = (data[f"{i}.{part}"] for part in PARTS)
-    return Norm(gamma, beta, mean, var, eps)
+    return Norm(gamma, beta, mean, var, *kept)
 
 
 def run_key(parts: dict[str, Any]) -> str:
@@ -101,16 +100,34 @@ def run_key(parts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _systems(rows: list[dict[str, Any]]) -> tuple[System, ...]:
-    return tuple(
-        System(**{**row, "status": Status[row["status"]], "history": tuple(row["history"])})
-        for row in rows
-    )
+TOLD = ("solver", "residual", "shape", "rank", "condition", "history", "seconds")
+PLACED = ("index", "name", "shift_max", "steps")
+
+
+def _told(row: LayerSolution) -> dict[str, Any]:
+    """A row without its long numbers: its sentence stands for the obstruction, if it had one."""
+    known = {name: getattr(row, name) for name in (*TOLD, *PLACED)}
+    return {**known, "status": row.status.name, "said": row.message}
+
+
+def _row(data: Mapping[str, Any], i: int, kept: dict[str, Any]) -> LayerSolution:
+    whole = {**kept, "shape": tuple(kept["shape"]), "history": tuple(kept["history"])}
+    return LayerSolution(**{**whole, "status": Status[kept["status"]], "s": data[f"{i}.s"]})
+
+
+def _hex(value: Fraction) -> str:
+    """Exact numbers grow past the 4,300 digits that Python converts; hexadecimal has no limit."""
+    return f"{value.numerator:x}/{value.denominator:x}"
+
+
+def _unhex(text: str) -> Fraction:
+    top, bottom = text.split("/")
+    return Fraction(int(top, 16), int(bottom, 16))
 
 
 def _exact(norms: dict[str, list[list[str]]]) -> dict[str, ExactNorm] | None:
     found = {
-        name: ExactNorm(tuple(map(Fraction, gamma)), tuple(map(Fraction, beta)))
+        name: ExactNorm(tuple(map(_unhex, gamma)), tuple(map(_unhex, beta)))
         for name, (gamma, beta) in norms.items()
     }
     return found or None

@@ -28,7 +28,3 @@ class MissingDependencyError(ReconstructError, ImportError):
             f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'reconstruct[{extra}]'"
         )
-
-
-class ReconstructionError(ReconstructError):
-    """A system that had to be solved was not: the message carries the solver's status."""

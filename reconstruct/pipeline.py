@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,27 +18,21 @@ from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.constructions.construction import (
     ExactNorm,
     Functionals,
+    LayerSolution,
     SiteSolution,
-    System,
     Task,
-    Vector,
 )
 from reconstruct.constructions.drift import drift
 from reconstruct.constructions.exact_maps import exact_composition
-from reconstruct.constructions.frozen import Frozen, as_stored, check_target, normal_target
+from reconstruct.constructions.frozen import Frozen, as_stored
+from reconstruct.constructions.layout import Layout
+from reconstruct.constructions.nodes import kernel_of, mixing_at, norm_at
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
-from reconstruct.khatri_rao import Auto, Exact, Solver, Status
-from reconstruct.networks import (
-    Box,
-    Matrix,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-    dense,
-)
+from reconstruct.khatri_rao import Auto, RankProof, Solver, Status
+from reconstruct.networks import Box, Matrix, Network, Node, Norm, dense
 from reconstruct.networks.normal_form import NormalForm
+from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress, Step, silent
 
 
@@ -50,25 +44,46 @@ class Result:
     status that is not: then `network` holds the best that was found, and does not match.
     """
 
-    target: Network
+    layout: Layout
     frozen: Frozen
-    form: NormalForm
     domain: Box
+    sites: tuple[Site, ...]
     network: Network
-    layers: tuple[System, ...]
+    layers: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None
     seconds: float
-    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Network:
+        return self.layout.target
+
+    @property
+    def form(self) -> NormalForm:
+        """The target as the construction saw it."""
+        return self.layout.form
 
     @property
     def norms(self) -> dict[str, Norm]:
         """The norm layers by name, gammas and betas as solved for."""
-        return {n.name: n.op for n in self.network.norm_nodes() if isinstance(n.op, Norm)}
+        return {n.name: norm_at(self.network, n.name) for n in self.network.norm_nodes()}
 
     @property
     def status(self) -> Status:
         failed = [layer.status for layer in self.layers if not layer.solved]
         return failed[0] if failed else Status.SOLVED
+
+    def prove_ranks(self) -> tuple[RankProof | None, ...]:
+        """For each of `layers` an exact proof that its system has full rank, where there is one."""
+        return tuple(
+            proof
+            for site in self.sites
+            for proof in self.layout.plans[site.target].prove_ranks(site, self.frozen.network)
+        )
+
+    def describe(self) -> list[dict[str, Any]] | None:
+        """What the construction found out about each map; None if nothing."""
+        said = [(site.target, self.layout.plans[site.target].describe()) for site in self.sites]
+        return [{"name": name, **text} for name, text in said if text is not None] or None
 
     def __repr__(self) -> str:
         worst = max((layer.residual for layer in self.layers), default=0.0)
@@ -107,42 +122,42 @@ def reconstruct(
     kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
     kept = replace(kept, network=as_stored(kept.network))
     box = domain.of_size(target.size_in)
-    form = normal_target(target, kept)
-    check_target(form.network)
-    sites = find_sites(form.network, kept.network, kept.construction)
-    affine = {n.name: n for n in form.network.mixing_nodes()}
+    layout = kept.layout_of(target)
+    form = layout.form
+    sites = find_sites(form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
-        kept.construction.check(site, kept.network, _affine(affine[site.target]), number)
+        layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    drifts = drift(known, kept.construction)
+    drifts = drift(known, layout.plans)
     chosen = solver or Auto()
     solutions = []
     for number, site in enumerate(sites, start=1):
-        node = affine[site.target]
+        node = form.network.node(site.target)
         done = checkpoint.load(site.target) if checkpoint else None
         if done is None:
-            task = _task(number, node, known, target, form, exact=isinstance(chosen, Exact))
+            task = _task(number, node, known, layout, rational=chosen.rational)
             task = task if drifts is None else _widened(task, drifts[node.inputs[0]])
             label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
             hear = _prefixed(progress, label)
-            done = kept.construction.solve(task, site, kept.network, chosen, hear)
+            done = layout.plans[site.target].solve(task, site, kept.network, chosen, hear)
             if checkpoint:
                 checkpoint.store(site.target, done)
         solutions.append(done)
         progress(Step("maps solved", number, len(sites)))
-    return _assemble(target, kept, form, box, sites, solutions, np.dtype(dtype), start)
+    network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
+    seconds = time.perf_counter() - start
+    return Result(layout, kept, box, sites, network, rows, exact, seconds)
 
 
-def _task(
-    number: int, node: Node, known: Reach, target: Network, form: NormalForm, *, exact: bool
-) -> Task:
-    op = _affine(node)
+def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
+    op = mixing_at(known.network, node.name)
     (source,) = node.inputs
     lo, hi = known.bounds(source)
     magnitude = np.maximum(np.abs(lo), np.abs(hi))
-    rational = exact_composition(target, form.chains[node.name]) if exact else None
+    chain = layout.form.chains[node.name]
+    exact = exact_composition(layout.target, chain) if rational else None
     functionals = _functionals(known, source)
-    return Task(number, node.name, dense(op.matrix), op.bias, functionals, magnitude, rational)
+    return Task(number, node.name, dense(kernel_of(op)), op.bias, functionals, magnitude, exact)
 
 
 def _widened(task: Task, error: Vector) -> Task:
@@ -160,11 +175,6 @@ def _functionals(known: Reach, source: str) -> Functionals:
     return lambda A: known.functionals(source, A)
 
 
-def _affine(node: Node) -> Mixing:
-    assert isinstance(node.op, Mixing)
-    return node.op
-
-
 def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:
     return lambda step: progress(
         Step(f"{label}: {step.task}", step.done, step.total, step.residual)
@@ -172,21 +182,12 @@ def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:
 
 
 def _assemble(
-    target: Network,
-    frozen: Frozen,
-    form: NormalForm,
-    box: Box,
-    sites: tuple[Site, ...],
-    solutions: list[SiteSolution],
-    dtype: np.dtype[Any],
-    start: float,
-) -> Result:
+    frozen: Network, solutions: list[SiteSolution], dtype: np.dtype[Any]
+) -> tuple[Network, tuple[LayerSolution, ...], Mapping[str, ExactNorm] | None]:
     norms = {name: norm for s in solutions for name, norm in s.norms.items()}
     exact = {name: norm for s in solutions if s.exact for name, norm in s.exact.items()}
-    network = frozen.network.with_ops({name: _rounded(n, dtype) for name, n in norms.items()})
-    layers = tuple(row for s in solutions for row in s.systems)
-    seconds = time.perf_counter() - start
-    return Result(target, frozen, form, box, network, layers, exact or None, seconds)
+    network = frozen.with_ops({name: _rounded(n, dtype) for name, n in norms.items()})
+    return network, tuple(row for s in solutions for row in s.systems), exact or None
 
 
 def _rounded(norm: Norm, dtype: np.dtype[Any]) -> Norm:
@@ -194,4 +195,4 @@ def _rounded(norm: Norm, dtype: np.dtype[Any]) -> Norm:
     if dtype == np.float64:
         return norm
     gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
-    return Norm(gamma, beta, norm.mean, norm.var, norm.eps)
+    return norm.tuned(gamma, beta)

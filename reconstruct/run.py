@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from reconstruct.certificates.document import write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
-from reconstruct.constructions.rank_proofs import prove_ranks
 from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, Solver
@@ -138,11 +137,13 @@ def _finish(
         exact_norms=result.exact,
     )
     seconds = time.perf_counter() - start
-    report = build_report(result, certificate, found, options=job.options, seconds=seconds)
+    proofs = None
     if job.prove_rank:
         progress(Step("proving full rank", 0))
-        for row, proof in zip(report["layers"], prove_ranks(result.form, job.frozen), strict=True):
-            row["rank_proof"] = None if proof is None else asdict(proof)
+        proofs = result.prove_ranks()
+    report = build_report(
+        result, certificate, found, options=job.options, seconds=seconds, rank_proofs=proofs
+    )
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)

@@ -6,11 +6,11 @@ reconstructed, certified, checked by the independent checker, reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,8 +19,10 @@ import reconstruct as rc
 from reconstruct.certificates.document import write_certificate
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.sites import Site
-from reconstruct.khatri_rao import Checkpoint, KhatriRao, Solution, Solver, Status
+from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.khatri_rao import Checkpoint, KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
 from reconstruct.khatri_rao.solvers.floating import in_floats
@@ -34,7 +36,6 @@ from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.page import write_page
 
 BOX = rc.Box(-1, 1)
-WIDE = rc.Wide(1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,18 +106,53 @@ class Spacious:
     def name(self) -> str:
         return "spacious"
 
-    def blueprint(self, op: Mixing) -> Blueprint:
-        m, k = op.shape
-        hidden = LayerPlan(m * k + self.spare, (0, k), carry=False)
-        return Blueprint(m, k, (hidden, LayerPlan(m, None, carry=True)))
+    @property
+    def summary(self) -> str:
+        return "each affine map is rebuilt with room to spare"
 
-    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
-        WIDE.check(site, frozen, op, number)
+    def plan(self, op: Mixing) -> SpaciousPlan:
+        m, k = kernel_of(op).shape
+        return SpaciousPlan(m, k, m * k + self.spare)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": None, "spare": self.spare}
+
+
+@dataclass(frozen=True)
+class SpaciousPlan:
+    """What one map becomes: two layers, nothing left out."""
+
+    rows: int
+    cols: int
+    width: int
+
+    left_out = None
+
+    @property
+    def blueprint(self) -> Blueprint:
+        hidden = LayerPlan(self.width, (0, self.cols), carry=False)
+        return Blueprint(self.rows, self.cols, (hidden, LayerPlan(self.rows, None, carry=True)))
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        return ((self.rows, self.cols, self.width),)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        check_width(frozen, site.layers[0], self.rows, self.cols, f"map {number}")
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        return WIDE.solve(task, site, frozen, solver, progress)
+        solved = solve_two_layers(TwoLayers.at(frozen, *site.layers), task, solver, progress)
+        names = [layer.norm for layer in site.layers]
+        norms = dict(zip(names, (solved.norm1, solved.norm2), strict=True))
+        return SiteSolution(norms, (solved.system,))
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        return (TwoLayers.at(frozen, *site.layers).prove_rank(),)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"spare": self.width - self.rows * self.cols}
 
 
 @dataclass(frozen=True)
@@ -199,10 +235,17 @@ def test_a_toy_goes_all_the_way(case: str, tmp_path: Path) -> None:
     assert report.accepted, report
 
     found = search(target, network, result.domain, samples=500)
-    page = build_report(result, certificate, found, options={}, seconds=1.0)
+    proofs = result.prove_ranks()
+    page = build_report(result, certificate, found, options={}, seconds=1.0, rank_proofs=proofs)
+    assert [row["rank_proof"]["proved"] for row in page["layers"]] == [True, True]
+    if case == "construction":
+        assert page["frozen"]["construction"] == "spacious" and page["frozen"]["ratio"] is None
+        assert [row["spare"] for row in page["frozen"]["factors"]] == [3, 3]
     (tmp_path / "report.json").write_bytes(to_bytes(page))
     write_page(tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    if case == "construction":
+        assert "Construction “spacious”: each affine map is rebuilt with room to spare." in text
     assert "Certified" in text and (case != "solver" or "pseudoinverse" in text)
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from reconstruct.cli.parser import build_parser
-from reconstruct.errors import ReconstructError, ReconstructionError
+from reconstruct.errors import ReconstructError
 
 BAD_INPUT = 2
 FAILED = 1
@@ -32,9 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
-        return FAILED
-    except ReconstructionError as error:
-        _say(str(error))
         return FAILED
     except ReconstructError as error:
         _say(str(error))

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
 from reconstruct.bounds import Crown, Interval, Method, Split
-from reconstruct.constructions import Construction, Deep, Factored, Wide
+from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
 
-DEFAULT_RATIO = 1.5
-DEFAULT_BLOCK = 8
+SETTINGS = ("rank", "block")  # options that are settings of some constructions only
 
 
 def construction(options: Namespace) -> Construction:
-    """The construction that `--construction`, `--ratio`, `--rank` and `--block` ask for."""
-    ratio = DEFAULT_RATIO if options.ratio is None else options.ratio
-    kind = options.construction
-    if options.rank is not None and kind != "factored":
-        raise InputError(
-            f"--rank goes with --construction factored, but the construction is {kind}"
-        )
-    if options.block is not None and kind != "deep":
-        raise InputError(f"--block goes with --construction deep, but the construction is {kind}")
-    if kind == "factored":
-        return Factored(ratio, options.rank)
-    if kind == "deep":
-        return Deep(block=DEFAULT_BLOCK if options.block is None else options.block, ratio=ratio)
-    return Wide(ratio)
+    """The construction that `--construction` and the options of its settings ask for."""
+    kind = CONSTRUCTIONS[options.construction]
+    for name in SETTINGS:
+        if getattr(options, name, None) is not None and name not in _settings(kind):
+            homes = [word for word, other in CONSTRUCTIONS.items() if name in _settings(other)]
+            raise InputError(
+                f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
+                f"{options.construction}"
+            )
+    return _made(kind, options)
+
+
+def constructions(options: Namespace) -> list[Construction]:
+    """All of them, with the settings that the options give."""
+    return [_made(kind, options) for kind in CONSTRUCTIONS.values()]
+
+
+def _made(kind: type[Any], options: Namespace) -> Construction:
+    """A construction knows its own defaults: only what was given is passed on."""
+    given = {name: getattr(options, name, None) for name in _settings(kind)}
+    made: Construction = kind(**{name: value for name, value in given.items() if value is not None})
+    return made
+
+
+def _settings(kind: type[Any]) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
 def solver(name: str) -> Solver:

@@ -7,10 +7,10 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
-from reconstruct.cli.choices import DEFAULT_BLOCK
-from reconstruct.constructions import Construction, Deep, Factored, Wide, factor
+from reconstruct.cli import choices
+from reconstruct.constructions import factor
 from reconstruct.constructions.costs import Cost, cost
-from reconstruct.constructions.frozen import check_target
+from reconstruct.constructions.layout import check_target
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import (
@@ -27,7 +27,7 @@ def main(options: Namespace) -> int:
     network = load(options.network, nnet_header=options.nnet_header)
     form = normal_form(network, merge=options.merge)
     Pencil(sparsity=options.sparsity)  # refuses a sparsity outside of (0, 1]
-    costs = [cost(form.network, c, options.sparsity) for c in _constructions(options)]
+    costs = [cost(form.network, c, options.sparsity) for c in choices.constructions(options)]
     if options.json:
         print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))
         return 0
@@ -35,15 +35,6 @@ def main(options: Namespace) -> int:
     print()
     print("\n".join(_construction_table(costs, form.network)))
     return 0
-
-
-def _constructions(options: Namespace) -> list[Construction]:
-    block = DEFAULT_BLOCK if options.block is None else options.block
-    return [
-        Wide(options.ratio),
-        Factored(options.ratio, options.rank),
-        Deep(block=block, ratio=options.ratio),
-    ]
 
 
 def _network_text(network: Network, form: NormalForm) -> str:

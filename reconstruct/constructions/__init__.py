@@ -4,8 +4,9 @@ from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
     ExactNorm,
+    LayerSolution,
+    SitePlan,
     SiteSolution,
-    System,
     Task,
 )
 from reconstruct.constructions.deep.construction import Deep
@@ -14,15 +15,19 @@ from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
 from reconstruct.constructions.wide import Wide
 
+CONSTRUCTIONS = {"wide": Wide, "factored": Factored, "deep": Deep}  # by the command line's names
+
 __all__ = [
+    "CONSTRUCTIONS",
     "Construction",
     "Deep",
     "ExactMap",
     "ExactNorm",
     "Factored",
     "Frozen",
+    "LayerSolution",
+    "SitePlan",
     "SiteSolution",
-    "System",
     "Task",
     "Wide",
     "draw",

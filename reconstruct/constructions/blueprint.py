@@ -13,12 +13,8 @@ the blueprint, so a network from a file is treated exactly as a drawn one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from reconstruct.errors import InputError
-from reconstruct.networks import (
-    Mixing,
-)
 
 
 @dataclass(frozen=True)
@@ -52,15 +48,6 @@ class Blueprint:
     def tunable(self) -> int:
         """Gammas and betas of the site."""
         return sum(2 * layer.width for layer in self.layers)
-
-
-class Shaped(Protocol):
-    """A construction, as far as drawing needs it."""
-
-    @property
-    def name(self) -> str: ...
-
-    def blueprint(self, op: Mixing) -> Blueprint: ...
 
 
 def hidden_width(ratio: float, equations: int) -> int:

@@ -1,27 +1,28 @@
-"""What every construction does: rebuild one affine map of the target in its frozen site."""
+"""What every construction does: rebuild one map of the target in its frozen site.
+
+A construction is settings with one verb, `plan(op)`. The plan of a map is made once per run and
+carried along: it knows the frozen layers that the map needs, the systems that they lead to, how to
+solve them, what it leaves out, and what can be proved of them. Nothing outside of the construction
+asks for its name or class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.sites import Site
-from reconstruct.khatri_rao import Solution, Solver, Status
-from reconstruct.networks import (
-    Matrix,
-    Mixing,
-    Network,
-    Norm,
-)
+from reconstruct.khatri_rao import RankProof, Solution, Solver
+from reconstruct.networks import Matrix, Mixing, Network, Norm
+from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress
 
-Vector: TypeAlias = NDArray[np.float64]
 Functionals: TypeAlias = Callable[[Matrix], tuple[Vector, Vector]]
 
 
@@ -31,6 +32,12 @@ class ExactMap:
 
     weight: tuple[tuple[Fraction, ...], ...]
     bias: tuple[Fraction, ...]
+
+    @classmethod
+    def of(cls, weight: NDArray[np.float64], bias: Vector) -> ExactMap:
+        """Floats are dyadic rationals: the same map with `Fraction` entries."""
+        rows = tuple(tuple(Fraction(float(v)) for v in row) for row in weight)
+        return cls(rows, tuple(Fraction(float(v)) for v in bias))
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,11 @@ class ExactNorm:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One affine map `h ↦ weight·h + bias` of the target, with what is known of its inputs.
+    """One map `h ↦ weight·h + bias` of the target, with what is known of its inputs.
 
-    `functionals(A)` gives rigorous bounds (lo, hi) of `A h` over all inputs h that occur when x
-    runs through the domain; `magnitude[j]` bounds |h_j|.
+    `weight` is the map's kernel (m × k); `functionals(A)` gives rigorous bounds (lo, hi) of `A h`
+    over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|.
+    `exact` is the map over the rationals, where a rational solver was asked for.
     """
 
     index: int
@@ -62,30 +70,45 @@ class Task:
         return Task(self.index, self.name, weight, bias, self.functionals, self.magnitude)
 
 
-@dataclass(frozen=True)
-class System:
-    """One Khatri-Rao system that was solved on the way, as the report tells it."""
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerSolution(Solution):
+    """A solved system as a reconstruction tells it: which map it is of, and how far it shifts.
 
-    index: int
-    name: str
-    rows: int
-    cols: int
-    width: int
-    solver: str
-    status: Status
-    message: str
-    iterations: int
-    residual: float
-    rank: int | None
-    condition: float | None
-    gamma_max: float
-    shift_max: float
-    seconds: float
-    history: tuple[float, ...] = field(default=(), repr=False)
+    `said` and `steps` are for constructions whose systems are part of something larger: their own
+    sentence, and how many of the residuals in `history` were iterations.
+    """
+
+    index: int = 0
+    name: str = ""
+    shift_max: float = 0.0
+    said: str | None = field(default=None, repr=False)
+    steps: int | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, task: Task, solution: Solution, shift_max: float) -> LayerSolution:
+        """The solution of one of the task's systems."""
+        known = {f.name: getattr(solution, f.name) for f in fields(Solution)}
+        return cls(**known, index=task.index, name=task.name, shift_max=shift_max)
 
     @property
-    def solved(self) -> bool:
-        return self.status is Status.SOLVED
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def cols(self) -> int:
+        return self.shape[1]
+
+    @property
+    def gamma_max(self) -> float:
+        return self.largest
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history) if self.steps is None else self.steps
+
+    @property
+    def message(self) -> str:
+        return super().message if self.said is None else self.said
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +116,30 @@ class SiteSolution:
     """The norms that make a site compute its map; `exact` when they were solved for rationally."""
 
     norms: Mapping[str, Norm]
-    systems: tuple[System, ...]
+    systems: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None = None
 
 
-class Construction(Protocol):
-    """A way to rebuild an affine map inside frozen layers."""
+class SitePlan(Protocol):
+    """What a construction makes of one map of the target."""
 
     @property
-    def name(self) -> str: ...
-
-    def blueprint(self, op: Mixing) -> Blueprint:
-        """The layers that this map needs."""
+    def blueprint(self) -> Blueprint:
+        """The frozen layers that the map needs."""
         ...
 
-    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
-        """Raise InputError when the frozen layers at `site` are too narrow for the map."""
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        """The Khatri-Rao systems (m, k, n) that they lead to, in the order of solving."""
+        ...
+
+    @property
+    def left_out(self) -> NDArray[np.float64] | None:
+        """`|W − W̃|` entry by entry where the site is meant to compute another map W̃."""
+        ...
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        """Raise InputError when the frozen layers at `site` cannot do; `number` names the map."""
         ...
 
     def solve(
@@ -117,24 +148,30 @@ class Construction(Protocol):
         """The norm parameters with which the site computes the task's map."""
         ...
 
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        """For each of `systems` a proof of full rank; None where it holds solved numbers."""
+        ...
 
-def system(task: Task, solution: Solution, shape: tuple[int, int], shift_max: float) -> System:
-    """The report's row for one solved system of `shape` (rows, cols)."""
-    return System(
-        index=task.index,
-        name=task.name,
-        rows=shape[0],
-        cols=shape[1],
-        width=solution.width,
-        solver=solution.solver,
-        status=solution.status,
-        message=solution.message,
-        iterations=solution.iterations,
-        residual=solution.residual,
-        rank=solution.rank,
-        condition=solution.condition,
-        gamma_max=float(np.max(np.abs(solution.s), initial=0.0)),
-        shift_max=shift_max,
-        seconds=solution.seconds,
-        history=solution.history,
-    )
+    def describe(self) -> Mapping[str, Any] | None:
+        """What was found out about the map on the way, as JSON values; None if nothing was."""
+        ...
+
+
+class Construction(Protocol):
+    """A way to rebuild a map inside frozen layers, as a frozen dataclass of its settings."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """What becomes of a map of the target, in half a sentence."""
+        ...
+
+    def plan(self, op: Mixing) -> SitePlan:
+        """What this map becomes."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """Its settings, as JSON values by the names that reports use."""
+        ...

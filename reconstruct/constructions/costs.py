@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.construction import Construction
+from reconstruct.constructions.nodes import mixing_at
 from reconstruct.khatri_rao import plan
-from reconstruct.networks import (
-    Mixing,
-    Network,
-)
+from reconstruct.networks import Network
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ def cost(target: Network, construction: Construction, sparsity: float | None = N
     solves = []
     density = 1.0 if sparsity is None else sparsity
     for node in target.mixing_nodes():
-        assert isinstance(node.op, Mixing)
-        blueprint = construction.blueprint(node.op)
+        made = construction.plan(mixing_at(target, node.name))
+        blueprint = made.blueprint
         widths = tuple(layer.width for layer in blueprint.layers)
         maps.append(
             MapCost(
@@ -62,7 +59,7 @@ def cost(target: Network, construction: Construction, sparsity: float | None = N
                 blueprint.tunable,
             )
         )
-        solves += [plan(m, k, n, density=density) for m, k, n in systems(blueprint)]
+        solves += [plan(m, k, n, density=density) for m, k, n in made.systems]
     weights = sum(m.weights for m in maps)
     held = 4 * weights if density == 1 else int(8 * density * weights)
     return Cost(
@@ -75,20 +72,3 @@ def cost(target: Network, construction: Construction, sparsity: float | None = N
         memory_bytes=held + max((s.memory_bytes for s in solves), default=0),
         seconds=sum(s.seconds for s in solves),
     )
-
-
-def systems(blueprint: Blueprint) -> list[tuple[int, int, int]]:
-    """The Khatri-Rao systems (m, k, n) that a site leads to.
-
-    Layers in a plain chain are solved pair by pair; with skip connections there is one system for
-    each block of the input, all with the map's own number of rows.
-    """
-    layers = blueprint.layers
-    blocks = [layer for layer in layers if layer.block is not None]
-    if len(blocks) > 1:
-        return [(blueprint.rows, b.block[1] - b.block[0], b.width) for b in blocks if b.block]
-    found, size = [], blueprint.cols
-    for first, second in zip(layers[::2], layers[1::2], strict=True):
-        found.append((second.width, size, first.width))
-        size = second.width
-    return found

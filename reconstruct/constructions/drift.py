@@ -1,8 +1,8 @@
-"""How far an approximation drifts from the target: the error that a chosen rank brings along.
+"""How far an approximation drifts from the target: the error that what is left out brings along.
 
-With U V = W − R in place of W, values drift apart by `e' = |W| e + |R| (max|h| + e)` from map to
-map. Hidden units have to stay active on what the approximation reaches, so their shifts must cover
-the drift; the certificate repeats the same recursion with every rounding counted in.
+With W − R in place of W, values drift apart by `e' = |W| e + |R| (max|h| + e)` from map to map.
+Hidden units have to stay active on what the approximation reaches, so their shifts must cover the
+drift; the certificate repeats the same recursion with every rounding counted in.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.construction import Construction, Vector
-from reconstruct.constructions.factored import Factored, factor
-from reconstruct.networks import (
-    Activation,
-    Mixing,
-    dense,
-)
+from reconstruct.constructions.construction import SitePlan
+from reconstruct.networks import Activation, Mixing
+from reconstruct.numbers.arrays import Vector
 
 MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
 
 
-def drift(known: Reach, construction: Construction) -> Mapping[str, Vector] | None:
+def drift(known: Reach, plans: Mapping[str, SitePlan]) -> Mapping[str, Vector] | None:
     """For each value of the target a bound of what the approximation adds; None if it is none."""
-    if not isinstance(construction, Factored) or construction.rank is None:
+    left_out = {name: plan.left_out for name, plan in plans.items()}
+    if all(rest is None for rest in left_out.values()):
         return None
     network = known.network
     errors = {network.source: np.zeros(network.size_in)}
@@ -34,9 +31,9 @@ def drift(known: Reach, construction: Construction) -> Mapping[str, Vector] | No
         if isinstance(node.op, Mixing):
             lo, hi = known.bounds(node.inputs[0])
             reached = np.maximum(np.abs(lo), np.abs(hi)) + before[0]
-            W, low = dense(node.op.matrix), factor(node.op.matrix, construction.rank)
-            left_out = np.abs(W - low.U @ low.V)
-            errors[node.name] = MARGIN * (np.abs(W) @ before[0] + left_out @ reached)
+            rest = left_out[node.name]
+            added = 0.0 if rest is None else rest @ reached
+            errors[node.name] = MARGIN * (node.op.absolute(before[0]) + added)
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.lipschitz * before[0]
         else:

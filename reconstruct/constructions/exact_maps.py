@@ -1,31 +1,24 @@
-"""The composition of a run of affine nodes in rational arithmetic, for the exact solver."""
+"""The composition of a run of maps in rational arithmetic, for solvers over the rationals."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from reconstruct.constructions.construction import ExactMap
-from reconstruct.constructions.shifts import rational_root
-from reconstruct.constructions.two_layers import exact_map
-from reconstruct.errors import InputError
-from reconstruct.networks import (
-    Mixing,
-    Network,
-    Norm,
-    Select,
-    dense,
-)
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Diagonal, Mixing, Network, Node, Select, dense
+from reconstruct.numbers.rationals import Interval
 
-Rows = list[list[Fraction]]
+BITS = 64  # to which an irrational factor would be enclosed: it is refused then
 
 
 def exact_composition(network: Network, chain: tuple[str, ...]) -> ExactMap:
     """The affine map that the nodes of `chain` make together, first to last, exactly."""
     nodes = [network.node(name) for name in chain]
     size = network.sizes[nodes[0].inputs[0]]
-    total = _as_map(nodes[0].op, size, nodes[0].name)
+    total = _as_map(nodes[0], size)
     for node in nodes[1:]:
-        total = _compose(_as_map(node.op, len(total.bias), node.name), total)
+        total = _compose(_as_map(node, len(total.bias)), total)
     return total
 
 
@@ -45,28 +38,34 @@ def _compose(after: ExactMap, before: ExactMap) -> ExactMap:
     return ExactMap(weight, bias)
 
 
-def _as_map(op: object, size: int, name: str) -> ExactMap:
+def _as_map(node: Node, size: int) -> ExactMap:
+    op = node.op
     if isinstance(op, Mixing):
-        return exact_map(dense(op.matrix), op.bias)
+        return ExactMap.of(dense(op.matrix), op.bias)
     if isinstance(op, Select):
-        rows = tuple(
-            tuple(Fraction(int(i == j)) for j in range(size)) for i in range(op.start, op.stop)
-        )
+        kept = range(size)[op.block]
+        rows = tuple(tuple(Fraction(int(i == j)) for j in range(size)) for i in kept)
         return ExactMap(rows, (Fraction(0),) * len(rows))
-    assert isinstance(op, Norm)
-    scale, offset = [], []
-    for i in range(size):
-        root = rational_root(Fraction(float(op.var[i])) + Fraction(op.eps))
-        if root is None:
-            raise InputError(
-                f"the exact solver needs targets whose norms have a rational √(var + eps), but "
-                f"channel {i} of {name!r} has var + eps = {op.var[i] + op.eps:.9g}; use another "
-                f"solver, which bounds the rounding of the folded norm instead"
-            )
-        s = Fraction(float(op.gamma[i])) / root
-        scale.append(s)
-        offset.append(Fraction(float(op.beta[i])) - s * Fraction(float(op.mean[i])))
+    if not isinstance(op, Diagonal):
+        raise UnsupportedError(
+            f"the exact solver needs maps with rational entries, but {node.name!r} is a "
+            f"{type(op).__name__}; use another solver"
+        )
+    scales, shifts = op.rationals(BITS)
+    exact = [_rational(node, i, pair) for i, pair in enumerate(scales)]
+    offset = [_rational(node, i, pair) for i, pair in enumerate(shifts)]
     rows = tuple(
-        tuple(scale[i] if i == j else Fraction(0) for j in range(size)) for i in range(size)
+        tuple(exact[i] if i == j else Fraction(0) for j in range(size)) for i in range(size)
     )
     return ExactMap(rows, tuple(offset))
+
+
+def _rational(node: Node, unit: int, between: Interval) -> Fraction:
+    low, high = between
+    if low != high:
+        raise InputError(
+            f"the exact solver needs targets whose norms have a rational √(var + eps), but unit "
+            f"{unit} of {node.name!r} is scaled by an irrational number near {float(low):.9g}; use "
+            f"another solver, which bounds the rounding of the folded norm instead"
+        )
+    return low

@@ -8,25 +8,28 @@ linear piece, and the second pair's constant takes τ back. Width r·max(m, k) i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
-from reconstruct.constructions.construction import SiteSolution, Task, Vector
+from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.nodes import activation_at, kernel_of
 from reconstruct.constructions.shifts import place
-from reconstruct.constructions.sites import Site, activation_of
-from reconstruct.constructions.two_layers import solve_pair
-from reconstruct.constructions.wide import check_pattern, check_width, pair_of
-from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Exact, Solver
-from reconstruct.networks import (
-    Matrix,
-    Mixing,
-    Network,
-    dense,
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import (
+    TwoLayers,
+    channels,
+    check_width,
+    solve_two_layers,
 )
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import RankProof, Solver
+from reconstruct.networks import Matrix, Mixing, Network, dense
+from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress
 
 
@@ -77,22 +80,58 @@ class Factored:
     def name(self) -> str:
         return "factored"
 
-    def blueprint(self, op: Mixing) -> Blueprint:
-        m, k = op.shape
-        r = factor(op.matrix, self.rank).rank
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map is split into two thinner ones, and each of these is rebuilt "
+            "by two frozen layers"
+        )
+
+    def plan(self, op: Mixing) -> FactoredPlan:
+        low = factor(kernel_of(op), self.rank)
+        return FactoredPlan(dense(kernel_of(op)), low, self.ratio, chosen=self.rank is not None)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio, "rank": self.rank}
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredPlan:
+    """A map W (m × k) as U V, each factor from two layers; `chosen` if the rank was given."""
+
+    weight: NDArray[np.float64]
+    low: LowRank
+    ratio: float
+    chosen: bool
+
+    @property
+    def blueprint(self) -> Blueprint:
+        (m, k), r = self.weight.shape, self.low.rank
+        (_, _, first), (_, _, second) = self.systems
         layers = (
-            LayerPlan(hidden_width(self.ratio, r * k), (0, k), carry=False),
+            LayerPlan(first, (0, k), carry=False),
             LayerPlan(r, None, carry=True),
-            LayerPlan(hidden_width(self.ratio, m * r), None, carry=True),
+            LayerPlan(second, None, carry=True),
             LayerPlan(m, None, carry=True),
         )
         return Blueprint(m, k, layers)
 
-    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
-        m, k = op.shape
-        r = factor(op.matrix, self.rank).rank
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        (m, k), r = self.weight.shape, self.low.rank
+        return (
+            (r, k, hidden_width(self.ratio, r * k)),
+            (m, r, hidden_width(self.ratio, m * r)),
+        )
+
+    @property
+    def left_out(self) -> NDArray[np.float64] | None:
+        return np.abs(self.weight - self.low.U @ self.low.V) if self.chosen else None
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        (m, k), r = self.weight.shape, self.low.rank
         where = f"map {number} ({site.target!r})"
-        middle = frozen.sizes[site.layers[1].norm]
+        middle = channels(frozen, site.layers[1])
         if middle != r:
             raise InputError(
                 f"{where} has rank {r} and needs a middle layer of {r} neurons, but the frozen "
@@ -100,27 +139,27 @@ class Factored:
             )
         check_width(frozen, site.layers[0], r, k, f"{where}, first factor")
         check_width(frozen, site.layers[2], m, r, f"{where}, second factor")
-        one, two, three, four = site.layers
-        check_pattern(pair_of(frozen, one, two), f"{where}, first factor")
-        check_pattern(pair_of(frozen, three, four), f"{where}, second factor")
+        first, second = _factors_at(frozen, site)
+        first.check_pattern(f"{where}, first factor")
+        second.check_pattern(f"{where}, second factor")
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        if isinstance(solver, Exact):
+        if solver.rational:
             raise InputError(
                 "the exact solver works with --construction wide and deep: the factors U and V of "
                 "a low-rank map come from singular values, which are not rational"
             )
         one, two, three, four = site.layers
-        low = factor(task.weight, self.rank)
-        middle = activation_of(frozen, two)
+        low, middle = self.low, activation_at(frozen, two.activation)
+        into, out = _factors_at(frozen, site)
         lo, hi = task.functionals(low.V)
         held = place(middle.piece, lo, hi, np.abs(low.V) @ task.magnitude)
-        into = task.with_map(held.scale * low.V, held.shift)
-        first = solve_pair(pair_of(frozen, one, two), into, solver, progress)
-        out = _after(task, low, held.scale, held.shift, middle.piece.slope)
-        second = solve_pair(pair_of(frozen, three, four), out, solver, progress)
+        start = task.with_map(held.scale * low.V, held.shift)
+        first = solve_two_layers(into, start, solver, progress)
+        rest = _after(task, low, held.scale, held.shift, middle.piece.slope)
+        second = solve_two_layers(out, rest, solver, progress)
         norms = {
             one.norm: first.norm1,
             two.norm: first.norm2,
@@ -128,6 +167,24 @@ class Factored:
             four.norm: second.norm2,
         }
         return SiteSolution(norms, (first.system, second.system))
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        return tuple(part.prove_rank() for part in _factors_at(frozen, site))
+
+    def describe(self) -> Mapping[str, Any]:
+        """How the rank was decided."""
+        return {
+            "rank": self.low.rank,
+            "numerical_rank": self.low.numerical_rank,
+            "cut": self.low.cut,
+            "dropped": self.low.dropped,
+            "singular_values": self.low.singular.tolist(),
+        }
+
+
+def _factors_at(frozen: Network, site: Site) -> tuple[TwoLayers, TwoLayers]:
+    one, two, three, four = site.layers
+    return TwoLayers.at(frozen, one, two), TwoLayers.at(frozen, three, four)
 
 
 def _after(task: Task, low: LowRank, scale: float, shift: Vector, slope: float) -> Task:

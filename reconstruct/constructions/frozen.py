@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from reconstruct.constructions.blueprint import Blueprint
-from reconstruct.constructions.construction import Construction
+from reconstruct.constructions.construction import Construction, SitePlan
+from reconstruct.constructions.layout import Layout, lay_out
+from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.wide import Wide
-from reconstruct.errors import UnsupportedError
 from reconstruct.networks import (
     Activation,
     Add,
-    Affine,
-    LeakyRelu,
     Mixing,
     Network,
     Node,
@@ -27,7 +25,6 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.draw import Pencil, Weights
-from reconstruct.networks.normal_form import NormalForm, normal_form
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,22 @@ class Frozen:
     network: Network
     construction: Construction
     merge: bool = True
-    origin: Mapping[str, Any] | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    layout: Layout | None = field(default=None, repr=False)
+
+    def layout_of(self, target: Network) -> Layout:
+        """What each map of the target becomes: as it was when this was drawn for it, or anew."""
+        if self.layout is not None and self.layout.target is target:
+            return self.layout
+        return lay_out(target, self.construction, merge=self.merge)
+
+    def describe(self) -> dict[str, Any]:
+        """Construction and origin as reports tell them; a ratio belongs to a drawn network."""
+        settings = dict(self.construction.describe())
+        if "seed" not in self.origin:
+            settings.pop("ratio", None)
+        named = {"construction": self.construction.name, "summary": self.construction.summary}
+        return {**named, **settings, **self.origin}
 
 
 def draw(
@@ -60,8 +72,8 @@ def draw(
     (ReLU unless given). `sparsity` keeps each weight with that probability.
     """
     chosen = construction or Wide()
-    form = normal_form(target, merge=merge)
-    check_target(form.network)
+    layout = lay_out(target, chosen, merge=merge)
+    form = layout.form
     pencil = Pencil(seed, weights, sparsity, statistics)
     nodes: list[Node] = []
     outputs = {form.network.source: form.network.source}
@@ -69,8 +81,8 @@ def draw(
     for node in form.network.nodes:
         inputs = tuple(outputs[i] for i in node.inputs)
         if isinstance(node.op, Mixing):
-            plan = chosen.blueprint(node.op)
-            site = _draw_site(pencil, layer, node.name, inputs[0], plan, activation or Relu())
+            begin = Node(node.name, node.op, inputs)
+            site = _draw_site(pencil, layer, begin, layout.plans[node.name], activation or Relu())
             nodes.extend(site)
             outputs[node.name] = site[-1].name
             layer += 1
@@ -81,53 +93,45 @@ def draw(
         target.size_in, tuple(nodes), outputs[form.network.output], form.network.source
     )
     origin = {"seed": seed, "weights": weights.value, "sparsity": sparsity}
-    return Frozen(network, chosen, merge, origin)
+    return Frozen(network, chosen, merge, origin, layout)
 
 
 def _draw_site(
-    pencil: Pencil, layer: int, name: str, source: str, plan: Blueprint, activation: Activation
+    pencil: Pencil, layer: int, node: Node, plan: SitePlan, activation: Activation
 ) -> list[Node]:
+    """The frozen nodes for the target's map at `node`, whose input is the site's."""
+    op, name, (source,) = node.op, node.name, node.inputs
+    assert isinstance(op, Mixing)
+    blueprint = plan.blueprint
     nodes: list[Node] = []
     last, width = source, 0
-    for i, shape in enumerate(plan.layers, start=1):
+    for i, shape in enumerate(blueprint.layers, start=1):
         label = 4 * i
         parts: list[str] = []
         if shape.carry:
             weight = pencil.matrix(layer, label, shape.width, width, hidden=1)
-            nodes.append(Node(f"{name}.M{i}", Affine(weight), (last,)))
+            nodes.append(Node(f"{name}.M{i}", op.behind(weight), (last,)))
             parts.append(f"{name}.M{i}")
         if shape.block is not None:
             start, stop = shape.block
             entering = source
-            if (start, stop) != (0, plan.cols):
+            if (start, stop) != (0, blueprint.cols):
                 entering = f"{name}.x{i}"
                 nodes.append(Node(entering, Select(start, stop), (source,)))
             weight = pencil.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
-            nodes.append(Node(label_in, Affine(weight), (entering,)))
+            nodes.append(Node(label_in, op.with_kernel(weight), (entering,)))
             parts.append(label_in)
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        nodes.append(
-            Node(f"{name}.norm{i}", pencil.norm(layer, label + 2, shape.width), (parts[0],))
-        )
+        norm = pencil.norm(layer, label + 2, shape.width)
+        nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
         last, width = f"{name}.norm{i}", shape.width
-        if i < len(plan.layers):
+        if i < len(blueprint.layers):
             nodes.append(Node(f"{name}.act{i}", activation, (last,)))
             last = f"{name}.act{i}"
     return nodes
-
-
-def check_target(network: Network) -> None:
-    """A target may hold ReLU and LeakyReLU only; anything else is refused by name."""
-    for node in network.activation_nodes():
-        if not isinstance(node.op, (Relu, LeakyRelu)):
-            raise UnsupportedError(
-                f"node {node.name!r} of the target is a {type(node.op).__name__}, but only ReLU "
-                f"and LeakyReLU targets can be rebuilt; other activations may be used inside the "
-                f"frozen network"
-            )
 
 
 def weights_hash(network: Network) -> str:
@@ -153,11 +157,6 @@ def as_stored(network: Network) -> Network:
 
     Gammas that were solved for with any other eps would be off by 1e-6 once exported.
     """
-    norms = {n.name: n.op for n in network.norm_nodes() if isinstance(n.op, Norm)}
+    norms = {n.name: norm_at(network, n.name) for n in network.norm_nodes()}
     rounded = {name: norm.with_eps(float(np.float32(norm.eps))) for name, norm in norms.items()}
     return network.with_ops(rounded)
-
-
-def normal_target(target: Network, frozen: Frozen) -> NormalForm:
-    """The target in the form that `frozen` was made for."""
-    return normal_form(target, merge=frozen.merge)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.constructions.construction import System, Task
+from reconstruct.constructions.construction import LayerSolution, Task
 from reconstruct.constructions.shifts import place
-from reconstruct.constructions.two_layers import Pair, solve_pair
+from reconstruct.constructions.two_layers import TwoLayers, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Solver
 from reconstruct.networks import (
@@ -38,7 +38,7 @@ class OneLayer:
     norm1: Norm
     norm2: Norm
     network: Network
-    system: System
+    system: LayerSolution
 
 
 def one_layer(
@@ -58,10 +58,10 @@ def one_layer(
     m, k = target.shape
     box = domain.of_size(k)
     between = activation or Relu()
-    pair = Pair(first, Norm.neutral(first.shape[0]), between, second, Norm.neutral(m))
+    layers = TwoLayers(first, Norm.neutral(first.shape[0]), between, second, Norm.neutral(m))
     magnitude = np.maximum(np.abs(box.lo), np.abs(box.hi))
     task = Task(1, "layer", dense(target.matrix), target.bias, _over(box), magnitude)
-    solved = solve_pair(pair, task, solver or Auto(), silent)
+    solved = solve_two_layers(layers, task, solver or Auto(), silent)
     nodes = [
         Node("M1", first, ("input",)),
         Node("norm1", solved.norm1, ("M1",)),

@@ -8,14 +8,13 @@ that covers the rounding of gamma and of the layers before.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import fsum, isfinite
 
 import numpy as np
 
-from reconstruct.constructions.construction import Vector
 from reconstruct.errors import InputError
 from reconstruct.networks import Matrix, Piece, dense
+from reconstruct.numbers.arrays import Vector
 
 SLACK = 2.0**-5  # of |A|·max|h|: room for the errors of a float32 evaluation, 3 % of the shift
 LARGEST = 1e150  # products with weights of this size are still far from overflow
@@ -72,13 +71,3 @@ def exact_dot(matrix: Matrix, shift: Vector) -> Vector:
     low = rows - high
     terms = np.concatenate([high * shift, low * shift], axis=1)
     return np.array([fsum(row) for row in terms])
-
-
-def rational_root(value: Fraction) -> Fraction | None:
-    """The square root of a rational when it is rational itself."""
-    from math import isqrt
-
-    top, bottom = isqrt(value.numerator), isqrt(value.denominator)
-    if top * top == value.numerator and bottom * bottom == value.denominator:
-        return Fraction(top, bottom)
-    return None

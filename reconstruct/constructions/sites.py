@@ -7,9 +7,10 @@ construction's blueprint, each with its norm between the linear layer and the ac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, Shaped
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Activation,
@@ -46,8 +47,10 @@ class Site:
         return self.layers[-1].norm
 
 
-def find_sites(target: Network, frozen: Network, construction: Shaped) -> tuple[Site, ...]:
-    """One site for each affine node of `target` (in normal form), in its order."""
+def find_sites(
+    target: Network, frozen: Network, blueprints: Mapping[str, Blueprint]
+) -> tuple[Site, ...]:
+    """One site for each map of `target` (in normal form), in its order."""
     if target.size_in != frozen.size_in:
         raise InputError(
             f"the frozen network must take as many inputs as the target, {target.size_in}, but "
@@ -58,7 +61,7 @@ def find_sites(target: Network, frozen: Network, construction: Shaped) -> tuple[
     sites: list[Site] = []
     for node in target.nodes:
         if isinstance(node.op, Mixing):
-            site = finder.site(node, place[node.inputs[0]], construction, len(sites) + 1)
+            site = finder.site(node, place[node.inputs[0]], blueprints[node.name], len(sites) + 1)
             sites.append(site)
             place[node.name] = site.output
         else:
@@ -96,9 +99,7 @@ class _Finder:
             f"after {inputs[0]!r}, but has {', '.join(found)}"
         )
 
-    def site(self, node: Node, source: str, construction: Shaped, number: int) -> Site:
-        assert isinstance(node.op, Mixing)
-        plan = construction.blueprint(node.op)
+    def site(self, node: Node, source: str, plan: Blueprint, number: int) -> Site:
         where = f"map {number} ({node.name!r}, {plan.rows}×{plan.cols})"
         layers: list[Layer] = []
         last = source
@@ -184,11 +185,3 @@ class _Finder:
             f"{where} needs one activation right after its norm {source!r}, but has "
             f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there"
         )
-
-
-def activation_of(frozen: Network, layer: Layer) -> Activation:
-    """The activation of a hidden layer of a site."""
-    assert layer.activation is not None
-    op = frozen.node(layer.activation).op
-    assert isinstance(op, Activation)
-    return op

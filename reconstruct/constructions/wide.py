@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.sites import Layer, Site, activation_of
-from reconstruct.constructions.two_layers import Pair, solve_pair
-from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Solver, structural_obstruction
-from reconstruct.networks import (
-    Mixing,
-    Network,
-    Norm,
-)
+from reconstruct.constructions.nodes import kernel_of
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.khatri_rao import RankProof, Solver
+from reconstruct.networks import Mixing, Network
 from reconstruct.progress import Progress
-
-MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
 @dataclass(frozen=True)
@@ -33,62 +29,58 @@ class Wide:
     def name(self) -> str:
         return "wide"
 
-    def blueprint(self, op: Mixing) -> Blueprint:
-        m, k = op.shape
-        width = hidden_width(self.ratio, m * k)
-        layers = (LayerPlan(width, (0, k), carry=False), LayerPlan(m, None, carry=True))
-        return Blueprint(m, k, layers)
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map of the target is rebuilt by two frozen layers with at least "
+            "m·k neurons between them"
+        )
 
-    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
-        m, k = op.shape
+    def plan(self, op: Mixing) -> WidePlan:
+        m, k = kernel_of(op).shape
+        return WidePlan(m, k, hidden_width(self.ratio, m * k))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class WidePlan:
+    """An m × k map in two layers, `width` neurons between them."""
+
+    rows: int
+    cols: int
+    width: int
+
+    left_out = None
+
+    @property
+    def blueprint(self) -> Blueprint:
+        entering = LayerPlan(self.width, (0, self.cols), carry=False)
+        return Blueprint(self.rows, self.cols, (entering, LayerPlan(self.rows, None, carry=True)))
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        return ((self.rows, self.cols, self.width),)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
         first, second = site.layers
         where = f"map {number} ({site.target!r})"
-        check_width(frozen, first, m, k, where)
-        check_pattern(pair_of(frozen, first, second), where)
+        check_width(frozen, first, self.rows, self.cols, where)
+        TwoLayers.at(frozen, first, second).check_pattern(where)
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
         first, second = site.layers
-        solved = solve_pair(pair_of(frozen, first, second), task, solver, progress)
+        solved = solve_two_layers(TwoLayers.at(frozen, first, second), task, solver, progress)
         names = (first.norm, second.norm)
         exact = dict(zip(names, solved.exact, strict=True)) if solved.exact else None
         norms = dict(zip(names, (solved.norm1, solved.norm2), strict=True))
         return SiteSolution(norms, (solved.system,), exact)
 
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        return (TwoLayers.at(frozen, *site.layers).prove_rank(),)
 
-def pair_of(frozen: Network, first: Layer, second: Layer) -> Pair:
-    """Two layers of a site as the pair that `solve_pair` works on."""
-    ops = [frozen.node(n).op for n in (first.entry or first.carry or "", first.norm)]
-    ops += [frozen.node(n).op for n in (second.carry or "", second.norm)]
-    one, norm1, two, norm2 = ops
-    assert isinstance(one, Mixing) and isinstance(two, Mixing)
-    assert isinstance(norm1, Norm) and isinstance(norm2, Norm)
-    return Pair(one, norm1, activation_of(frozen, first), two, norm2)
-
-
-def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str) -> None:
-    """Refuse a hidden layer with fewer neurons than equations."""
-    width = frozen.sizes[layer.norm]
-    if width < m * k:
-        raise InputError(
-            f"{where} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
-            f"{m}×{k} matrix, but the frozen network has {width} neurons at {layer.norm!r}; widen "
-            f"it by {m * k - width}, or use --construction factored if the map has low rank"
-        )
-
-
-def check_pattern(pair: Pair, where: str) -> None:
-    """Refuse, before any numerical work, weights whose zeros alone leave some W out of reach.
-
-    Patterns with very many entries are not examined: those are nearly full, and the solver says
-    what it finds.
-    """
-    first, second = pair.first.matrix, pair.second.matrix
-    served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
-    if served.sum() <= MOST_ENTRIES:
-        obstruction = structural_obstruction(first, second)
-        if obstruction is not None:
-            raise InputError(
-                f"{where} cannot be reached by this frozen network: {obstruction.message}"
-            )
+    def describe(self) -> None:
+        return None

@@ -22,8 +22,10 @@ Array = NDArray[Any]
 Evaluate: TypeAlias = Callable[[Array], Array]
 
 
-def check_plain(network: Network, evaluate: Evaluate) -> None:
-    """Refuses a network that differs from the plain evaluation of its file."""
+def check_plain(network: Network, evaluate: Evaluate | None) -> None:
+    """Refuses a network that differs from the plain evaluation of its file, if there is one."""
+    if evaluate is None:
+        return
     x = points(network)
     followed = follow(network, x, FLOAT64)
     for row, point in enumerate(x):
@@ -65,8 +67,10 @@ def _times(weight: Array, h: Array) -> Array:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def graph(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Evaluate:
-    """The graph form of an .npz network."""
+def graph(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> Evaluate | None:
+    """The graph form of an .npz network; None where it holds an operation with no plain meaning."""
+    if any(node["op"] not in _MEANINGS for node in fields["nodes"]):
+        return None
 
     def evaluate(x: Array) -> Array:
         values = {fields["source"]: x}

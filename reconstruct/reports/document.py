@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from reconstruct.reports.environment import environment, peak_bytes
 
 if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
-    from reconstruct.constructions.construction import System
+    from reconstruct.constructions.construction import LayerSolution
+    from reconstruct.khatri_rao import RankProof
     from reconstruct.networks import (
         Network,
     )
@@ -34,8 +36,9 @@ def build_report(
     *,
     options: Mapping[str, Any],
     seconds: float,
+    rank_proofs: Sequence[RankProof | None] | None = None,
 ) -> dict[str, Any]:
-    """The report of a finished run as plain JSON values."""
+    """The report of a finished run as plain JSON values; with rank proofs if they were made."""
     from reconstruct.reports.measurements import measurements
 
     found = search.as_json()
@@ -46,7 +49,7 @@ def build_report(
         "target": target_part(result.target),
         "frozen": _frozen_part(result),
         "domain": {"lo": result.domain.lo.tolist(), "hi": result.domain.hi.tolist()},
-        "layers": [_layer(row, _residual_bound(row, result, certificate)) for row in result.layers],
+        "layers": _layers(result, certificate, rank_proofs),
         "error": error_part(certificate, search),
         "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
         "environment": environment(),
@@ -110,63 +113,43 @@ def target_part(target: Network) -> dict[str, Any]:
 def _frozen_part(result: Result) -> dict[str, Any]:
     from reconstruct.constructions.frozen import weights_hash
 
-    network = result.network
-    origin = dict(result.frozen.origin or {})
-    construction = result.frozen.construction
+    network, known = result.network, result.frozen.describe()
     return {
-        "construction": construction.name,
-        "weights": origin.get("weights"),
-        "seed": origin.get("seed"),
-        "ratio": getattr(construction, "ratio", None) if "seed" in origin else None,
-        "sparsity": origin.get("sparsity"),
+        "construction": known["construction"],
+        "weights": known.get("weights"),
+        "seed": known.get("seed"),
+        "ratio": known.get("ratio"),
+        "sparsity": known.get("sparsity"),
         "sha256": weights_hash(network),
         "maps": [list(shape) for shape in network.maps],
         "parameters": network.parameters,
         "nonzeros": network.nonzeros,
         "tunable": network.tunable,
-        "file": origin.get("file"),
-        "rank": getattr(construction, "rank", None),
-        "block": getattr(construction, "block", None),
-        "factors": _factors(result),
+        "file": known.get("file"),
+        "rank": known.get("rank"),
+        "block": known.get("block"),
+        "factors": result.describe(),
+        "summary": known["summary"],
     }
 
 
-def _residual_bound(row: System, result: Result, certificate: Certificate) -> float | None:
+def _layers(
+    result: Result, certificate: Certificate, proofs: Sequence[RankProof | None] | None
+) -> list[dict[str, Any]]:
+    rows = [_layer(row, _residual_bound(row, result, certificate)) for row in result.layers]
+    for row, proof in zip(rows, proofs or (), strict=proofs is not None):
+        row["rank_proof"] = None if proof is None else asdict(proof)
+    return rows
+
+
+def _residual_bound(row: LayerSolution, result: Result, certificate: Certificate) -> float | None:
     """The certificate's bound for the segment that holds the row's map."""
     parts = set(result.form.chains.get(row.name, ())) | {row.name}
     bounds = [s.residual_bound for s in certificate.segments if parts & set(s.maps)]
     return max(bounds, default=None)
 
 
-def _factors(result: Result) -> list[dict[str, Any]] | None:
-    """How the rank of each map was decided, for the low-rank construction; else None."""
-    from reconstruct.constructions.factored import Factored, factor
-    from reconstruct.networks import (
-        Mixing,
-    )
-
-    construction = result.frozen.construction
-    if not isinstance(construction, Factored):
-        return None
-    lows = [
-        (node.name, factor(node.op.matrix, construction.rank))
-        for node in result.form.network.mixing_nodes()
-        if isinstance(node.op, Mixing)
-    ]
-    return [
-        {
-            "name": name,
-            "rank": low.rank,
-            "numerical_rank": low.numerical_rank,
-            "cut": low.cut,
-            "dropped": low.dropped,
-            "singular_values": low.singular.tolist(),
-        }
-        for name, low in lows
-    ]
-
-
-def _layer(row: System, residual_bound: float | None) -> dict[str, Any]:
+def _layer(row: LayerSolution, residual_bound: float | None) -> dict[str, Any]:
     return {
         "index": row.index,
         "name": row.name,
@@ -189,7 +172,7 @@ def _layer(row: System, residual_bound: float | None) -> dict[str, Any]:
     }
 
 
-def _expected_iterations(row: System) -> float | None:
+def _expected_iterations(row: LayerSolution) -> float | None:
     """By the Marchenko-Pastur law, for conjugate gradients with width to spare; else None."""
     from reconstruct.khatri_rao import expected_iterations
 

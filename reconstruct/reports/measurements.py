@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reconstruct.constructions.sites import Site, find_sites
+from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import (
     Box,
@@ -34,7 +34,7 @@ MOST_NODES = 200  # a graph with more nodes is not drawn
 def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[str, Any]:
     """The graphs, the spectra, the predicted rounding errors and a slice through `worst`."""
     target = result.form.network
-    sites = find_sites(target, result.frozen.network, result.frozen.construction)
+    sites = result.sites
     by_name = {site.target: site for site in sites}
     with np.errstate(all="ignore"):
         predicted = predicted_rounding(target, result.network, by_name, samples)
@@ -67,7 +67,7 @@ def graph(network: Network) -> list[dict[str, Any]] | None:
     return [
         {
             "name": node.name,
-            "kind": type(node.op).__name__,
+            "kind": node.op.kind,
             "size": network.sizes[node.name],
             "inputs": list(node.inputs),
         }

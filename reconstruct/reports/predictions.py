@@ -21,12 +21,11 @@ from scipy import sparse
 
 from reconstruct.constructions.sites import Site
 from reconstruct.networks import (
-    LeakyRelu,
+    Activation,
     Matrix,
     Mixing,
     Network,
     Norm,
-    Relu,
     dense,
 )
 
@@ -48,8 +47,8 @@ def predicted_rounding(
         if isinstance(node.op, Mixing):
             own = site_variance(frozen, sites[node.name])
             variances[node.name] = dense(node.op.matrix) ** 2 @ before[0] + own
-        elif isinstance(node.op, (Relu, LeakyRelu)):
-            variances[node.name] = before[0]
+        elif isinstance(node.op, Activation):
+            variances[node.name] = max(1.0, node.op.lipschitz) ** 2 * before[0]
         else:
             variances[node.name] = np.sum(before, axis=0)
     deviation = math.sqrt(float(np.max(variances[target.output], initial=0.0)))

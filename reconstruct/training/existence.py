@@ -88,7 +88,7 @@ def compare(
         network, name = frozen.network, "constructed"
     else:
         shape = Narrow(ratio)
-        network = draw(target, shape, seed=seed).network  # type: ignore[arg-type]
+        network = draw(target, shape, seed=seed).network
         computed = least_squares(target, network, shape, _rows(data.train_x))
         name = "least squares"
     start = _found(name, computed, data, time.perf_counter() - began)

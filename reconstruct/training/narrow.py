@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan
+from reconstruct.constructions.layout import lay_out
 from reconstruct.constructions.sites import Site, find_sites
+from reconstruct.constructions.wide import WidePlan
 from reconstruct.errors import InputError
 from reconstruct.networks import Mixing, Network, Norm, dense
-from reconstruct.networks.normal_form import normal_form
 from reconstruct.training.statistics import norms_of
 
 RIDGE = 1e-9  # of the Gram matrix' mean diagonal: directions that the data do not have stay small
@@ -43,19 +43,26 @@ class Narrow:
     def name(self) -> str:
         return "narrow"
 
-    def blueprint(self, op: Mixing) -> Blueprint:
+    @property
+    def summary(self) -> str:
+        return "each affine map is fitted on data by two frozen layers with fewer than m·k neurons"
+
+    def plan(self, op: Mixing) -> WidePlan:
         m, k = op.shape
-        width = max(1, ceil(self.ratio * m * k))
-        return Blueprint(m, k, (LayerPlan(width, (0, k), False), LayerPlan(m, None, True)))
+        return WidePlan(m, k, max(1, ceil(self.ratio * m * k)))
+
+    def describe(self) -> dict[str, Any]:
+        return {"ratio": self.ratio}
 
 
 def least_squares(target: Network, frozen: Network, shape: Narrow, x: Rows) -> Network:
     """The frozen network with the norms that fit the target best on the examples `x`, map by
     map."""
-    form = normal_form(target).network
+    layout = lay_out(target, shape)
+    form = layout.form.network
     wanted = form.values(x)
     network = frozen
-    for site in find_sites(form, frozen, shape):
+    for site in find_sites(form, frozen, layout.blueprints):
         have = network.values(x)[site.source] if site.source != network.source else x
         network = network.with_ops(_fitted(network, site, have, wanted[site.target]))
     return network

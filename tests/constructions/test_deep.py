@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Rigor, Verdict
-from reconstruct.constructions.deep.backward import Stretch, solve_backward
+from reconstruct.constructions.deep.backward import Stretch, solve_in_floats
 from reconstruct.constructions.deep.carrying import Carried
 from reconstruct.constructions.deep.chain import read_chain
 from reconstruct.constructions.deep.exact import height
@@ -57,7 +57,7 @@ def relative_error(target: rc.Network, result: rc.Result) -> float:
 
 
 def chain_of(target: rc.Network, frozen: rc.Frozen):
-    (site,) = find_sites(target, frozen.network, frozen.construction)
+    (site,) = find_sites(target, frozen.network, frozen.layout_of(target).blueprints)
     return read_chain(site, frozen.network)
 
 
@@ -107,7 +107,7 @@ def test_any_shape_and_block(sizes, block, ratio, seed, final, statistics):
 
 
 def test_blocks_that_do_not_divide_and_their_layers():
-    plan = rc.Deep(block=3, ratio=2.0).blueprint(Affine(np.ones((4, 8))))
+    plan = rc.Deep(block=3, ratio=2.0).plan(Affine(np.ones((4, 8)))).blueprint
     assert [(layer.width, layer.block, layer.carry) for layer in plan.layers] == [
         (24, (0, 3), False),
         (24, (3, 6), True),
@@ -267,7 +267,7 @@ def test_spare_width_is_spent_on_the_condition():
     frozen = rc.draw(target, rc.Deep(block=1, ratio=2.0), seed=0)
     chain = chain_of(target, frozen)
     W = dense(target.nodes[0].op.weight)
-    blocks = solve_backward(chain, W, np.ones(16), Auto(), silent, Stretch())
+    blocks = solve_in_floats(chain, W, np.ones(16), Auto(), silent, Stretch())
     assert max(block.condition for block in blocks) < 1e3
     for link, block in zip(chain.links, blocks, strict=True):
         start, stop = link.block

@@ -30,7 +30,8 @@ def planted(sizes, rank, seed=0) -> rc.Network:
 def test_planted_rank_is_found_and_sets_the_width(rank, statistics):
     target = planted([8, 8, 6], rank)
     frozen = rc.draw(target, rc.Factored(ratio=1.5), seed=1, statistics=statistics)
-    widths = [plan.width for plan in rc.Factored(1.5).blueprint(target.mixing_nodes()[0].op).layers]
+    blueprint = rc.Factored(1.5).plan(target.mixing_nodes()[0].op).blueprint
+    widths = [layer.width for layer in blueprint.layers]
     assert widths == [int(np.ceil(1.5 * rank * 8)), rank, int(np.ceil(1.5 * rank * 8)), 8]
     result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1))
     assert difference(target, result) <= tolerance(result)
@@ -78,7 +79,7 @@ def test_refusals():
 def test_blueprint_counts_what_is_drawn():
     target = planted([5, 6, 4], 2)
     for construction in (rc.Wide(1.5), rc.Factored(1.5), rc.Deep(block=2, ratio=1.5)):
-        plans = [construction.blueprint(n.op) for n in target.mixing_nodes()]
+        plans = [construction.plan(n.op).blueprint for n in target.mixing_nodes()]
         network = rc.draw(target, construction).network
         assert sum(p.weights for p in plans) == network.weights
         assert sum(p.tunable for p in plans) == network.tunable

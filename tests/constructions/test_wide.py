@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reconstruct as rc
+from reconstruct.certificates.verdicts import Verdict
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Affine, Node, Norm, Relu
+from reconstruct.networks.activations.kink import Kink
 from tests.constructions.targets import difference, mlp, tolerance
 
 
@@ -207,7 +209,75 @@ def test_ratio_below_one_is_refused():
         rc.Wide(0.9)
 
 
-def test_a_clip_target_is_refused_by_name():
-    target = mlp([2, 3, 2], 0, activation=rc.Clip(0, 6))
-    with pytest.raises(UnsupportedError, match="'act1' of the target is a Clip"):
+@pytest.mark.parametrize(
+    "activation",
+    [rc.Clip(0, 6), rc.Clip(-1, 1), rc.Elu(0.5), rc.Selu(), rc.LeakyRelu(-0.3)],
+    ids=repr,
+)
+def test_any_activation_of_the_target_stands_in_the_frozen_network_too(activation):
+    target = mlp([3, 6, 5, 2], 0, activation=activation, final_activation=True)
+    frozen = rc.draw(target, rc.Wide(1.5))
+    result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1))
+    certificate = rc.certify(target, result.network, domain=result.domain)
+    assert certificate.verdict is Verdict.CERTIFIED
+    assert difference(target, result) <= certificate.float64_bound
+    kinds = [node.op for node in result.network.activation_nodes()]
+    assert kinds.count(activation) == 3
+
+
+class Cliff(Kink):
+    """Claims no bound of its slope."""
+
+    kind = "Cliff"
+    sides = (0.0, 1.0)
+
+    @property
+    def lipschitz(self) -> float:
+        return float("inf")
+
+
+def test_an_activation_without_a_bound_of_its_slope_is_refused_by_name():
+    target = mlp([2, 3, 2], 0, activation=Cliff())
+    with pytest.raises(UnsupportedError, match="'act1' of the target is a Cliff"):
         rc.draw(target)
+
+
+def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_path):
+    from reconstruct import pipeline
+    from reconstruct.constructions import factored
+    from reconstruct.run import Job, run
+
+    def counted(function):
+        def wrapper(*args, **options):
+            calls.append(function.__name__)
+            return function(*args, **options)
+
+        return wrapper
+
+    calls: list[str] = []
+    monkeypatch.setattr(factored, "factor", counted(factored.factor))
+    monkeypatch.setattr(pipeline, "find_sites", counted(pipeline.find_sites))
+    rc.save(mlp([3, 4, 2], 0), tmp_path / "target.npz")
+    target = rc.load(tmp_path / "target.npz")
+    frozen = rc.draw(target, rc.Factored())
+    box = rc.Box(-1, 1).of_size(3)
+    job = Job(target, tmp_path / "target.npz", frozen, box, tmp_path / "out", prove_rank=True)
+    report = run(job).report
+    assert sorted(calls) == ["factor", "factor", "find_sites"]
+    assert [row["rank"] for row in report["frozen"]["factors"]] == [3, 2]
+    assert all(row["rank_proof"]["proved"] for row in report["layers"])
+
+
+def test_an_exact_solve_beyond_4300_digits_is_kept_and_resumed(tmp_path):
+    from fractions import Fraction
+
+    from reconstruct.checkpoint import SiteStore
+    from reconstruct.constructions import ExactNorm, SiteSolution
+
+    long = Fraction(3**20000 + 1, 2**40001)
+    norm = Norm.neutral(2)
+    store = SiteStore(tmp_path / "partial", "key", resume=False)
+    exact = {"n": ExactNorm((long, -long), (Fraction(0), Fraction(-1, 3)))}
+    store.store("map", SiteSolution({"n": norm}, (), exact))
+    again = SiteStore(tmp_path / "partial", "key", resume=True).load("map")
+    assert again is not None and again.exact == exact

@@ -1,10 +1,8 @@
-"""The backward induction of the deep construction (`proofs_check/statements/deep.py`).
+"""The induction in extended precision: the scales that norms in float64 get.
 
-    B_D = M_out,    B_i diag(λ_i s_i) A_i = W^(i),    B_{i-1} = B_i diag(λ_i s_i) M_i
-
-from the last block to the first, λ_i the slope of the activation. B always comes from the scales
-that the norms really have after rounding, so that each block makes up for what rounding did to the
-blocks behind it, and the residuals of the blocks together are the residual of the whole map.
+B always comes from the scales that the norms really have after rounding, so that each block makes
+up for what rounding did to the blocks behind it, and the residuals of the blocks together are the
+residual of the whole map.
 """
 
 from __future__ import annotations
@@ -16,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.construction import Vector
+from reconstruct.constructions.deep.arithmetic import Extended, LongDouble, Reals, real_scale
 from reconstruct.constructions.deep.block import BlockSystem, block_system, refine, residual
 from reconstruct.constructions.deep.carrying import FINE, Carried, condition, improve
 from reconstruct.constructions.deep.chain import Chain, Link
-from reconstruct.constructions.deep.extended import Extended, Wide, extended, product, real_scale
+from reconstruct.constructions.deep.induction import solve_backward
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.engines import one_blas_thread
-from reconstruct.networks import (
-    dense,
-)
+from reconstruct.networks import dense
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress, Step
 
 ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves
@@ -58,7 +55,7 @@ class BlockSolution:
 
     s: Vector
     real: Extended
-    B: Wide
+    B: Reals
     condition: float
     solver: str
     rank: int | None
@@ -70,7 +67,7 @@ class BlockSolution:
         return self.history[-1]
 
 
-def solve_backward(
+def solve_in_floats(
     chain: Chain,
     W: NDArray[np.float64],
     reach: Vector,
@@ -79,21 +76,37 @@ def solve_backward(
     stretch: Stretch,
 ) -> tuple[BlockSolution, ...]:
     """All blocks of `W` (m × k), first to last; `reach[j]` bounds |x_j|."""
-    B: Wide = extended(dense(chain.last.matrix))
-    found: list[BlockSolution] = []
+    blocks = _InFloats(W, reach, solver, progress, stretch, len(chain.links))
     with one_blas_thread() if chain.width <= ONE_THREAD else nullcontext():
-        for done, link in enumerate(reversed(chain.links)):
-            block = _solve_block(link, B, W, reach, solver, stretch, last=done == 0)
-            found.append(block)
-            if link.carry is not None:
-                B = product(B * block.real, link.carry)
-            progress(Step("blocks", done + 1, len(chain.links), block.residual))
-    return tuple(reversed(found))
+        return solve_backward(chain, blocks).blocks
+
+
+@dataclass(frozen=True, eq=False)
+class _InFloats:
+    """Blocks in extended precision around float64 solves; none is ever given up."""
+
+    W: NDArray[np.float64]
+    reach: Vector
+    solver: Solver
+    progress: Progress
+    stretch: Stretch
+    count: int
+
+    arithmetic = LongDouble()
+
+    def solve(self, index: int, link: Link, B: Array) -> BlockSolution:
+        last = index + 1 == self.count
+        block = _solve_block(link, B, self.W, self.reach, self.solver, self.stretch, last=last)
+        self.progress(Step("blocks", self.count - index, self.count, block.residual))
+        return block
+
+    def scales(self, block: BlockSolution) -> Extended:
+        return block.real
 
 
 def _solve_block(
     link: Link,
-    B: Wide,
+    B: Reals,
     W: NDArray[np.float64],
     reach: Vector,
     solver: Solver,
@@ -109,7 +122,7 @@ def _solve_block(
     if link.carry is not None and not system.square:
         initial = _carrying_start(link, system, B, W, reach, stretch, last=last)
 
-    def real(sigma: Wide) -> NDArray[np.float64]:
+    def real(sigma: Reals) -> NDArray[np.float64]:
         return residual(B, sigma, link.entry, block)
 
     sigma, history = refine(system, initial, real)
@@ -131,7 +144,7 @@ def _solve_block(
 def _carrying_start(
     link: Link,
     system: BlockSystem,
-    B: Wide,
+    B: Reals,
     W: NDArray[np.float64],
     reach: Vector,
     stretch: Stretch,

@@ -16,11 +16,11 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 
-from reconstruct.constructions.construction import Vector
-from reconstruct.constructions.deep.extended import Wide, product
+from reconstruct.constructions.deep.arithmetic import LongDouble, Reals
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, solve
 from reconstruct.khatri_rao.solvers.factors import CompleteOrthogonal, Factor, SquareLU, WideQR
 from reconstruct.networks import Matrix
+from reconstruct.numbers.arrays import Vector
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class BlockSystem:
         return v - self.inverse(self.apply(v))
 
 
-def block_system(B: Wide, A: Matrix, solver: Solver) -> BlockSystem:
+def block_system(B: Reals, A: Matrix, solver: Solver) -> BlockSystem:
     """Factor the block's system, or hand it to the solver when it is too large for that."""
     rows = orthonormal_rows(np.asarray(B, np.float64))
     operator = KhatriRao(A, rows.Q)
@@ -104,9 +104,9 @@ def _factor(operator: KhatriRao) -> Factor:
     return factor if factor.condition < limit else CompleteOrthogonal(operator.dense())
 
 
-def residual(B: Wide, s: Wide, A: Matrix, W: Array) -> Array:
+def residual(B: Reals, s: Reals, A: Matrix, W: Array) -> Array:
     """`W − B diag(s) A` with the true B, extended where B is."""
-    return np.asarray(W - product(B * s, A), np.float64)
+    return np.asarray(W - LongDouble().product(B * s, A), np.float64)
 
 
 def refine(

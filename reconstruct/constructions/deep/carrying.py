@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from reconstruct.constructions.construction import Vector
 from reconstruct.networks import Matrix, dense
+from reconstruct.numbers.arrays import Vector
 
 Array: TypeAlias = NDArray[np.float64]
 

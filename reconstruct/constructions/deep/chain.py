@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.construction import Vector
-from reconstruct.constructions.sites import Layer, Site, activation_of
+from reconstruct.constructions.nodes import activation_at, kernel_of, mixing_at, norm_at
+from reconstruct.constructions.sites import Layer, Site
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import structural_obstruction
 from reconstruct.networks import (
@@ -24,6 +24,7 @@ from reconstruct.networks import (
     Piece,
     dense,
 )
+from reconstruct.numbers.arrays import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ def check_patterns(chain: Chain, where: str) -> None:
 
     Where M has zeros, B has some at best where no path leads from the layer to the output.
     """
-    reached = _pattern(chain.last.matrix)
+    reached = _pattern(kernel_of(chain.last))
     for i in reversed(range(len(chain.links))):
         link = chain.links[i]
         obstruction = structural_obstruction(link.entry, reached)
@@ -89,17 +90,15 @@ def _pattern(matrix: Matrix) -> NDArray[np.float32]:
 def read_chain(site: Site, frozen: Network) -> Chain:
     """The matrices of a site that `find_sites` recognised."""
     *hidden, final = site.layers
-    last, norm = frozen.node(final.carry or "").op, frozen.node(final.norm).op
-    assert isinstance(last, Mixing) and isinstance(norm, Norm)
-    return Chain(tuple(_link(layer, frozen) for layer in hidden), last, norm)
+    links = tuple(_link(layer, frozen) for layer in hidden)
+    return Chain(links, mixing_at(frozen, final.carry), norm_at(frozen, final.norm))
 
 
 def _link(layer: Layer, frozen: Network) -> Link:
-    entry, norm = frozen.node(layer.entry or "").op, frozen.node(layer.norm).op
-    assert isinstance(entry, Mixing) and isinstance(norm, Norm) and layer.block is not None
-    carry = frozen.node(layer.carry).op if layer.carry else None
-    assert carry is None or isinstance(carry, Mixing)
+    assert layer.block is not None
+    entry, norm = mixing_at(frozen, layer.entry), norm_at(frozen, layer.norm)
+    carry = mixing_at(frozen, layer.carry) if layer.carry else None
     bias = entry.bias if carry is None else entry.bias + carry.bias
-    weight = None if carry is None else carry.matrix
-    piece = activation_of(frozen, layer).piece
-    return Link(weight, entry.matrix, layer.block, bias, norm, piece)
+    weight = None if carry is None else kernel_of(carry)
+    piece = activation_at(frozen, layer.activation).piece
+    return Link(weight, kernel_of(entry), layer.block, bias, norm, piece)

@@ -4,41 +4,46 @@ The input of an m × k map enters in blocks of K through skip connections:
 
     h_1 = act(N_1(A_1 x^(1))),   h_i = act(N_i(M_i h_{i-1} + A_i x^(i))),   out = N_out(M_out h_D)
 
-`backward` solves for the scales from the last block to the first, `forward` places the shifts.
-Exact in theory; in float64 the condition of what is carried grows with depth, and spare width
-(`ratio` above 1) is what keeps it small (`carrying`).
+`induction` goes from the last block to the first, in any arithmetic; `backward` solves for the
+scales, `forward` places the shifts. Exact in theory; in float64 the condition of what is carried
+grows with depth, and spare width (`ratio` above 1) is what keeps it small (`carrying`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
-from reconstruct.constructions.construction import ExactNorm, SiteSolution, System, Task
-from reconstruct.constructions.deep.backward import BlockSolution, Stretch, solve_backward
+from reconstruct.constructions.construction import (
+    ExactMap,
+    ExactNorm,
+    LayerSolution,
+    SiteSolution,
+    Task,
+)
+from reconstruct.constructions.deep.backward import BlockSolution, Stretch, solve_in_floats
 from reconstruct.constructions.deep.chain import Chain, check_patterns, read_chain
 from reconstruct.constructions.deep.exact import (
     LIMIT,
     exact_norms,
     height,
-    solve_backward_exactly,
+    solve_over_rationals,
 )
 from reconstruct.constructions.deep.forward import Placed, place_chain
 from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.deep.status import block_systems
+from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.sites import Site
-from reconstruct.constructions.two_layers import exact_map
-from reconstruct.constructions.wide import check_width
+from reconstruct.constructions.two_layers import check_width
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, Exact, Solver
-from reconstruct.networks import (
-    Mixing,
-    Network,
-)
+from reconstruct.khatri_rao import Auto, RankProof, Solver
+from reconstruct.networks import Mixing, Network
 from reconstruct.progress import Progress
 
 ATTEMPTS = 24  # at fitting all values into bounded pieces
@@ -52,7 +57,7 @@ class Deep:
     and leave no choice: block sizes below 4 are then lost in float64 beyond a dozen layers.
     """
 
-    block: int = 4
+    block: int = 8
     ratio: float = 1.5
 
     def __post_init__(self) -> None:
@@ -67,21 +72,49 @@ class Deep:
     def name(self) -> str:
         return "deep"
 
-    def blueprint(self, op: Mixing) -> Blueprint:
-        m, k = op.shape
-        size = min(self.block, k)
-        width = hidden_width(self.ratio, m * size)
-        edges = [*range(0, k, size), k]
-        layers = [LayerPlan(width, edge, carry=edge[0] > 0) for edge in pairwise(edges)]
-        return Blueprint(m, k, (*layers, LayerPlan(m, None, carry=True)))
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map is rebuilt by a chain of narrow frozen layers that take the "
+            "input in block by block"
+        )
 
-    def check(self, site: Site, frozen: Network, op: Mixing, number: int) -> None:
-        m = op.shape[0]
+    def plan(self, op: Mixing) -> DeepPlan:
+        m, k = kernel_of(op).shape
+        size = min(self.block, k)
+        edges = tuple(pairwise([*range(0, k, size), k]))
+        return DeepPlan(m, k, hidden_width(self.ratio, m * size), edges)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio, "block": self.block}
+
+
+@dataclass(frozen=True)
+class DeepPlan:
+    """An m × k map whose inputs enter in `blocks`, each layer `width` wide."""
+
+    rows: int
+    cols: int
+    width: int
+    blocks: tuple[tuple[int, int], ...]
+
+    left_out = None
+
+    @property
+    def blueprint(self) -> Blueprint:
+        layers = [LayerPlan(self.width, edge, carry=edge[0] > 0) for edge in self.blocks]
+        return Blueprint(self.rows, self.cols, (*layers, LayerPlan(self.rows, None, carry=True)))
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple((self.rows, stop - start, self.width) for start, stop in self.blocks)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
         where = f"map {number} ({site.target!r})"
-        for i, layer in enumerate(site.layers[:-1], start=1):
-            assert layer.block is not None
-            start, stop = layer.block
-            check_width(frozen, layer, m, stop - start, f"{where}, block {i}")
+        for i, (layer, (start, stop)) in enumerate(
+            zip(site.layers[:-1], self.blocks, strict=True), start=1
+        ):
+            check_width(frozen, layer, self.rows, stop - start, f"{where}, block {i}")
         check_patterns(read_chain(site, frozen), where)
 
     def solve(
@@ -89,29 +122,35 @@ class Deep:
     ) -> SiteSolution:
         chain = read_chain(site, frozen)
         names = [layer.norm for layer in site.layers]
-        exact = isinstance(solver, Exact)
         unit = _unit(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
-        chosen = Auto() if exact else solver
-        blocks, placed = _solve_and_place(chain, inner, chosen, progress, unit)
+        in_floats = Auto() if solver.rational else solver
+        blocks, placed = _solve_and_place(chain, inner, in_floats, progress, unit)
         systems = block_systems(chain, inner, blocks, placed)
         norms = dict(zip(names, placed.norms, strict=True))
-        if not exact:
+        if not solver.rational:
             return SiteSolution(norms, systems)
         systems, rational = _exactly(chain, task, blocks, systems, unit)
         found = dict(zip(names, rational, strict=True)) if rational else None
         return SiteSolution(norms, systems, found)
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        """None: the systems hold products of solved gammas (`proof` has another way)."""
+        return (None,) * len(self.blocks)
+
+    def describe(self) -> None:
+        return None
 
 
 def _exactly(
     chain: Chain,
     task: Task,
     blocks: tuple[BlockSolution, ...],
-    systems: tuple[System, ...],
+    systems: tuple[LayerSolution, ...],
     unit: float,
-) -> tuple[tuple[System, ...], list[ExactNorm] | None]:
+) -> tuple[tuple[LayerSolution, ...], list[ExactNorm] | None]:
     """The rational norms, or a proof that there are some when they are too long to write down."""
-    exact = task.exact or exact_map(task.weight, task.bias)
+    exact = task.exact or ExactMap.of(task.weight, task.bias)
     bits = height(chain, len(task.weight))
     if bits > LIMIT:
         proof = prove_deep(chain, task.weight)
@@ -119,15 +158,15 @@ def _exactly(
         return _saying(systems, said), None
     near = [np.asarray(block.real, np.float64) for block in blocks]
     near[-1] = unit * near[-1]  # the last norm's factor belongs to the last block here
-    found = solve_backward_exactly(chain, exact.weight, near)
+    found = solve_over_rationals(chain, exact.weight, near)
     if found.scales is None:
         return _saying(systems, found.reason), None
     said = "over the rationals B_i diag(s_i) A_i == W^(i) for every block"
     return _saying(systems, said), exact_norms(chain, found.scales, task, exact)
 
 
-def _saying(systems: tuple[System, ...], text: str) -> tuple[System, ...]:
-    return tuple(replace(row, message=f"{row.message}; {text}", solver="exact") for row in systems)
+def _saying(systems: tuple[LayerSolution, ...], text: str) -> tuple[LayerSolution, ...]:
+    return tuple(replace(row, said=f"{row.message}; {text}", solver="exact") for row in systems)
 
 
 def _solve_and_place(
@@ -141,7 +180,7 @@ def _solve_and_place(
     """
     stretch, before = Stretch(), (len(chain.links), 0.0)
     for _ in range(ATTEMPTS):
-        blocks = solve_backward(chain, task.weight, task.magnitude, solver, progress, stretch)
+        blocks = solve_in_floats(chain, task.weight, task.magnitude, solver, progress, stretch)
         placed = place_chain(chain, task, blocks, unit)
         if placed.fits or _square(chain, task) or stretch.hopeless:
             break

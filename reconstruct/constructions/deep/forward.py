@@ -12,18 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.construction import Task, Vector
+from reconstruct.constructions.construction import Task
+from reconstruct.constructions.deep.arithmetic import (
+    Double,
+    Extended,
+    dot,
+    extended,
+    real_effective,
+)
 from reconstruct.constructions.deep.backward import BlockSolution
 from reconstruct.constructions.deep.chain import Chain, Link
-from reconstruct.constructions.deep.extended import Extended, dot, extended, real_effective
+from reconstruct.constructions.deep.induction import arriving
+from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.shifts import Placement, place
-from reconstruct.networks import (
-    Norm,
-    dense,
-)
+from reconstruct.networks import Norm, dense
+from reconstruct.numbers.arrays import Vector
 
 EPS = float(np.finfo(np.float64).eps)
-ROUNDING = 2.0**-24  # of |M||h|, times the placement's slack of 2^-20: 2^-44 covers the rounding
+ROUNDING = 2.0**-24  # of the terms |M||h| as well: SLACK of it, 2^-29, is far above their rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +71,7 @@ def place_chain(
         overflow.append(1.0 if final else 1 / held.scale)
         noise.append(state.noise)
     back = 1 / held.scale
-    constant = dot(chain.last.matrix, state.constant) + chain.last.bias
+    constant = dot(kernel_of(chain.last), state.constant) + chain.last.bias
     t = np.asarray(task.bias - back * constant, np.float64)
     norms.append(chain.norm.with_effective(np.full(len(t), unit * back), unit * t))
     return Placed(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))
@@ -89,7 +95,7 @@ def _place_link(
 ) -> tuple[_State, Norm, Placement]:
     slope = link.piece.slope
     real = block.real / slope
-    linear, carried = _arriving(link, before)
+    linear, carried = arriving(link, before.linear, Double()), _constant(link, before)
     values = np.asarray(real, np.float64)[:, None] * linear
     reach = task.magnitude[: link.block[1]]
     terms = np.abs(np.asarray(real, np.float64)) * _row_sizes(link, before, reach)
@@ -107,13 +113,11 @@ def _place_link(
     return _State(slope * scale * values, constant, size, noise), norm, held
 
 
-def _arriving(link: Link, before: _State) -> tuple[NDArray[np.float64], Extended]:
-    """What reaches the norm: `M (linear·x) + A x^(i)` and the constant `M·constant + biases`."""
-    entry = dense(link.entry)
+def _constant(link: Link, before: _State) -> Extended:
+    """The constant that reaches the norm: `M·constant + biases`."""
     if link.carry is None:
-        return entry, extended(link.bias)
-    carried = dense(link.carry) @ before.linear
-    return np.hstack([carried, entry]), dot(link.carry, before.constant) + link.bias
+        return extended(link.bias)
+    return dot(link.carry, before.constant) + link.bias
 
 
 def _padded(values: NDArray[np.float64], cols: int) -> NDArray[np.float64]:

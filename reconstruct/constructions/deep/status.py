@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.constructions.construction import System, Task
+from reconstruct.constructions.construction import LayerSolution, Task
 from reconstruct.constructions.deep.backward import BlockSolution
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.forward import Placed
@@ -38,8 +38,8 @@ class Figures:
 
 def block_systems(
     chain: Chain, task: Task, blocks: tuple[BlockSolution, ...], placed: Placed
-) -> tuple[System, ...]:
-    """One System per block, first to last.
+) -> tuple[LayerSolution, ...]:
+    """One row per block, first to last.
 
     `residual` is that of the block's own equation with the true matrices, relative to ‖W‖_F;
     `condition` is the 2-norm condition number of B_i, the matrix that the block meets. Only the
@@ -79,24 +79,22 @@ def _system(
     figures: Figures,
     shift_max: float,
     norm: float,
-) -> System:
-    return System(
-        index=task.index,
-        name=task.name,
-        rows=len(task.weight),
-        cols=link.block[1] - link.block[0],
-        width=link.width,
-        solver=block.solver,
+) -> LayerSolution:
+    return LayerSolution(
+        s=np.asarray(block.s, np.float64),
         status=status,
-        message=message,
-        iterations=len(block.history) - 2,
+        solver=block.solver,
         residual=figures.residual,
+        shape=(len(task.weight), link.block[1] - link.block[0]),
         rank=block.rank,
         condition=block.condition,
-        gamma_max=float(np.max(np.abs(block.s), initial=0.0)),
-        shift_max=shift_max,
-        seconds=block.seconds,
         history=tuple(value / norm for value in block.history),
+        seconds=block.seconds,
+        index=task.index,
+        name=task.name,
+        shift_max=shift_max,
+        said=message,
+        steps=len(block.history) - 2,
     )
 
 

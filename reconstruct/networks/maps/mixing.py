@@ -104,6 +104,18 @@ class Mixing(Map):
         """L as one matrix, dense unless the map keeps it sparse: for maps that are solved for."""
         return self.tile(0, self.shape[0])
 
+    def with_kernel(self, kernel: Matrix) -> Mixing:
+        """A map of the same geometry with another kernel: how the frozen site of a map begins."""
+        from reconstruct.networks.maps.sparse import Affine
+
+        return Affine(kernel)
+
+    def behind(self, kernel: Matrix) -> Mixing:
+        """A map that mixes the channels of such a map, unit by unit: how its site goes on."""
+        from reconstruct.networks.maps.sparse import Affine
+
+        return Affine(kernel)
+
     def tiles(self, entries: int) -> Iterator[tuple[int, int, Array]]:
         """`(start, stop, rows)` over all rows, about `entries` numbers at a time."""
         m, k = self.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconstruct.reports.markup import Child, Markup, element, table
@@ -23,6 +23,13 @@ HEAD = (
     "largest shift",
     "seconds",
 )
+
+HEADINGS = {
+    "name": "map",
+    "rank": "rank used",
+    "dropped": "left out",
+}
+RANKS = "Ranks: singular values at or below the cut count as zero (numerical)"
 
 
 def section(run: RunFiles) -> Markup | None:
@@ -50,24 +57,23 @@ def section(run: RunFiles) -> Markup | None:
 
 
 def _factors(run: RunFiles) -> Markup | None:
-    """The decided ranks of the low-rank construction."""
+    """What the construction found out about each map, one column for each number it names."""
     factors = (run.report.get("frozen") or {}).get("factors")
     if not factors:
         return None
-    head = ("map", "rank used", "numerical rank", "singular values from", "to", "cut", "left out")
-    rows = [
-        (
-            str(f["name"]),
-            str(f["rank"]),
-            str(f["numerical_rank"]),
-            pretty(number(f["singular_values"][0])),
-            pretty(number(f["singular_values"][-1])),
-            pretty(number(f["cut"])),
-            pretty(number(f["dropped"])),
-        )
-        for f in factors
-    ]
-    return table("Ranks: singular values at or below the cut count as zero (numerical)", head, rows)
+    head: list[str] = []
+    for key, value in factors[0].items():
+        word = HEADINGS.get(key, key.replace("_", " "))
+        head += [f"{word} from", "to"] if isinstance(value, list) else [word]
+    rows = [tuple(_cells(f)) for f in factors]
+    caption = RANKS if "singular_values" in factors[0] else "Found out about each map (numerical)"
+    return table(caption, tuple(head), rows)
+
+
+def _cells(found: Mapping[str, Any]) -> Iterator[str]:
+    for value in found.values():
+        for part in (value[0], value[-1]) if isinstance(value, list) else (value,):
+            yield pretty(number(part)) if isinstance(part, float) else str(part)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:

@@ -8,15 +8,6 @@ from reconstruct.reports.figures.diagram import diagram, rows_of
 from reconstruct.reports.markup import Markup, element, figure, table
 from reconstruct.reports.run_files import RunFiles
 
-CONSTRUCTIONS = {
-    "wide": "each affine map of the target is rebuilt by two frozen layers with at least m·k "
-    "neurons between them",
-    "factored": "each affine map is split into two thinner ones, and each of these is rebuilt by "
-    "two frozen layers",
-    "deep": "each affine map is rebuilt by a chain of narrow frozen layers that take the input "
-    "in block by block",
-}
-
 LEGEND = (
     "Bars grow with the logarithm of the size. Blue: values that both networks have. Orange: the "
     "hidden layers that the frozen network needs to make them."
@@ -28,11 +19,11 @@ def section(run: RunFiles) -> Markup:
     report = run.report
     frozen = report.get("frozen")
     drawing = diagram(rows_of(report), "frozen f with its norms" if frozen else "candidate f")
-    how = CONSTRUCTIONS.get(frozen["construction"]) if frozen else None
+    how = f": {frozen['summary']}" if frozen and "summary" in frozen else ""
     lead = (
-        f"Construction “{frozen['construction']}”: {how}. The weights of f are frozen; only the "
+        f"Construction “{frozen['construction']}”{how}. The weights of f are frozen; only the "
         f"γ and β of its norm layers were computed."
-        if frozen and how
+        if frozen
         else "Two networks were compared; neither was made by this run."
     )
     picture = figure(drawing, LEGEND if frozen else PLAIN_LEGEND) if drawing else None

@@ -1,0 +1,62 @@
+"""What a target becomes in a construction, map by map: made once and carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from reconstruct.constructions.blueprint import Blueprint
+from reconstruct.constructions.construction import Construction, SitePlan
+from reconstruct.constructions.nodes import mixing_at
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks import Activation, Add, Mixing, Network
+from reconstruct.networks.normal_form import NormalForm, normal_form
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The target in normal form, and the plan of each of its maps by name.
+
+    Sums and activations stand in the frozen network where they stand in the target.
+    """
+
+    target: Network
+    form: NormalForm
+    plans: Mapping[str, SitePlan]
+
+    @property
+    def blueprints(self) -> dict[str, Blueprint]:
+        return {name: plan.blueprint for name, plan in self.plans.items()}
+
+
+def lay_out(target: Network, construction: Construction, *, merge: bool = True) -> Layout:
+    """Refuse a target that cannot be rebuilt, and plan each of its maps."""
+    form = normal_form(target, merge=merge)
+    check_target(form.network)
+    plans = {
+        node.name: construction.plan(mixing_at(form.network, node.name))
+        for node in form.network.mixing_nodes()
+    }
+    return Layout(target, form, plans)
+
+
+def check_target(network: Network) -> None:
+    """Refuse what no error bound passes: activations that are not Lipschitz, unknown operations."""
+    for node in network.nodes:
+        if isinstance(node.op, Activation) and not isfinite(node.op.lipschitz):
+            raise UnsupportedError(
+                f"node {node.name!r} of the target is a {type(node.op).__name__}, whose slope has "
+                f"no bound; an activation that stands in the frozen network as in the target needs "
+                f"one, so that errors before it stay bounded behind it"
+            )
+        if isinstance(node.op, Mixing) and node.op.positions > 1:
+            raise UnsupportedError(
+                f"node {node.name!r} of the target is a {type(node.op).__name__} with "
+                f"{node.op.positions} positions, but only maps without shared weights are rebuilt"
+            )
+        if not isinstance(node.op, Mixing | Activation | Add):
+            raise UnsupportedError(
+                f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps "
+                f"that sum over their inputs, sums and activations can be rebuilt"
+            )
