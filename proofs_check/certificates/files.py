@@ -36,9 +36,13 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
     failure = CheckFailed(f"{field}.file", "")
     for place in found:
         try:
+            _require_data(place.parent, part, field)
             network = load(place, nnet_header=part.nnet_header)
+        except Missing as missing:
+            failure = missing
+            continue
         except InputError as error:
-            failure = _refused(place, field, error)
+            failure = CheckFailed(f"{field}.file", f"{place.name} cannot be read ({error})")
             continue
         differs = _differs(network.metadata, part)
         if differs is None:
@@ -47,11 +51,11 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
     raise failure
 
 
-def _refused(place: Path, field: str, error: InputError) -> CheckFailed:
-    """A file that cannot be read: for want of its data, or by its contents."""
-    if isinstance(error.__cause__, FileNotFoundError) or "not found" in str(error):
-        return Missing(f"{field}.file", str(error))
-    return CheckFailed(f"{field}.file", f"{place.name} cannot be read ({error})")
+def _require_data(folder: Path, part: FilePart, field: str) -> None:
+    """The data files that the document names lie beside the network."""
+    for name in part.data_sha256:
+        if not _is_file(folder / name):
+            raise Missing(f"{field}.data_sha256", f"{name}, which holds weights, was not found")
 
 
 def _places(part: FilePart, folder: Path) -> list[Path]:
