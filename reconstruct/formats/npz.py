@@ -19,6 +19,7 @@ from reconstruct.formats import plain
 from reconstruct.formats.limits import Budget
 from reconstruct.formats.npy import read_arrays
 from reconstruct.formats.npz_graph import network_from_graph, parsed
+from reconstruct.formats.resnet import looks_like, read_resnet
 from reconstruct.networks import Network
 
 KEYS = (
@@ -45,6 +46,8 @@ def read_npz(content: bytes, budget: Budget) -> Network:
         network = network_from_graph(arrays, budget)
         plain.check_plain(network, plain.graph(parsed(arrays), arrays))
         return network
+    if looks_like(arrays):
+        return read_resnet({key: real_array(key, value) for key, value in arrays.items()})
     network = _layers(arrays)
     plain.check_plain(network, plain.layers(arrays))
     return network
@@ -62,8 +65,9 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
     for key, value in arrays.items():
         if value.ndim == 4:
             raise UnsupportedError(
-                f"array {key!r} of shape {value.shape} is the kernel of a convolution, which is "
-                f"not supported yet; an .npz network has the keys {KEYS}"
+                f"array {key!r} of shape {value.shape} is the kernel of a convolution, but the "
+                f"archive is not the state dict of a ResNet (conv1, bn1, layer1.0.conv1, …, "
+                f"linear); an .npz network has the keys {KEYS}"
             )
     unknown = [k for k in arrays if not re.fullmatch(r"[Wb][1-9]\d*|final_relu", k)]
     if unknown or "W1" not in arrays:

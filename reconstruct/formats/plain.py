@@ -129,6 +129,32 @@ def _selu(node: Any) -> tuple[float, float]:
     return float(node.get("alpha", usual[0])), float(node.get("gamma", usual[1]))
 
 
+def _windows(x: Array, node: Any, fill: float) -> Array:
+    """(channels, kh, kw, down, across): the pixels that each place of the kernel meets."""
+    channels, height, width = node["image"]
+    top, left, bottom, right = node["pads"]
+    image = x.reshape(channels, height, width)
+    wide = np.pad(image, ((0, 0), (top, bottom), (left, right)), constant_values=fill)
+    (kh, kw), (sy, sx), (dy, dx) = node["kernel"], node["strides"], node["dilations"]
+    down = (wide.shape[1] - dy * (kh - 1) - 1) // sy + 1
+    across = (wide.shape[2] - dx * (kw - 1) - 1) // sx + 1
+    rows = [
+        [
+            wide[:, i * dy : i * dy + sy * down : sy, j * dx : j * dx + sx * across : sx]
+            for j in range(kw)
+        ]
+        for i in range(kh)
+    ]
+    return np.moveaxis(np.array(rows)[..., :down, :across], 2, 0)
+
+
+def _convolution(inputs: list[Array], node: Any, own: _Own) -> Array:
+    seen, kernel, groups = _windows(inputs[0], node, 0.0), own["weight"], node["groups"]
+    parts = zip(np.split(kernel, groups), np.split(seen, groups), strict=True)
+    made = [np.einsum("ocij,cijyx->oyx", k, w) for k, w in parts]
+    return np.asarray((np.concatenate(made) + own["bias"][:, None, None]).ravel())
+
+
 _MEANINGS: dict[str, Callable[[list[Array], Any, _Own], Array]] = {
     "Affine": _affine,
     "Norm": _norm,
@@ -144,6 +170,12 @@ _MEANINGS: dict[str, Callable[[list[Array], Any, _Own], Array]] = {
     "Clip": lambda inputs, node, own: np.minimum(
         np.maximum(inputs[0], node.get("lo", -1.0)), node.get("hi", 1.0)
     ),
+    "Convolution": _convolution,
+    "SumPool": lambda inputs, node, own: _windows(inputs[0], node, 0.0).sum(axis=(1, 2)).ravel(),
+    "MaxPool": lambda inputs, node, own: (
+        _windows(inputs[0], node, -np.inf).max(axis=(1, 2)).ravel()
+    ),
+    "Placement": lambda inputs, node, own: np.append(inputs[0], 0.0)[own["index"]],
 }
 
 

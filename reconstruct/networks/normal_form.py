@@ -24,6 +24,7 @@ from reconstruct.networks.maps import (
     Diagonal,
     Mixing,
     Norm,
+    Placement,
     Scaling,
     Select,
 )
@@ -158,6 +159,11 @@ def _as_mixing(network: Network, node: Node) -> Node:
     if isinstance(op, Diagonal):
         s, t = op.effective()
         return replace(node, op=Affine(np.diag(s), t))
+    if isinstance(op, Placement):
+        rows = np.zeros((len(op.index), op.inputs))
+        kept = np.flatnonzero(op.index >= 0)
+        rows[kept, op.index[kept]] = 1.0
+        return replace(node, op=Affine(rows))
     if isinstance(op, Select):
         return replace(node, op=Affine(np.eye(network.sizes[node.inputs[0]])[op.block]))
     return node

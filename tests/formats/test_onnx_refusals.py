@@ -28,8 +28,12 @@ UNSUPPORTED = {
         {},
         r"'last' is of type Softmax.*remove the last node to use the network before it",
     ),
-    "conv": ([("Conv", ["x", "W"], "y")], W, "of type Conv"),
-    "max pool": ([("MaxPool", ["x"], "y", {"kernel_shape": [1]})], {}, "of type MaxPool"),
+    "conv": ([("Conv", ["x", "W"], "y")], W, "sequences and images"),
+    "max pool": (
+        [("MaxPool", ["x"], "y", {"kernel_shape": [1]})],
+        {},
+        r"one image at a time, but was given shape \(1, 4\)",
+    ),
     "another domain": (
         [("Gemm", ["x", "W"], "y", {"domain": "com.example"})],
         W,

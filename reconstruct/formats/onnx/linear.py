@@ -24,7 +24,7 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     moved,
 )
-from reconstruct.networks import Affine
+from reconstruct.networks import Affine, Convolution, Geometry
 
 Array = NDArray[Any]
 KRON_DENSE = 2**22  # entries up to which a flattened product is stored dense
@@ -64,9 +64,28 @@ def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
 
 
 def matmul(call: Call, build: Builder) -> Flow:
-    """`A @ B` with a constant on either side."""
-    flow, weight, shape = _product(call, build, call.value(0), call.value(1))
+    """`A @ B` with a constant on either side; over many positions at once a 1×1 convolution."""
+    a, b = call.value(0), call.value(1)
+    if isinstance(a, np.ndarray) and isinstance(b, Flow) and _over_positions(a, b):
+        return _convolved(call, build, a, b)
+    flow, weight, shape = _product(call, build, a, b)
     return build.emit(call.name, Affine(weight), (flow,), shape)
+
+
+def _over_positions(a: Array, b: Flow) -> bool:
+    """Whether `A @ B` is one matrix (or one for each group) times many columns of one sample."""
+    rank = len(b.shape)
+    fits = (rank == 3 and a.ndim == 2) or (rank == 4 and a.ndim == 3 and a.shape[0] == b.shape[1])
+    return fits and b.shape[0] == 1 and b.shape[-1] > 1 and a.shape[-1] == b.shape[-2]
+
+
+def _convolved(call: Call, build: Builder, a: Array, b: Flow) -> Flow:
+    groups = a.shape[0] if a.ndim == 3 else 1
+    positions = b.shape[-1]
+    kernel = real(call, a).reshape(-1, a.shape[-1], 1, 1)
+    geometry = Geometry(b.size // positions, 1, positions, (1, 1))
+    shape = (*b.shape[:-2], a.shape[-2], positions)
+    return build.emit(call.name, Convolution(kernel, geometry, None, groups), (b,), shape)
 
 
 def _product(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.limits import VALUE, Budget, read_limit
-from reconstruct.formats.onnx import elementwise, elu, layers, linear, shapes
+from reconstruct.formats.onnx import elementwise, elu, images, layers, linear, shapes
 from reconstruct.formats.onnx.agreement import Reading, check_agreement
 from reconstruct.formats.onnx.folding import Folding
 from reconstruct.formats.onnx.inference import Inference
@@ -55,10 +55,17 @@ OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
     "Split": shapes.split,
     "Concat": shapes.concat,
     "Expand": shapes.expand,
+    "Conv": images.conv,
+    "MaxPool": images.max_pool,
+    "AveragePool": images.average_pool,
+    "GlobalAveragePool": images.global_average,
+    "GlobalMaxPool": images.global_max,
+    "ReduceMean": images.reduce_mean,
+    "Pad": images.pad,
 }
 SUPPORTED = (
-    "Gemm, MatMul, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, BatchNormalization, "
-    "Flatten, Reshape and others that only move values"
+    "Gemm, MatMul, Conv, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, "
+    "BatchNormalization, MaxPool, AveragePool, Flatten, Reshape and others that only move values"
 )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.onnx.values import Builder, Flow
-from reconstruct.networks import Affine, Dense, Scaling, Sparse
+from reconstruct.networks import Affine, Convolution, Dense, Scaling, Sparse
 
 Array = NDArray[Any]
 SPLIT = 2.0**27 + 1  # Veltkamp's constant for float64
@@ -82,6 +82,11 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
     op = build.op(flow)
     if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
         return build.exchange(flow, Affine(op.weight, offset))
+    if isinstance(op, Convolution) and not (flow.shared or op.fixed or np.any(op.offsets)):
+        pixels = offset.reshape(op.channels, op.positions)
+        if np.all(pixels == pixels[:, :1]):
+            made = Convolution(op.kernel, op.geometry, pixels[:, 0], op.groups)
+            return build.exchange(flow, made)
     if isinstance(op, Scaling) and not flow.shared and not np.any(op.offset):
         return build.exchange(flow, Scaling(op.factor, op.divisor, offset), name)
     return build.emit(name, Scaling(np.ones(flow.size), offset=offset), (flow,), flow.shape)

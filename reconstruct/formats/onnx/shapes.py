@@ -18,6 +18,7 @@ from reconstruct.formats.limits import VALUE
 from reconstruct.formats.onnx.elementwise import real
 from reconstruct.formats.onnx.values import (
     DENSE,
+    IMAGE,
     Builder,
     Call,
     Flow,
@@ -25,7 +26,7 @@ from reconstruct.formats.onnx.values import (
     expanded,
     moved,
 )
-from reconstruct.networks import Add, Affine
+from reconstruct.networks import Add, Affine, Placement, Scaling
 
 Array = NDArray[Any]
 
@@ -149,9 +150,24 @@ def concat(call: Call, build: Builder) -> Flow:
     parts: list[Flow] = []
     for value, place in zip(values, places, strict=True):
         if isinstance(value, Flow):
-            op = Affine(_embedding(place, owner.size), None if parts else offset)
-            parts.append(build.emit(f"{call.name}/part", op, (value,), shape))
+            shift = None if parts or not np.any(offset) else offset
+            parts.append(_embedded(call, build, value, place, shift, shape))
     return parts[0] if len(parts) == 1 else build.emit(call.name, Add(), tuple(parts), shape)
+
+
+def _embedded(
+    call: Call, build: Builder, flow: Flow, place: Array, offset: Array | None, shape: Any
+) -> Flow:
+    """The flow's values at `place` of a larger value, and the constant `offset`."""
+    size, name = math.prod(shape), f"{call.name}/part"
+    if len(shape) < IMAGE:
+        return build.emit(name, Affine(_embedding(place, size), offset), (flow,), shape)
+    index = np.full(size, -1)
+    index[place] = np.arange(place.size)
+    moved = build.emit(name, Placement(index, flow.size), (flow,), shape)
+    if offset is None:
+        return moved
+    return build.emit(name, Scaling(np.ones(size), offset=offset), (moved,), shape)
 
 
 def _embedding(place: Array, size: int) -> Any:

@@ -17,9 +17,10 @@ from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.limits import VALUE, Budget
-from reconstruct.networks import Affine, Network, Node, Operation, Select
+from reconstruct.networks import Affine, Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]
+IMAGE = 4  # rank from which a tensor is an image: its pixels are moved, not multiplied
 DENSE = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense
 
 
@@ -187,6 +188,8 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
             return replace(flow, shape=shape)
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
+    if max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or flat.size * flow.size > DENSE:
+        return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
     rows = sparse.csr_array(
         (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)
     )

@@ -102,7 +102,7 @@ class Placement(Map):
         return {"index": self.index}
 
     def settings(self) -> dict[str, Any]:
-        return {"inputs": self.inputs}
+        return {"takes": self.inputs}
 
 
-register("Placement", lambda part, settings: Placement(part("index"), settings["inputs"]))
+register("Placement", lambda part, settings: Placement(part("index"), settings["takes"]))

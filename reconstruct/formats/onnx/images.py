@@ -1,0 +1,201 @@
+"""Operators on images: Conv, pooling, means over space, padding.
+
+A tensor of shape (1, channels, height, width) is a value of channels·height·width units, channel by
+channel. Averages are sums over windows and a division that stays one, so nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.formats.onnx.values import Builder, Call, Flow
+from reconstruct.networks import Convolution, Geometry, MaxPool, Placement, Scaling, SumPool
+
+Array = NDArray[Any]
+
+
+def conv(call: Call, build: Builder) -> Flow:
+    """Conv of images (or of sequences, as images of height 1) with a constant kernel."""
+    flow, kernel = call.flow(), call.constant(1, "kernels")
+    if kernel is None or kernel.ndim not in (3, 4) or kernel.ndim != len(flow.shape):
+        raise call.refuse("is supported for sequences and images, with a constant kernel")
+    offsets = call.constant(2, "biases")
+    window = kernel if kernel.ndim == 4 else kernel[:, :, None, :]
+    geometry = _geometry(call, flow, tuple(window.shape[2:]))
+    op = Convolution(window, geometry, offsets, int(call.attributes.get("group", 1)))
+    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+
+
+def max_pool(call: Call, build: Builder) -> Flow:
+    flow = call.flow()
+    if call.outputs > 1:
+        raise call.refuse("also gives the places of its maxima, which is not supported")
+    op = MaxPool(_geometry(call, flow, _window(call)))
+    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+
+
+def average_pool(call: Call, build: Builder) -> Flow:
+    """Sums over windows, divided by the number of pixels, or by that of pixels and pads."""
+    flow = call.flow()
+    geometry = _geometry(call, flow, _window(call))
+    op = SumPool(geometry)
+    counts = op.counts()
+    if call.attributes.get("count_include_pad", 0):
+        counts = _with_pads(call, geometry)
+    return _divided(call, build, flow, op, np.tile(counts, geometry.channels))
+
+
+def _with_pads(call: Call, geometry: Geometry) -> Array:
+    """How many pixels and pads, as the file states them, each window covers."""
+    stated = _pads(call, geometry)
+    top, left, bottom, right = stated
+    more = tuple(have - said for have, said in zip(geometry.pads, stated, strict=True))
+    wide = Geometry(
+        1,
+        geometry.height + top + bottom,
+        geometry.width + left + right,
+        geometry.kernel,
+        geometry.strides,
+        (0, 0, more[2], more[3]),
+        geometry.dilations,
+    )
+    return SumPool(wide).counts()
+
+
+def global_average(call: Call, build: Builder) -> Flow:
+    flow = call.flow()
+    channels, height, width = _image(call, flow)
+    op = SumPool(Geometry(channels, height, width, (height, width)))
+    return _divided(call, build, flow, op, np.full(channels, float(height * width)))
+
+
+def global_max(call: Call, build: Builder) -> Flow:
+    flow = call.flow()
+    channels, height, width = _image(call, flow)
+    op = MaxPool(Geometry(channels, height, width, (height, width)))
+    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+
+
+def reduce_mean(call: Call, build: Builder) -> Flow:
+    """The mean over all pixels of each channel; any other mean is refused."""
+    rank = len(call.flow().shape)
+    axes = {a % rank for a in call.integers(1, "axes") or range(rank)}
+    if rank not in (3, 4) or axes != set(range(2, rank)):
+        raise call.refuse(f"is supported over the pixels of an image, but averages over {axes}")
+    made = global_average(call, build)
+    kept = call.attributes.get("keepdims", 1)
+    return made if kept else Flow(made.node, made.shape[:2])
+
+
+def pad(call: Call, build: Builder) -> Flow:
+    """Zeros around a tensor; other values and modes are refused."""
+    flow, pads = call.flow(), call.integers(1, "pads")
+    mode = call.attributes.get("mode", "constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    value = call.constant(2, "values")
+    filling = call.attributes.get("value", 0.0) if value is None else value
+    if mode != "constant" or np.any(np.asarray(filling) != 0):
+        raise call.refuse(f"pads in mode {mode!r} with {filling}; zeros alone are supported")
+    if call.constant(3, "axes") is not None:
+        raise call.refuse("pads chosen axes alone; give pads for all of them")
+    rank = len(flow.shape)
+    if pads is None or len(pads) != 2 * rank or min(pads) < 0:
+        raise call.refuse(f"needs {2 * rank} pads of 0 or more, but has {pads}")
+    widths = list(zip(pads[:rank], pads[rank:], strict=True))
+    places = np.arange(1, flow.size + 1).reshape(flow.shape)
+    index = np.pad(places, widths) - 1
+    build.budget.tensor(index.shape, f"the value of node {call.name!r}")
+    return build.emit(call.name, Placement(index.ravel(), flow.size), (flow,), index.shape)
+
+
+def _divided(call: Call, build: Builder, flow: Flow, op: SumPool, counts: Array) -> Flow:
+    shape = _shape(flow, op.out_shape)
+    total = build.emit(f"{call.name}/sum", op, (flow,), shape)
+    return build.emit(call.name, Scaling(np.ones(op.shape[0]), counts), (total,), shape)
+
+
+# --- geometry -------------------------------------------------------------------------------------
+
+
+def _image(call: Call, flow: Flow) -> tuple[int, int, int]:
+    """Channels, height and width; a sequence has height 1."""
+    if len(flow.shape) not in (3, 4) or flow.shape[0] != 1:
+        raise call.refuse(f"needs one image at a time, but was given shape {flow.shape}")
+    _, channels, *sides = flow.shape
+    return (channels, 1, sides[0]) if len(sides) == 1 else (channels, sides[0], sides[1])
+
+
+def _shape(flow: Flow, made: tuple[int, int, int]) -> tuple[int, ...]:
+    channels, height, width = made
+    return (1, channels, width) if len(flow.shape) == 3 else (1, channels, height, width)
+
+
+def _pair(call: Call, name: str) -> tuple[int, int]:
+    found = [int(n) for n in call.attributes.get(name) or ()] or [1, 1]
+    return (1, found[0]) if len(found) == 1 else (found[0], found[1])
+
+
+def _window(call: Call) -> tuple[int, int]:
+    if "kernel_shape" not in call.attributes:
+        raise call.fault("lacks its kernel_shape")
+    return _pair(call, "kernel_shape")
+
+
+def _geometry(call: Call, flow: Flow, kernel: tuple[int, int]) -> Geometry:
+    """As the file states it; `ceil_mode` makes the pads at the end as large as it needs."""
+    image = _image(call, flow)
+    strides, dilations = _pair(call, "strides"), _pair(call, "dilations")
+    open_ended = Geometry(*image, (1, 1), strides)
+    stated = Geometry(
+        *image, kernel, strides, _pads(call, open_ended, kernel, dilations), dilations
+    )
+    if not call.attributes.get("ceil_mode", 0):
+        return stated
+    top, left, bottom, right = stated.pads
+    down, across = (
+        _ceiled(size, first, last, reach, stride)
+        for size, first, last, reach, stride in zip(
+            image[1:], (top, left), (bottom, right), stated.reach, strides, strict=True
+        )
+    )
+    return Geometry(*image, kernel, strides, (top, left, down, across), dilations)
+
+
+def _ceiled(size: int, first: int, last: int, reach: int, stride: int) -> int:
+    """The pad at the end with which rounding down gives as many windows as rounding up does."""
+    count = math.ceil((size + first + last - reach) / stride) + 1
+    if (count - 1) * stride >= size + first:  # a window has to begin inside of the image
+        count -= 1
+    return max(last, (count - 1) * stride + reach - size - first)
+
+
+def _pads(
+    call: Call,
+    geometry: Geometry,
+    kernel: tuple[int, int] | None = None,
+    dilations: tuple[int, int] | None = None,
+) -> tuple[int, int, int, int]:
+    """The pads that the file states, by numbers or by `auto_pad`."""
+    auto = call.attributes.get("auto_pad", b"NOTSET")
+    mode = auto.decode() if isinstance(auto, bytes) else str(auto)
+    if mode in ("NOTSET", ""):
+        found = [int(n) for n in call.attributes.get("pads") or ()] or [0, 0, 0, 0]
+        if len(found) == 2:
+            return 0, found[0], 0, found[1]
+        return found[0], found[1], found[2], found[3]
+    if mode == "VALID":
+        return 0, 0, 0, 0
+    pads = []
+    window = kernel or geometry.kernel
+    spread = dilations or geometry.dilations
+    sides = (geometry.height, geometry.width)
+    for size, k, d, stride in zip(sides, window, spread, geometry.strides, strict=True):
+        needed = max(0, (math.ceil(size / stride) - 1) * stride + d * (k - 1) + 1 - size)
+        small, large = needed // 2, needed - needed // 2
+        pads.append((small, large) if mode == "SAME_UPPER" else (large, small))
+    (top, bottom), (left, right) = pads
+    return top, left, bottom, right
