@@ -50,8 +50,9 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         held = self.engine.held(self.width)
         self.M1: Any = units(M1, held, sparse=self.sparse)
         self.M2T: Any = units(M2.T, held, sparse=self.sparse)
-        stored = isinstance(self.M1, np.ndarray) and self.M1.dtype == self.M2T.dtype
-        self._ready = self.M1.dtype if stored else None  # the dtype in which tiles are slices
+        self._ready: dict[np.dtype[Any], tuple[Matrix, Matrix]] = {}  # tiles that are slices
+        if isinstance(self.M1, np.ndarray) and self.M1.dtype == self.M2T.dtype:
+            self._ready[self.M1.dtype] = self.M1, self.M2T
         self._scratch = Scratch()
         super().__init__(np.dtype(np.float64), (self.rows, self.width))
 
@@ -81,6 +82,12 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     def whole(self) -> KhatriRao:
         """The operator with all units in this address space: itself, on threads."""
         return self if self.engine.holders == 1 else KhatriRao(*self._given)
+
+    def prepare(self, dtype: DTypeLike) -> None:
+        """Keep stored weights in `dtype` too: an iteration would convert them in every step."""
+        wanted = np.dtype(dtype)
+        if self._ready and wanted not in self._ready:
+            self._ready[wanted] = self.M1.astype(wanted), self.M2T.astype(wanted)
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`M2 diag(s) M1`, of shape `m × k`."""
@@ -150,8 +157,9 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     # Tiles
 
     def _tile(self, part: slice, dtype: np.dtype[Any]) -> tuple[Matrix, Matrix]:
-        if self._ready is not None and self._ready == dtype:
-            return self.M1[part], self.M2T[part]
+        ready = self._ready.get(dtype)
+        if ready is not None:
+            return ready[0][part], ready[1][part]
         first = self._scratch.converted("M1", self.M1[part], dtype)
         return first, self._scratch.converted("M2T", self.M2T[part], dtype)
 

@@ -98,6 +98,7 @@ class ConjugateGradient:
         dtype = np.dtype(self.inner_dtype)
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
         with one_blas_thread():  # the tiles run in parallel instead
+            operator.prepare(dtype)
             whitened = Whitened(operator)
             inner = whitened if whitened.spread > WHITEN_ABOVE else Plain(operator)
             return refined(operator, inner, W, rounds, "cg", progress, checkpoint)

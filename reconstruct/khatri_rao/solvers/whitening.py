@@ -31,6 +31,7 @@ class Whitened:
         self.left, spread2 = _inverse_root(self._second_moment(operator.M2T))
         self.right, spread1 = _inverse_root(self._second_moment(operator.M1))
         self.spread = math.sqrt(spread1 * spread2)
+        self._sides = {np.dtype(kind): self._rounded(kind) for kind in (np.float32, np.float64)}
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`L2⁻¹ (K s) L1⁻ᵀ`."""
@@ -42,12 +43,16 @@ class Whitened:
 
     def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`Kᵀ (L2⁻ᵀ Y L1⁻¹)`."""
-        left, right = self.left.astype(dtype), self.right.astype(dtype)
+        left, right = self._sides[np.dtype(dtype)]
         return self.operator.apply_transposed(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
 
     def precondition(self, Y: Matrix) -> Matrix:
         """`L2⁻¹ Y L1⁻ᵀ`."""
-        return np.asarray(self.left.astype(Y.dtype) @ Y @ self.right.astype(Y.dtype).T)
+        left, right = self._sides[Y.dtype]
+        return np.asarray(left @ Y @ right.T)
+
+    def _rounded(self, dtype: DTypeLike) -> tuple[Matrix, Matrix]:
+        return self.left.astype(dtype), self.right.astype(dtype)
 
     def _second_moment(self, rows: Frozen) -> Array:
         """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders."""
