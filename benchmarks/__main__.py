@@ -13,7 +13,18 @@ from pathlib import Path
 
 from benchmarks._common import run
 
-NAMES = ("operator", "solvers", "sparse", "deep", "runs", "honesty", "refusal")
+NAMES = (
+    "operator",
+    "solvers",
+    "growth",
+    "ranks",
+    "whitening",
+    "sparse",
+    "deep",
+    "runs",
+    "honesty",
+    "refusal",
+)
 LOCAL = Path(__file__).resolve().parent / "results" / "local"
 
 

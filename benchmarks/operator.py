@@ -1,50 +1,99 @@
 """How fast is the operator, as a fraction of the machine's GEMM speed in the same dtype?
 
-One run of `apply` and of `adjoint` does `2·n·m·k` flops. `python -m benchmarks.operator`.
+One run of `apply` and of `apply_transposed` does `2·n·m·k` flops. The fractions of all threads
+compare times on the clock, as inside a solve (BLAS held at one thread per worker); those of one
+core compare processor time of one thread, which other work on the machine disturbs less.
+`python -m benchmarks.operator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-from benchmarks._common import Row, best_time, gemm_flops, run
-from reconstruct.khatri_rao import KhatriRao
+from benchmarks._common import Row, run
+from reconstruct.khatri_rao import KhatriRao, Threads
+from reconstruct.khatri_rao.engines import one_blas_thread
 
 SEED = 0
-SHAPES = ((32, 32, 1536), (64, 64, 6144), (50, 5, 375), (96, 96, 13824), (256, 256, 24576))
+RATIO = 1.5
+SHAPES = (
+    *((50, 5), (50, 50), (64, 64), (96, 96), (128, 128)),
+    *((256, 256), (256, 784), (64, 576)),
+)
+MOST_UNITS = 49_152  # hidden units: wider layers are more of the same tiles
+ROUNDS, QUICK_ROUNDS = 12, 3
+SIZE, QUICK_SIZE = 1536, 640
+ENOUGH = 0.02  # seconds of repetitions in one round
 
 
 def measure(quick: bool) -> Iterator[Row]:
     """One row per dtype and shape."""
-    shapes = SHAPES[:2] if quick else SHAPES
+    shapes = SHAPES[:3] if quick else SHAPES
     for dtype in (np.float32, np.float64):
-        gemm = gemm_flops(dtype, 768 if quick else 1536)
-        for m, k, n in shapes:
-            yield _row(m, k, n, dtype, gemm)
+        for m, k in shapes:
+            yield _row(m, k, dtype, quick)
 
 
-def _row(m: int, k: int, n: int, dtype: type[np.floating], gemm: float) -> Row:
+def _row(m: int, k: int, dtype: type[np.floating], quick: bool) -> Row:
     rng = np.random.default_rng(SEED)
-    K = KhatriRao(
-        rng.standard_normal((n, k)).astype(dtype), rng.standard_normal((m, n)).astype(dtype)
-    )
+    n = min(int(np.ceil(RATIO * m * k)), MOST_UNITS)
+    M1, M2T = rng.standard_normal((n, k)).astype(dtype), rng.standard_normal((n, m)).astype(dtype)
     s, Y = rng.standard_normal(n).astype(dtype), rng.standard_normal((m, k)).astype(dtype)
-    flops = 2.0 * n * m * k
-    apply = flops / best_time(lambda: K.apply(s, dtype), 5)
-    adjoint = flops / best_time(lambda: K.apply_transposed(Y, dtype), 5)
-    return {
-        "dtype": np.dtype(dtype).name,
-        "m": m,
-        "k": k,
-        "n": n,
-        "seed": SEED,
-        "threads": K.engine.count,
-        "gemm_flops": gemm,
-        "apply_fraction": apply / gemm,
-        "adjoint_fraction": adjoint / gemm,
-    }
+    A = rng.standard_normal((QUICK_SIZE if quick else SIZE,) * 2).astype(dtype)
+    flops, product = 2.0 * n * m * k, 2.0 * len(A) ** 3
+    row: Row = {"dtype": np.dtype(dtype).name, "m": m, "k": k, "n": n, "seed": SEED}
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    for name, engine, clock in (
+        ("", Threads(), time.perf_counter),
+        ("core_", Threads(1), time.thread_time),
+    ):
+        K = KhatriRao(M1, M2T.T, engine=engine)
+        actions: dict[str, Callable[[], Any]] = {
+            "apply": lambda K=K: K.apply(s, dtype),  # type: ignore[misc]
+            "transposed": lambda K=K: K.apply_transposed(Y, dtype),  # type: ignore[misc]
+        }
+        best = _side_by_side(lambda: A @ A, actions, clock, rounds, one_core=engine.count == 1)
+        gemm = product / best.pop("gemm")
+        row |= {"threads": K.engine.count} if not name else {}
+        row[f"{name}gemm_flops"] = gemm
+        row |= {f"{name}{key}_fraction": flops / time_ / gemm for key, time_ in best.items()}
+    return row
+
+
+def _side_by_side(
+    gemm: Callable[[], Any],
+    actions: dict[str, Callable[[], Any]],
+    clock: Callable[[], float],
+    rounds: int,
+    *,
+    one_core: bool,
+) -> dict[str, float]:
+    """Shortest times of a matrix product and of the actions, taken in turns."""
+    best = dict.fromkeys(("gemm", *actions), np.inf)
+    for _ in range(rounds):
+        if one_core:
+            with one_blas_thread():
+                best["gemm"] = min(best["gemm"], _shortest(gemm, clock))
+        else:
+            best["gemm"] = min(best["gemm"], _shortest(gemm, clock))
+        with one_blas_thread():
+            for name, action in actions.items():
+                best[name] = min(best[name], _shortest(action, clock))
+    return best
+
+
+def _shortest(action: Callable[[], Any], clock: Callable[[], float]) -> float:
+    best, end = np.inf, time.perf_counter() + ENOUGH
+    while True:
+        start = clock()
+        action()
+        best = min(best, clock() - start)
+        if time.perf_counter() >= end:
+            return float(best)
 
 
 if __name__ == "__main__":
