@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.networks import Activation, Add, Dense, Diagonal, Map, Network, Node, Norm
+from reconstruct.networks import Activation, Add, Dense, Map, Mixing, Network, Node, Norm
 
 Array = NDArray[Any]
 SEED = 20230712
@@ -77,7 +77,7 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Followed:
     with np.errstate(all="ignore"):
         for node in network.nodes:
             value, size, carried = _evaluated(node, values, errors)
-            steps = _summands(node, network) + OPERATIONS
+            steps = _summands(node) + OPERATIONS
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
@@ -125,10 +125,11 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     return op.magnitude(np.abs(values[first]) + 1), op.carried(errors[first])
 
 
-def _summands(node: Node, network: Network) -> int:
-    if isinstance(node.op, Activation | Diagonal):
-        return 1
-    return len(node.inputs) if isinstance(node.op, Add) else network.sizes[node.inputs[0]]
+def _summands(node: Node) -> int:
+    """How many products or values a unit adds up."""
+    if isinstance(node.op, Mixing):
+        return node.op.summands
+    return len(node.inputs)
 
 
 def telling(followed: Followed, row: int, arithmetic: Format) -> bool:

@@ -193,3 +193,10 @@ def test_anything_else_is_an_input_error(words, tmp_path):
 def test_any_text_is_a_box_or_an_input_error(text):
     with suppress(InputError):
         load_domain(text, 3)
+
+
+def test_an_input_of_absurd_index_is_refused(tmp_path):
+    path = tmp_path / "a.vnnlib"
+    path.write_text("(declare-const X_" + "9" * 5000 + " Real)")
+    with pytest.raises(InputError, match=r"names the input X_999.*, whose index has more than 9"):
+        load_domain(path)

@@ -10,7 +10,17 @@ import pytest
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, save
-from reconstruct.networks import Network, Relu
+from reconstruct.networks import (
+    Convolution,
+    Dense,
+    Geometry,
+    MaxPool,
+    Network,
+    Node,
+    Placement,
+    Relu,
+    SumPool,
+)
 
 W1, W2 = np.arange(6.0).reshape(3, 2), np.ones((1, 3))
 
@@ -133,3 +143,38 @@ def test_graph_form_refusals(graph, tmp_path):
     refused(stored(tmp_path, **graph | {"graph": np.array([255, 1], np.uint8)}), "malformed")
     strings = graph | {"layer1.bias": np.array(["a", "b", "c"])}
     refused(stored(tmp_path, **strings), "'layer1.bias' must hold numbers")
+
+
+IMAGE = {"kernel": (2, 3), "strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (1, 2)}
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_images_are_kept_and_compared(groups, tmp_path):
+    rng = np.random.default_rng(0)
+    geometry = Geometry(4, 5, 6, **IMAGE)
+    kernel = rng.normal(size=(6, 4 // groups, 2, 3)).astype(np.float32)
+    first = Convolution(kernel, geometry, rng.normal(size=6), groups)
+    channels, tall, wide = first.out_shape
+    pool = Geometry(channels, tall, wide, (2, 2), pads=(1, 0, 0, 1))
+    most, total = MaxPool(pool), SumPool(Geometry(*MaxPool(pool).out_shape, (2, 1)))
+    moved = Placement([5, -1, 0, 0], total.shape[0])
+    nodes = (
+        Node("conv", first, ("input",)),
+        Node("most", most, ("conv",)),
+        Node("total", total, ("most",)),
+        Node("moved", moved, ("total",)),
+    )
+    network = Network(4 * 5 * 6, nodes, "moved")
+    save(network, tmp_path / "net.npz", dtype=None)
+    back = load(tmp_path / "net.npz")
+    x = rng.normal(size=(3, 120))
+    np.testing.assert_array_equal(back(x), network(x))
+
+
+def test_numbers_that_are_read_otherwise_are_refused(tmp_path, monkeypatch):
+    from reconstruct.formats import npz_graph
+
+    save(Network.mlp([W1, W2]), tmp_path / "net.npz")
+    turned = {"Affine": lambda part, settings: Dense(-part("weight"), part("bias"))}
+    monkeypatch.setattr(npz_graph, "KINDS", npz_graph.KINDS | turned)
+    refused(tmp_path / "net.npz", "output 1 is read as .*, but the file's numbers evaluate to")

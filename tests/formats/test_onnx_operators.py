@@ -173,6 +173,18 @@ CASES = {
         {},
         {"dtype": np.float32},
     ),
+    "leaky relu of a steep slope": (
+        [("LeakyRelu", ["x"], "y", {"alpha": 2.5})],
+        ["N", 4],
+        {},
+        {"dtype": np.float32},
+    ),
+    "leaky relu of a negative slope": (
+        [("LeakyRelu", ["x"], "y", {"alpha": -0.5})],
+        ["N", 4],
+        {},
+        {"dtype": np.float32},
+    ),
     "prelu": (
         [("PRelu", ["x", "c"], "y")],
         ["N", 4],

@@ -63,11 +63,6 @@ UNSUPPORTED = {
         {},
         "of a value and a number",
     ),
-    "steep leaky relu": (
-        [("LeakyRelu", ["x"], "y", {"alpha": 2.0})],
-        {},
-        "slope 2; slopes from 0 to 1",
-    ),
     "clip by a branch": ([("Clip", ["x", "x"], "y")], {}, "bounds that depend on"),
     "constant output": ([("Identity", ["W"], "y")], W, "a function of the input is needed"),
 }
@@ -80,6 +75,11 @@ def test_unsupported(name, tmp_path):
 
 
 MALFORMED = {
+    "leaky relu of no slope": (
+        [("PRelu", ["x", "s"], "y")],
+        {"s": np.array([np.inf])},
+        "has the slope inf, but a finite number is needed",
+    ),
     "shapes that do not fit": ([("MatMul", ["x", "V"], "y")], {"V": np.ones((5, 2))}, r"\(1, 4\)"),
     "bias that does not fit": (
         [("Gemm", ["x", "W", "c"], "y")],

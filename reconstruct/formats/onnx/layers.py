@@ -39,8 +39,8 @@ def prelu(call: Call, build: Builder) -> Flow:
 
 
 def _leaky(call: Call, build: Builder, slope: float) -> Flow:
-    if not 0 <= slope <= 1:
-        raise call.refuse(f"has the slope {slope:g}; slopes from 0 to 1 are supported")
+    if not math.isfinite(slope):
+        raise call.fault(f"has the slope {slope}, but a finite number is needed")
     return _applied(call, build, LeakyRelu(slope) if slope else Relu())
 
 
