@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._common import Row, run
-from reconstruct.bounds import Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.certificates import Certificate, certify
 from reconstruct.constructions import Deep, Factored, Wide, draw
 from reconstruct.errors import ReconstructError
@@ -113,7 +113,7 @@ def cases(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     target = random_target(rng)
     box = random_box(rng, target.size_in)
-    method = (Interval(), Crown(), Crown(), Split(parts=2))[seed % 4]
+    method = (Interval(), Crown(), Adaptive(boxes=64), Split(parts=2))[seed % 4]
     try:
         frozen = draw(
             target,

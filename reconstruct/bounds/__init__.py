@@ -1,6 +1,7 @@
-"""Rigorous bounds of a network's values over a box: interval arithmetic, CROWN, and splitting."""
+"""Rigorous bounds of a network's values over a box: interval arithmetic, CROWN, splitting, and
+branch and bound."""
 
-from reconstruct.bounds.methods import Crown, Interval, Method, Split
+from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method, Split
 from reconstruct.bounds.reach import Reach, reach
 
-__all__ = ["Crown", "Interval", "Method", "Reach", "Split", "reach"]
+__all__ = ["Adaptive", "Crown", "Interval", "Method", "Reach", "Split", "reach"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from reconstruct.bounds.adaptive.search import Found
 from reconstruct.errors import InputError
 
 
@@ -36,4 +37,26 @@ class Split:
             raise InputError(f"a split needs a budget of at least 1 box, but got {self.budget}")
 
 
-Method: TypeAlias = Interval | Crown | Split
+@dataclass(frozen=True)
+class Adaptive:
+    """Branch and bound over the box: zonotopes on the leaves of a tree that is cut where it helps.
+
+    The search ends after `boxes` boxes, or after `seconds` if they are given (the outcome then
+    depends on the machine). `found` brings a tree from an earlier search: no other is looked for.
+    For networks of few inputs; with more than `MOST_INPUTS` it is CROWN on the whole box.
+    """
+
+    seconds: float | None = None
+    boxes: int = 2**12
+    found: Found | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not 0 <= self.seconds < float("inf"):
+            raise InputError(f"a search needs a number of seconds ≥ 0, but got {self.seconds}")
+        if self.boxes < 1:
+            raise InputError(f"a search needs a budget of at least 1 box, but got {self.boxes}")
+
+
+MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing
+
+Method: TypeAlias = Interval | Crown | Split | Adaptive

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from reconstruct.bounds.methods import Crown, Interval, Method, Split
+from reconstruct.bounds.adaptive import Found, Leaves, bound_leaves, find_cuts
+from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Crown, Interval, Method, Split
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,
@@ -23,7 +24,7 @@ from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
-from reconstruct.numbers.arrays import Array, Matrix, Range
+from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
@@ -34,7 +35,8 @@ class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
     `whole` bounds the values on the box itself; `parts` does so on boxes that cover it: the
-    sub-boxes of a split, or the boxes around the points of a domain made of data.
+    sub-boxes of a split, or the boxes around the points of a domain made of data;
+    `leaves` does so on the leaves of a branch and bound.
     """
 
     network: Network
@@ -42,11 +44,20 @@ class Reach:
     method: Method
     whole: Ranges
     parts: Ranges | None = None
+    leaves: Leaves | None = None
+
+    @property
+    def found(self) -> Found | None:
+        """The tree with its ranges, to bound on the same leaves again without a search."""
+        return None if self.leaves is None else Found(self.leaves.cuts, self.leaves.claims)
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
         self._check(name)
         lo, hi = self.whole.values[name]
+        if self.leaves is not None:
+            below, above = self.leaves.ranges[name]
+            return np.maximum(lo[0], below), np.minimum(hi[0], above)
         straight = name != self.network.source and not isinstance(
             self.network.node(name).op, Activation
         )
@@ -63,9 +74,13 @@ class Reach:
         forms: Matrix,
         offsets: ArrayLike | None = None,
         *,
+        lower_only: bool = False,
         progress: Progress | None = None,
     ) -> tuple[Array, Array]:
-        """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
+        """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`.
+
+        With `lower_only` nobody needs tight upper bounds, and a branch and bound saves the work.
+        """
         self._check(name)
         rows, shift = self._check_forms(name, forms, offsets)
         step = tile_rows(self.network, 1)
@@ -78,6 +93,9 @@ class Reach:
                 found = meet(found, worst_functionals(self.parts, name, tile, offset))
             lo[part], hi[part] = found[0][0], found[1][0]
             (progress or silent)(Step(f"bounds of {name}", part.stop, rows))
+        if self.leaves is not None:
+            found = self.leaves.functionals(name, dense(forms), shift, lower_only=lower_only)
+            lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
         return lo, hi
 
     def _check(self, name: str) -> None:
@@ -122,6 +140,9 @@ def reach(
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
     backward = not isinstance(chosen, Interval)
     whole = propagate(network, lo, hi, backward=backward, known=None)
+    if isinstance(chosen, Adaptive) and network.size_in <= MOST_INPUTS:
+        leaves = _adapt(network, domain, chosen, whole, progress or silent)
+        return Reach(network, domain, chosen, whole, leaves=leaves)
     if not isinstance(chosen, Split):
         return Reach(network, domain, chosen, whole)
     return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
@@ -159,6 +180,17 @@ def _on_boxes(
         found.append(propagate(network, lo[part], hi[part], backward=backward, known=known))
         (progress or silent)(Step("bounds of sub-boxes", min(start + batch, len(lo)), len(lo)))
     return merge(found)
+
+
+def _adapt(
+    network: Network, box: Box, method: Adaptive, whole: Ranges, progress: Progress
+) -> Leaves:
+    """Zonotopes on the leaves of the tree that is given, or else searched for."""
+    certain = {name: (lo[0], hi[0]) for name, (lo, hi) in whole.values.items()}
+    found = method.found
+    if found is None:
+        found = find_cuts(network, box, certain, method.boxes, method.seconds, progress)
+    return bound_leaves(network, box, found.cuts, found.claims, certain)
 
 
 def _union(ranges: Range) -> Range:

@@ -1,0 +1,217 @@
+"""Branch and bound: the tree, the leaves, what is believed and what is not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from reconstruct.bounds import Adaptive, Crown, reach
+from reconstruct.bounds.adaptive import Cuts, Found, bound_leaves, find_cuts
+from reconstruct.bounds.adaptive.tree import Growing
+from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, activate, of_boxes, tube
+from reconstruct.errors import InputError
+from reconstruct.networks import Box, Clip, LeakyRelu, Network, Relu
+
+from .cases import random_box, random_network
+from .rational import holds, rational_forms, rational_values
+
+
+def wiggly(seed: int = 0, sizes=(2, 12, 12, 12, 3)) -> Network:
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(m, k)) for k, m in pairwise(sizes)]
+    return Network.mlp(weights, [0.5 * rng.normal(size=m) for m in sizes[1:]])
+
+
+def certain(network: Network, box: Box):
+    whole = reach(network, box, Crown()).whole
+    return {name: (lo[0], hi[0]) for name, (lo, hi) in whole.values.items()}
+
+
+# --- the tree -------------------------------------------------------------------------------------
+
+
+def test_leaves_cover_the_box_and_their_faces_meet():
+    cuts = Cuts(2, bytes([1, 2, 0, 0, 0]))
+    lo, hi = cuts.boxes(Box([0, 0], [1, 3]))
+    assert lo.tolist() == [[0, 0], [0, 1.5], [0.5, 0]]
+    assert hi.tolist() == [[0.5, 1.5], [0.5, 3], [1, 3]]
+    assert np.prod(hi - lo, axis=1).sum() == 3.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_grown_tree_is_the_tree_that_is_read(seed):
+    rng = np.random.default_rng(seed)
+    tree, leaves = Growing(3), np.array([0])
+    for _ in range(6):
+        count = int(rng.integers(1, len(leaves) + 1))
+        chosen = rng.choice(len(leaves), count, replace=False)
+        new = tree.cut(leaves[chosen], rng.integers(0, 3, size=count))
+        leaves = np.concatenate([np.delete(leaves, chosen), new])
+    cuts = tree.cuts()
+    lo, hi = cuts.boxes(Box(-1, 1).of_size(3))
+    assert len(lo) == len(leaves) == cuts.leaves
+    assert np.prod(hi - lo, axis=1).sum() == pytest.approx(8.0, rel=1e-12)
+    point = rng.uniform(-1, 1, size=3)
+    assert ((lo <= point) & (point <= hi)).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (b"", "lacks 1 of its leaves"),
+        (bytes([1, 0]), "lacks 1 of its leaves"),
+        (bytes([0, 0]), "byte 1 of the tree"),
+        (bytes([3, 0, 0]), "at most 2 and part of it, but is 3"),
+    ],
+)
+def test_what_is_no_tree_is_refused(code, message):
+    with pytest.raises(InputError, match=message):
+        Cuts(2, code)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"seconds": -1.0}, "≥ 0, but got -1"), ({"boxes": 0}, "at least 1 box, but got 0")],
+)
+def test_a_search_needs_a_budget(settings, message):
+    with pytest.raises(InputError, match=message):
+        Adaptive(**settings)
+
+
+# --- soundness ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_false_claims_are_not_believed(seed):
+    """Ranges that are far too narrow: the leaves' bounds hold all the same."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    box = random_box(rng, network.size_in).of_size(network.size_in)
+    known = certain(network, box)
+    claims = {
+        name: (0.3 * lo + 0.1 * hi, 0.1 * lo + 0.3 * hi) if seed % 2 else (hi, lo)
+        for name, (lo, hi) in known.items()
+    }
+    axes = rng.integers(0, network.size_in, size=1)
+    cuts = Cuts(network.size_in, bytes([int(axes[0]) + 1, 0, 0]))
+    leaves = bound_leaves(network, box, cuts, claims, known)
+    forms = {n: rng.normal(size=(3, size)) for n, size in network.sizes.items()}
+    linear = {n: leaves.functionals(n, a, np.zeros(3)) for n, a in forms.items()}
+    for point in [box.lo, box.hi, *box.sample(3, rng)]:
+        exact = rational_values(network, point)
+        for name, value in exact.items():
+            assert holds(leaves.ranges[name], value), name
+            assert holds(linear[name], rational_forms(forms[name], value, np.zeros(3))), name
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-300, 2.0**-40, 1e-9])
+def test_thin_boxes(width):
+    network = wiggly(3)
+    box = Box([-0.25, 0.5], [-0.25 + width, 0.5])
+    found = reach(network, box, Adaptive(boxes=64))
+    rng = np.random.default_rng(0)
+    for point in [box.lo, box.hi, *box.sample(3, rng)]:
+        exact = rational_values(network, point)
+        for name, value in exact.items():
+            assert holds(found.bounds(name), value), name
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e100, 1e200])
+def test_values_beyond_floats_bound_nothing_or_rightly(size):
+    rng = np.random.default_rng(1)
+    weights = [size * rng.normal(size=(3, 3)), size * rng.normal(size=(3, 3)), np.eye(3)]
+    network = Network.mlp(weights, None)
+    box = Box(-1, 1).of_size(3)
+    found = reach(network, box, Adaptive(boxes=64))
+    forms = rng.normal(size=(4, 3))
+    for point in box.sample(4, rng):
+        exact = rational_values(network, point)
+        for name, value in exact.items():
+            assert holds(found.bounds(name), value), name
+            offsets = np.zeros(4)
+            linear = found.functionals(name, forms, offsets)
+            assert holds(linear, rational_forms(forms, value, offsets)), name
+
+
+def test_more_symbols_than_are_kept_go_into_the_radius():
+    """A layer of 500 bent units: those without a symbol are counted all the same."""
+    rng = np.random.default_rng(2)
+    network = Network.mlp([rng.normal(size=(500, 2)), rng.normal(size=(2, 500))], None)
+    assert network.sizes["act1"] > MOST_SYMBOLS
+    box = Box(-1, 1).of_size(2)
+    found = reach(network, box, Adaptive(boxes=4))
+    for point in [box.lo, box.hi, *box.sample(3, rng)]:
+        value = rational_values(network, point)[network.output]
+        assert holds(found.bounds(network.output), value)
+
+
+@pytest.mark.parametrize("op", [Relu(), LeakyRelu(0.25), LeakyRelu(3.0), Clip(-0.5, 0.25)])
+def test_a_tube_holds_the_function(op):
+    ends = np.array([-2.0, -0.5, -1e-300, 0.0, 1e-17, 0.25, 3.0])
+    lo, hi = (grid.ravel()[None] for grid in np.meshgrid(ends, ends))
+    keep = lo[0] <= hi[0]
+    lo, hi = lo[:, keep], hi[:, keep]
+    slope, below, above = tube(op, lo, hi)
+    for part in np.linspace(0, 1, 11):
+        z = np.clip(lo + part * (hi - lo), lo, hi)
+        small, large = op.enclose(z)
+        room = 1e-15 * (1 + np.abs(slope * z))
+        assert (slope * z + below <= large + room).all()
+        assert (slope * z + above >= small - room).all()
+
+
+def test_a_straight_unit_costs_nothing():
+    """Bounds on one side of the kink: slope exactly 1 or 0, no symbol, no radius."""
+    value = of_boxes(np.array([[1.0, -3.0]]), np.array([[2.0, -1.0]]))
+    bent = activate(Relu(), value, *value.bounds(), value.symbols)
+    assert bent.value.symbols == value.symbols and not bent.value.radius.any()
+    assert bent.value.centre.tolist() == [[1.5, 0.0]]
+    assert np.array_equal(bent.value.forms[0], value.forms[0] * [1.0, 0.0])
+
+
+# --- tightness ------------------------------------------------------------------------------------
+
+
+def test_ranges_come_close_to_samples_where_crown_does_not():
+    network, box = wiggly(), Box(-1, 1).of_size(2)
+    rng = np.random.default_rng(9)
+    forms = rng.normal(size=(40, 12))
+    rows = network.values(box.sample(20_000, rng))["act3"] @ forms.T
+    spread = np.ptp(rows, axis=0)
+
+    def excess(method) -> float:
+        lo, hi = reach(network, box, method).functionals("act3", forms)
+        assert (lo <= rows.min(axis=0)).all() and (hi >= rows.max(axis=0)).all()
+        return float(np.mean((hi - lo) / spread)) - 1
+
+    loose, tight = excess(Crown()), excess(Adaptive(boxes=2000))
+    assert loose > 2.0 and tight < 0.15
+    assert excess(Adaptive(boxes=100)) < loose
+
+
+def test_the_same_search_finds_the_same_tree():
+    network, box = wiggly(4), Box(-1, 1).of_size(2)
+    known = certain(network, box)
+    first, second = (find_cuts(network, box, known, 500) for _ in range(2))
+    assert first.cuts == second.cuts and first.cuts.leaves > 100
+
+
+def test_a_found_tree_is_used_without_a_search():
+    network, box = wiggly(5), Box(-1, 1).of_size(2)
+    found = reach(network, box, Adaptive(boxes=400)).found
+    again = reach(network, box, Adaptive(found=found))
+    assert isinstance(found, Found) and again.found.cuts == found.cuts
+    lo, hi = again.bounds(network.output)
+    old = reach(network, box, Adaptive(boxes=400)).bounds(network.output)
+    assert np.allclose(lo, old[0], rtol=1e-6) and np.allclose(hi, old[1], rtol=1e-6)
+
+
+def test_many_inputs_are_left_to_crown():
+    rng = np.random.default_rng(0)
+    network = Network.mlp([rng.normal(size=(5, 40)), rng.normal(size=(2, 5))], None)
+    box = Box(-1, 1).of_size(40)
+    adaptive, crown = reach(network, box, Adaptive()), reach(network, box, Crown())
+    assert adaptive.leaves is None
+    assert np.array_equal(adaptive.bounds("layer2"), crown.bounds("layer2"))
