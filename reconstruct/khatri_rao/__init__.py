@@ -6,7 +6,7 @@ do and cost. `KhatriRao` is the operator itself; an engine (`Threads`) shares ou
 here knows what a network is.
 """
 
-from reconstruct.khatri_rao.checkpoint import Checkpoint, FileCheckpoint
+from reconstruct.khatri_rao.checkpoint import Checkpoint, FolderCheckpoint
 from reconstruct.khatri_rao.drawn import Drawn
 from reconstruct.khatri_rao.engines import Engine, Mpi, Threads
 from reconstruct.khatri_rao.many import solve_many
@@ -20,6 +20,7 @@ from reconstruct.khatri_rao.solvers.cgls import expected_iterations
 from reconstruct.khatri_rao.solvers.exact import ExactSolution, solve_exact
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
+from reconstruct.khatri_rao.using import using
 
 __all__ = [
     "SOLVERS",
@@ -31,7 +32,7 @@ __all__ = [
     "Engine",
     "Exact",
     "ExactSolution",
-    "FileCheckpoint",
+    "FolderCheckpoint",
     "KhatriRao",
     "Mpi",
     "Plan",
@@ -48,4 +49,5 @@ __all__ = [
     "solve_exact",
     "solve_many",
     "structural_obstruction",
+    "using",
 ]

@@ -12,6 +12,7 @@ from reconstruct.khatri_rao.inputs import checked_system
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solvers import Auto, Solver
+from reconstruct.khatri_rao.using import surroundings
 from reconstruct.progress import Progress
 
 AUTO = Auto()
@@ -33,7 +34,7 @@ def solve(
     float64; `W` of shape `m × k`; `solver` one of `Auto()` (the default), `Direct()`,
     `ConjugateGradient()`, `Exact()`; `progress` hears each step; `engine` shares out the work
     (default: `Threads()`); `checkpoint` keeps the state of an iteration, so that an interrupted
-    solve goes on where it was.
+    solve goes on where it was. Where neither is given, those of `using` hold.
 
     Bad input raises InputError before any work. Everything numerical is in the `Solution`: its
     status is SOLVED only if the float64 residual is at rounding level or within the tolerance.
@@ -44,6 +45,8 @@ def solve(
             "solver must be one of Auto(), Direct(), ConjugateGradient(), Exact(), "
             f"but is {solver!r}; pass an instance"
         )
+    around = surroundings()
+    engine, checkpoint = engine or around.engine, checkpoint or around.checkpoint
     first, second, right = checked_system(M1, M2, W, rational=solver.rational)
     solution = solver.solve(KhatriRao(first, second, engine=engine), right, progress, checkpoint)
     return solution.replace(seconds=time.perf_counter() - start)

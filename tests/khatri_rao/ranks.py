@@ -17,7 +17,7 @@ from reconstruct.khatri_rao import (
     Direct,
     Drawn,
     Exact,
-    FileCheckpoint,
+    FolderCheckpoint,
     Mpi,
     solve,
 )
@@ -83,7 +83,7 @@ def die(engine: Mpi, folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         raise KeyboardInterrupt if how == "interrupted" else ArithmeticError("a rank fell over")
 
-    file = FileCheckpoint(folder / "solve.npz", seconds=0.0)
+    file = FolderCheckpoint(folder / "kept", seconds=0.0)
     solve(*system(20, 20, 1.5), ConjugateGradient(), engine=engine, progress=watch, checkpoint=file)
     raise AssertionError("nobody died")
 
@@ -91,8 +91,8 @@ def die(engine: Mpi, folder: Path) -> None:
 def resume(engine: Mpi, folder: Path) -> None:
     """Go on with what `die` left."""
     steps: list[Step] = []
-    file = FileCheckpoint(folder / "solve.npz", seconds=1e9)
-    assert file.path.exists()
+    file = FolderCheckpoint(folder / "kept", seconds=1e9)
+    assert list(file.folder.glob("solve-*.npz"))
     engine.comm.Barrier()
     given = system(20, 20, 1.5)
     found = solve(

@@ -18,12 +18,14 @@ from reconstruct.khatri_rao import (
     Auto,
     ConjugateGradient,
     Direct,
-    FileCheckpoint,
+    FolderCheckpoint,
     Solver,
     Status,
     solve,
 )
+from reconstruct.khatri_rao.engines import Turns
 from reconstruct.khatri_rao.solvers import cgls
+from reconstruct.khatri_rao.using import surroundings, using
 from reconstruct.progress import Step
 
 from .planted import Planted, plant, sparsify
@@ -34,17 +36,17 @@ class Memory:
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
-        self.states: list[Mapping[str, np.ndarray]] = []
-        self.cleared = 0
+        self.states: list[tuple[str, Mapping[str, np.ndarray]]] = []
+        self.cleared: list[str] = []
 
-    def load(self) -> Mapping[str, np.ndarray] | None:
-        return self.states[-1] if self.states else None
+    def load(self, key: str) -> Mapping[str, np.ndarray] | None:
+        return next((state for name, state in reversed(self.states) if name == key), None)
 
-    def save(self, state: Mapping[str, np.ndarray]) -> None:
-        self.states.append({name: part.copy() for name, part in state.items()})
+    def save(self, key: str, state: Mapping[str, np.ndarray]) -> None:
+        self.states.append((key, {name: part.copy() for name, part in state.items()}))
 
-    def clear(self) -> None:
-        self.cleared += 1
+    def clear(self, key: str) -> None:
+        self.cleared.append(key)
 
 
 def systems() -> dict[str, tuple[Planted, Solver]]:
@@ -66,7 +68,7 @@ def test_every_state_leads_to_the_same_bits(name: str) -> None:
     assert whole.status is Status.SOLVED
     assert np.array_equal(watched.s, whole.s)
     assert len(memory.states) == whole.iterations
-    assert memory.cleared == 1
+    assert memory.cleared == [memory.states[0][0]]
     for state in memory.states[:: max(1, len(memory.states) // 9)]:
         again = Memory(seconds=1e9)
         again.states = [state]
@@ -84,12 +86,12 @@ def test_an_interrupt_in_the_middle_of_a_product(
     """Nothing was due yet: the interrupt itself saves."""
     planted = plant(9, 7, 1.5)
     whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
-    file = FileCheckpoint(tmp_path / "solve.npz", seconds=1e9)
+    file = FolderCheckpoint(tmp_path, seconds=1e9)
     with monkeypatch.context() as patch:
         _interrupt_product(patch, product, after)
         with pytest.raises(KeyboardInterrupt):
             solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
-    assert file.path.exists()
+    assert len(list(tmp_path.glob("solve-*.npz"))) == 1
     counted: list[Step] = []
     resumed = solve(
         *(planted.M1, planted.M2, planted.W, ConjugateGradient()),
@@ -98,7 +100,7 @@ def test_an_interrupt_in_the_middle_of_a_product(
     )
     assert np.array_equal(resumed.s, whole.s)
     assert len(counted) <= whole.iterations - after + 2
-    assert not file.path.exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def _interrupt_product(patch: pytest.MonkeyPatch, product: str, after: int) -> None:
@@ -123,13 +125,13 @@ def test_an_interrupt_between_two_assignments() -> None:
     whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
     memory = Memory()
     solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=memory)
-    state = dict(memory.states[20])
+    key, state = memory.states[20]
     inner_steps = len(state["residuals"])
     assert len(state["alphas"]) == inner_steps
     assert len(state["betas"]) == inner_steps - 1
     assert not state["turned"]
     again = Memory(seconds=1e9)
-    again.states = [state]
+    again.states = [(key, state)]
     resumed = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=again)
     assert np.array_equal(resumed.s, whole.s)
 
@@ -150,36 +152,42 @@ def test_the_state_of_another_system_is_not_used() -> None:
 
 def test_a_damaged_file_counts_as_none(tmp_path: Path) -> None:
     planted = plant(5, 4, 1.5)
-    path = tmp_path / "solve.npz"
+    whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
+    memory = Memory()
+    solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=memory)
+    file = FolderCheckpoint(tmp_path)
+    path = file.path(memory.cleared[0])
     for damage in (b"", b"PK\x03\x04 cut off", b"no archive at all"):
         path.write_bytes(damage)
-        file = FileCheckpoint(path)
-        assert file.load() is None
+        assert file.load(memory.cleared[0]) is None
         found = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
-        assert found.status is Status.SOLVED
+        assert np.array_equal(found.s, whole.s)
+        assert not path.exists()
 
 
 def test_a_failed_save_leaves_the_old_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = FileCheckpoint(tmp_path / "solve.npz")
-    file.save({"x": np.arange(3)})
+    file = FolderCheckpoint(tmp_path / "made" / "when needed")
+    file.save("a", {"x": np.arange(3)})
+    file.save("b", {"x": np.arange(9)})
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        file.save({"x": np.arange(4)})
-    kept = file.load()
+        file.save("a", {"x": np.arange(4)})
+    kept = file.load("a")
     assert kept is not None
     assert kept["x"].tolist() == [0, 1, 2]
-    assert [path.name for path in tmp_path.iterdir()] == ["solve.npz"]
+    file.clear("b")
+    assert [path.name for path in file.folder.iterdir()] == ["solve-a.npz"]
 
 
 def test_methods_without_a_state_leave_the_checkpoint_alone(tmp_path: Path) -> None:
     planted = plant(5, 4, 1.5)
-    file = FileCheckpoint(tmp_path / "solve.npz", seconds=0)
+    file = FolderCheckpoint(tmp_path, seconds=0)
     found = solve(planted.M1, planted.M2, planted.W, Direct(), checkpoint=file)
     assert found.status is Status.SOLVED
     assert list(tmp_path.iterdir()) == []
@@ -188,14 +196,14 @@ def test_methods_without_a_state_leave_the_checkpoint_alone(tmp_path: Path) -> N
 SCRIPT = """
 import sys
 import numpy as np
-from reconstruct.khatri_rao import ConjugateGradient, FileCheckpoint, solve
+from reconstruct.khatri_rao import ConjugateGradient, FolderCheckpoint, solve
 rng = np.random.default_rng(0)
 M1 = rng.standard_normal((3600, 48), dtype=np.float32)
 M2 = rng.standard_normal((48, 3600), dtype=np.float32)
 W = rng.standard_normal((48, 48))
 def tell(step):
     print(step.residual, flush=True)
-file = FileCheckpoint(sys.argv[1], seconds=0.05)
+file = FolderCheckpoint(sys.argv[1], seconds=0.05)
 solver = ConjugateGradient(inner_dtype=np.float64)
 try:
     found = solve(M1, M2, W, solver, checkpoint=file, progress=tell)
@@ -207,7 +215,7 @@ np.save(sys.argv[2], found.s)
 
 def run_until(tmp_path: Path, steps: int | None, how: int) -> int:
     """Run the script, and send the signal after some steps; its exit code."""
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "solve.npz"), str(tmp_path / "s.npy")]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "kept"), str(tmp_path / "s.npy")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for count, _ in enumerate(process.stdout):
@@ -229,7 +237,7 @@ def test_killed_and_interrupted_at_many_moments_and_resumed(tmp_path: Path) -> N
         assert not (tmp_path / "s.npy").exists()
     assert run_until(tmp_path, None, 0) == 0
     resumed = np.load(tmp_path / "s.npy")
-    assert not (tmp_path / "solve.npz").exists()
+    assert not list((tmp_path / "kept").glob("solve-*.npz"))
     assert run_until(tmp_path, None, 0) == 0
     assert np.array_equal(np.load(tmp_path / "s.npy"), resumed)
 
@@ -241,3 +249,25 @@ def test_a_growing_residual_ends_the_round() -> None:
     found = solve(M1, M2, rng.standard_normal((9, 6)), ConjugateGradient())
     assert found.status is Status.TOO_NARROW
     assert max(found.history) <= cgls.GROWN * 2
+
+
+def test_a_checkpoint_in_use_serves_calls_that_name_none(tmp_path: Path) -> None:
+    """A list of systems: each goes on from the state that it left, and clears no other."""
+    first, second = plant(9, 7, 1.5), plant(8, 8, 1.5)
+    whole = [solve(one.M1, one.M2, one.W, ConjugateGradient()) for one in (first, second)]
+    memory = Memory()
+    with using(checkpoint=memory):
+        solve(second.M1, second.M2, second.W, ConjugateGradient())
+    folder = FolderCheckpoint(tmp_path, seconds=1e9)
+    folder.save(*memory.states[-3])
+    counts: list[list[Step]] = [[], []]
+    with using(checkpoint=folder), using(engine=Turns(2)):
+        found = [
+            solve(one.M1, one.M2, one.W, ConjugateGradient(), progress=heard.append)
+            for one, heard in zip((first, second), counts, strict=True)
+        ]
+    assert all(np.array_equal(a.s, b.s) for a, b in zip(found, whole, strict=True))
+    assert len(counts[0]) == whole[0].iterations
+    assert len(counts[1]) <= 3
+    assert surroundings().checkpoint is None
+    assert surroundings().engine is None

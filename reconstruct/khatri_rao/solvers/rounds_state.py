@@ -109,8 +109,8 @@ class Keeper:
         if self._checkpoint is None:
             return None
         engine = self._operator.engine
-        data = engine.first_says(self._checkpoint.load() if engine.first else None)
-        if data is None or not np.array_equal(data.get("key", ()), self._key):
+        data = engine.first_says(self._checkpoint.load(self._key) if engine.first else None)
+        if data is None:
             return None
         held = engine.held(self._operator.width)
         return RoundsState.from_arrays(
@@ -137,7 +137,7 @@ class Keeper:
     def done(self) -> None:
         """The solve has come to its end."""
         if self._checkpoint is not None and self._operator.engine.first:
-            self._checkpoint.clear()
+            self._checkpoint.clear(self._key)
 
     def _save(self, state: RoundsState) -> None:
         engine, width = self._operator.engine, self._operator.width
@@ -146,4 +146,4 @@ class Keeper:
             if name in arrays:
                 arrays[name] = engine.gather(arrays[name], width)
         if self._checkpoint is not None and engine.first:
-            self._checkpoint.save({**arrays, "key": self._key})
+            self._checkpoint.save(self._key, arrays)
