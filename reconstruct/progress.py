@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,3 +22,18 @@ Progress = Callable[[Step], None]
 
 def silent(step: Step) -> None:
     """The default listener: it hears and says nothing."""
+
+
+class OutOfTime(Exception):
+    """The time that a caller gave is over; who gave it catches this."""
+
+
+def until(deadline: float, progress: Progress = silent) -> Progress:
+    """A listener that stops the work at the first report after `deadline` (perf_counter)."""
+
+    def hear(step: Step) -> None:
+        if time.perf_counter() > deadline:
+            raise OutOfTime(step.task)
+        progress(step)
+
+    return hear

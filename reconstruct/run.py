@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds import Crown, Method
-from reconstruct.certificates import certify
-from reconstruct.certificates.document import write_certificate
+from reconstruct.certificates.conclude import conclude
+from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
@@ -24,7 +24,6 @@ from reconstruct.networks import Box, Network
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page
@@ -115,26 +114,25 @@ def _finish(
     job: Job, folder: OutputFolder, result: Result, start: float, progress: Progress
 ) -> RunOutcome:
     network = _write_networks(folder.staging, result, job.dtype)
-    progress(Step("searching for differences", 0))
-    found = search(job.target, network, result.domain, samples=job.samples, progress=progress)
-    progress(Step("certifying", 0))
-    certificate = certify(
+    conclusion = conclude(
         job.target,
         network,
         domain=result.domain,
         bounds=job.bounds,
         tolerance=job.tolerance,
+        samples=job.samples,
         exact_norms=result.exact,
-        search=found,
         bound_anyway=True,
         progress=progress,
     )
+    certificate = conclusion.certificate
     write_certificate(
         folder.staging / "certificate.json",
         certificate,
-        target=job.target_path,
-        candidate=folder.staging / "network.onnx",
+        target=Source(job.target, job.target_path),
+        candidate=Source(network),
         exact_norms=result.exact,
+        home=job.output,
     )
     seconds = time.perf_counter() - start
     proofs = None
@@ -142,7 +140,12 @@ def _finish(
         progress(Step("proving full rank", 0))
         proofs = result.prove_ranks()
     report = build_report(
-        result, certificate, found, options=job.options, seconds=seconds, rank_proofs=proofs
+        result,
+        certificate,
+        conclusion.search,
+        options=job.options,
+        seconds=seconds,
+        rank_proofs=proofs,
     )
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)

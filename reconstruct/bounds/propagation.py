@@ -14,6 +14,7 @@ from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
 from reconstruct.networks import Activation, Network, Node
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
+from reconstruct.progress import Progress, Step, silent
 
 TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile stays in cache
 
@@ -74,6 +75,7 @@ def propagate(
     lean: bool = False,
     supports: tuple[Support, ...] = tuple(Support),
     link: Linker | None = None,
+    progress: Progress = silent,
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
 
@@ -88,7 +90,8 @@ def propagate(
     transfers: list[dict[str, Transfer]] = [{network.source: source(lo, hi)} for _ in kinds]
     state = Ranges(network, values, tuple(transfers))
     bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, Activation)}
-    for node in network.nodes:
+    for done, node in enumerate(network.nodes):
+        progress(Step("bounds of values", done, len(network.nodes)))
         value = image(node.op, *(values[i] for i in node.inputs))
         if known is not None and node.name in known:
             value = meet(value, known[node.name])

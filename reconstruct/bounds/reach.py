@@ -139,7 +139,7 @@ def reach(
         hull = propagate(network, lo, hi, backward=False)
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
     backward = not isinstance(chosen, Interval)
-    whole = propagate(network, lo, hi, backward=backward, known=None)
+    whole = propagate(network, lo, hi, backward=backward, progress=progress or silent)
     if isinstance(chosen, Adaptive) and network.size_in <= MOST_INPUTS:
         leaves = _adapt(network, domain, chosen, whole, progress or silent)
         return Reach(network, domain, chosen, whole, leaves=leaves)

@@ -1,18 +1,21 @@
 """Where to cut two networks so that each piece is affine: the alignment.
 
 An alignment pairs nodes of the target (activations, and sums of branches) with nodes of the
-candidate that should have the same value. It is a hint and nothing more: it is found by comparing
-values at a few points, and the proof that follows holds, or fails, however it was found. All other
-activations are inner: the proof takes them as lines and pays for how far they may be from it.
+candidate of the same operation and size. It is a hint and nothing more: the proof that follows
+compares the operations again and holds, or fails, however the pairs were found. They are read off
+the graphs where these have the same structure, or where names were kept; only what is left is
+guessed from values at a few points. All other activations are inner: the proof takes them as lines
+and pays for how far they may be from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Add, Box, Network, Node
 from reconstruct.numbers.arrays import Array
 
@@ -23,9 +26,24 @@ SEED = 20240517
 
 @dataclass(frozen=True)
 class Alignment:
-    """`pairs` of (target node, candidate node) in topological order; the outputs go together."""
+    """`pairs` of (target node, candidate node) in topological order; the outputs go together.
+
+    `origin` says what they were read from.
+    """
 
     pairs: tuple[tuple[str, str], ...]
+    origin: str = "given"
+
+    def check(self, target: Network, candidate: Network) -> None:
+        """Refuses pairs of different operations or sizes: no proof may rest on them."""
+        for ours, theirs in self.pairs:
+            node, other = target.node(ours), candidate.node(theirs)
+            if not _alike(target, node, candidate, other):
+                raise InputError(
+                    f"an alignment pairs nodes of one operation and size, but {ours!r} is "
+                    f"{node.op!r} of {target.sizes[ours]} values and {theirs!r} is {other.op!r} of "
+                    f"{candidate.sizes[theirs]}; leave the pair out"
+                )
 
     def target_sources(self, target: Network) -> Mapping[str, str]:
         """The target's input and cuts, each under its own name."""
@@ -36,54 +54,94 @@ class Alignment:
         return {candidate.source: target.source, **{c: t for t, c in self.pairs}}
 
 
-def align(target: Network, candidate: Network, box: Box) -> Alignment:
-    """Pair the target's cuts with candidate nodes of the same kind, size and values."""
+def alignments(target: Network, candidate: Network, box: Box) -> Iterator[Alignment]:
+    """Alignments to try, the likeliest first, none of them twice."""
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for origin, find in (
+        ("names", by_name),
+        ("structure", by_structure),
+        ("values", lambda g, f: by_values(g, f, box)),
+    ):
+        pairs = find(target, candidate)
+        if pairs is not None and pairs not in seen:
+            seen.add(pairs)
+            yield Alignment(pairs, origin)
+
+
+def by_name(target: Network, candidate: Network) -> tuple[tuple[str, str], ...] | None:
+    """Every cut with its namesake, where each has one and all come in the same order."""
+    theirs = {node.name: (place, node) for place, node in enumerate(cuts(candidate))}
+    last = -1
+    for node in cuts(target):
+        place, other = theirs.get(node.name, (-1, None))
+        if other is None or place <= last or not _alike(target, node, candidate, other):
+            return None
+        last = place
+    return tuple((node.name, node.name) for node in cuts(target))
+
+
+def by_structure(target: Network, candidate: Network) -> tuple[tuple[str, str], ...] | None:
+    """Every cut with the one at its place, where there are as many and each is alike."""
+    ours, theirs = cuts(target), cuts(candidate)
+    if len(ours) != len(theirs):
+        return None
+    pairs = list(zip(ours, theirs, strict=True))
+    if not all(_alike(target, a, candidate, b) for a, b in pairs):
+        return None
+    return tuple((a.name, b.name) for a, b in pairs)
+
+
+def by_values(target: Network, candidate: Network, box: Box) -> tuple[tuple[str, str], ...]:
+    """Each cut with the first later one whose values are as close as any, or with its namesake."""
     points = _points(box)
-    ours, theirs = _cuts(target), _cuts(candidate)
+    theirs = cuts(candidate)
     left, right = _values(target, points), _values(candidate, points)
     pairs: list[tuple[str, str]] = []
     first = 0  # cuts keep their order: what comes later in one network comes later in the other
-    for node in ours:
-        best = _closest(node, theirs[first:], left, right)
+    for node in cuts(target):
+        fitting = [
+            place
+            for place in range(first, len(theirs))
+            if _alike(target, node, candidate, theirs[place])
+        ]
+        gaps = [_gap(node, theirs[place], left, right) for place in fitting]
+        best = _closest(gaps)
         if best is None:
-            best = _namesake(node, theirs[first:], left, right)
+            names = [theirs[place].name for place in fitting]
+            best = names.index(node.name) if node.name in names else None
         if best is not None:
-            pairs.append((node.name, theirs[first + best].name))
-            first += best + 1
-    return Alignment(tuple(pairs))
+            pairs.append((node.name, theirs[fitting[best]].name))
+            first = fitting[best] + 1
+    return tuple(pairs)
 
 
-def _cuts(network: Network) -> list[Node]:
+def cuts(network: Network) -> list[Node]:
     """Activations, and sums of branches, that the output depends on."""
     used = network.needed()
     return [n for n in network.nodes if n.name in used and isinstance(n.op, Activation | Add)]
 
 
-def _closest(
-    node: Node, others: list[Node], left: dict[str, Array], right: dict[str, Array]
-) -> int | None:
-    """The index of the first candidate whose value is as close as any, if that is close."""
-    value = _compared(node, left)
-    gaps = np.full(len(others), np.inf)
-    for index, other in enumerate(others):
-        if other.op == node.op and _compared(other, right).shape == value.shape:
-            gaps[index] = np.max(np.abs(_compared(other, right) - value), initial=0.0)
-    scale = max(np.max(np.abs(value), initial=0.0), np.finfo(float).tiny)
-    close = np.flatnonzero(gaps <= np.min(gaps, initial=np.inf) * 2 + 1e-12 * scale)
-    if not close.size or not gaps[close[0]] <= CLOSE * scale:
+def _alike(target: Network, node: Node, candidate: Network, other: Node) -> bool:
+    """Whether two nodes can be paired at all: one operation, one size, and a cut."""
+    same = node.op.same(other.op) and target.sizes[node.name] == candidate.sizes[other.name]
+    return same and isinstance(node.op, Activation | Add)
+
+
+def _closest(gaps: list[float]) -> int | None:
+    """The first whose gap is as small as any, if that is close; what is no number is not close."""
+    least = min(gaps, default=np.inf)
+    if not least <= CLOSE:
         return None
-    return int(close[0])
+    return next(place for place, gap in enumerate(gaps) if gap <= 2 * least + 1e-12)
 
 
-def _namesake(
-    node: Node, others: list[Node], left: dict[str, Array], right: dict[str, Array]
-) -> int | None:
-    """The index of the candidate of the same name, kind and size: an approximation keeps names."""
-    for index, other in enumerate(others):
-        if other.name == node.name and other.op == node.op:
-            same = _compared(other, right).shape == _compared(node, left).shape
-            return index if same else None
-    return None
+def _gap(node: Node, other: Node, left: dict[str, Array], right: dict[str, Array]) -> float:
+    """How far values lie apart, relative to the largest; +inf where they are not numbers."""
+    value, shown = _compared(node, left), _compared(other, right)
+    with np.errstate(all="ignore"):
+        apart = float(np.max(np.abs(shown - value), initial=0.0))
+        gap = apart / max(float(np.max(np.abs(value), initial=0.0)), np.finfo(float).tiny)
+    return gap if np.isfinite(gap) else np.inf
 
 
 def _compared(node: Node, values: dict[str, Array]) -> Array:
@@ -98,8 +156,8 @@ def _points(box: Box) -> Array:
 
 def _values(network: Network, points: Array) -> dict[str, Array]:
     """The values at cuts and their inputs alone: wide networks have too many others to keep."""
-    cuts = _cuts(network)
-    kept = {n.name for n in cuts} | {n.inputs[0] for n in cuts}
+    found = cuts(network)
+    kept = {n.name for n in found} | {n.inputs[0] for n in found}
     with np.errstate(all="ignore"):
         values = network.values(points)
-    return {name: np.nan_to_num(values[name], nan=np.inf) for name in kept}
+    return {name: values[name] for name in kept}

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, Split, reach
 from reconstruct.bounds.subboxes import grid
-from reconstruct.certificates.alignment import Alignment, align
+from reconstruct.certificates.alignment import Alignment, alignments
+from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.error_recursion import Layered, bound_layers
-from reconstruct.certificates.identity import RationalNorm, prove_identity
+from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.roundoff import roundoff
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
-from reconstruct.errors import InputError
-from reconstruct.networks import Add, Box, Network
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Box, Network, Unitwise
 from reconstruct.networks.activations import TIE
 from reconstruct.numbers.double_double import upward
-from reconstruct.progress import Progress, Step, silent
+from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
 from reconstruct.refutation.search import Search
 from reconstruct.refutation.witness import Replay, Witness
@@ -29,6 +32,7 @@ from reconstruct.refutation.witness import Replay, Witness
 RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512
 SEED = 11
+SEARCH_AND_JOINT = 60.0  # seconds for both, where no limit is given
 PUBLISHED = 1 + 2.0**-10  # claims are rounded up by this much, so that another proof may differ
 
 
@@ -42,20 +46,22 @@ def certify(
     exact_norms: Mapping[str, RationalNorm] | None = None,
     search: Search | None = None,
     bound_anyway: bool = False,
-    time_limit: float = 60.0,
+    time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
     """Certify, refute or leave undecided that |network − target| ≤ tolerance on `domain`.
 
-    The layered proof comes first (`layered`), then a search for an input where they differ, then
-    a joint bound of the difference (`general`); search and joint bound share `time_limit`
-    seconds. Without a tolerance, 1e-6 × max(1, largest sampled |target|) counts: a sampled scale
-    is never above the true one, so the claim is never weaker than it reads. `search` is the
-    outcome of a search that was made already; `bound_anyway` asks for the bounds of networks
-    that are refuted at once, too (an approximation has both). `exact_norms` are rational gammas
-    and betas (true ones, not effective scales) for which equality is then proved as well.
+    The layered proof comes first (`error_recursion`), then a search for an input where they
+    differ, then a joint bound of the difference (`branch_and_bound`). All of it ends within about
+    `time_limit` seconds; without a limit the layered proof takes what it needs, and search and
+    joint bound share a minute. Without a tolerance, 1e-6 × max(1, largest sampled |target|)
+    counts: a sampled scale is never above the true one, so the claim is never weaker than it
+    reads. `search` is the outcome of a search that was made already; `bound_anyway` asks for the
+    bounds of networks that are refuted at once, too (an approximation has both). `exact_norms`
+    are rational gammas and betas (true ones, not effective scales) for which equality is then
+    proved as well.
     """
-    box = _check(target, network, domain, tolerance)
+    box = comparable(target, network, domain, tolerance)
     work = _Work(target, network, box, bounds or Crown(), progress or silent, time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
@@ -66,7 +72,8 @@ def certify(
     return replace(certificate, seconds=time.perf_counter() - work.started)
 
 
-def _check(target: Network, network: Network, domain: Box, tolerance: float | None) -> Box:
+def comparable(target: Network, network: Network, domain: Box, tolerance: float | None) -> Box:
+    """The box for two networks that can be compared on it; refuses others, before any work."""
     for what, ours, theirs in (
         ("inputs", target.size_in, network.size_in),
         ("outputs", target.size_out, network.size_out),
@@ -99,7 +106,7 @@ class _Work:
     box: Box
     method: Method
     tell: Progress
-    time_limit: float
+    time_limit: float | None
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
     seen: Search | None = None
@@ -108,6 +115,10 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
+        limit = inf if self.time_limit is None else self.started + self.time_limit
+        self.timely = until(
+            limit, self.tell
+        )  # stops the layered proof; others keep time themselves
 
     def decide(self, tolerance: float, scale: float, bound_anyway: bool) -> Certificate:
         start = _blank(self.box, tolerance, scale)
@@ -119,40 +130,70 @@ class _Work:
             return self._refuted(found, witness, "sampling and corners")
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
-        witness = self._search(tolerance)
+        deadline = self._deadline()
+        witness = self._search(tolerance, deadline)
         if witness is not None:
             return self._refuted(found, witness, "search")
-        return self._general(found, tolerance)
+        return self._general(found, tolerance, deadline)
 
-    @property
-    def remaining(self) -> float:
-        return max(0.0, self.time_limit - (time.perf_counter() - self.started))
+    def _deadline(self) -> float:
+        """When search and joint bound have to end."""
+        if self.time_limit is None:
+            return time.perf_counter() + SEARCH_AND_JOINT
+        return self.started + self.time_limit
 
     # --- the steps ------------------------------------------------------------------------------
 
     def _probe(self, tolerance: float) -> Witness | None:
         points, gaps = self.replay.probe()
-        self.tried.append(f"{len(points)} points and corners: largest difference {gaps[0]:.3g}")
-        for point, gap in zip(points[:4], gaps[:4], strict=True):
+        finite = gaps[np.isfinite(gaps)]
+        largest = float(np.max(finite, initial=0.0))
+        beyond = f", {len(gaps) - len(finite)} beyond float64" if len(finite) < len(gaps) else ""
+        self.tried.append(
+            f"{len(points)} points and corners: largest difference {largest:.3g}{beyond}"
+        )
+        return self._replayed(zip(gaps[:4], points[:4], strict=True), tolerance)
+
+    def _replayed(self, suspects: Iterable[tuple[float, Any]], tolerance: float) -> Witness | None:
+        """The first suspicion that exact arithmetic confirms."""
+        for gap, point in suspects:
             if gap > tolerance:
-                witness = self.replay.witness(point, tolerance)
+                witness = self.replay.witness(np.array(point), tolerance)
                 if witness is not None:
                     return witness
         return None
 
-    def _prepare(self) -> tuple[Reach, Alignment]:
-        """The target's bounds and the alignment, once."""
-        if self.known is None or self.alignment is None:
-            self.tell(Step("bounds of the target", 0, None))
-            self.alignment = align(self.target, self.network, self.box)
-            self.known = reach(self.target, self.box, self.method, progress=self.tell)
-        return self.known, self.alignment
-
     def _layered(self, start: Certificate) -> Certificate:
-        """The proof segment by segment, with the three figures."""
-        known, alignment = self._prepare()
-        layered = bound_layers(self.target, self.network, known, alignment, self._tick)
-        if not np.isfinite(layered.bound):
+        """The proof segment by segment, by the first alignment that gives a bound that is small
+        enough, or else by the one with the smallest bound."""
+        best = start
+        try:
+            for alignment in alignments(self.target, self.network, self.box):
+                found = self._by(alignment, start)
+                if found.bound is not None and found.bound < _or_inf(best.bound):
+                    best, self.alignment = found, alignment
+                if _or_inf(best.bound) <= start.tolerance:
+                    break
+        except OutOfTime:
+            self.tried.append("layer by layer: the time was over")
+        return best
+
+    def _reach(self) -> Reach:
+        """The target's bounds, once."""
+        if self.known is None:
+            self.tell(Step("bounds of the target", 0, None))
+            self.known = reach(self.target, self.box, self.method, progress=self.timely)
+        return self.known
+
+    def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
+        """The layered proof with these cuts, with the three figures."""
+        known = self._reach()
+        try:
+            layered = bound_layers(self.target, self.network, known, alignment, self._tick)
+        except UnsupportedError as error:
+            self.tried.append(f"layer by layer: {error}")
+            return start
+        if not isfinite(layered.bound):
             self.tried.append("layer by layer: no finite bound")
             return start
         self.tried.append(
@@ -177,15 +218,15 @@ class _Work:
     def _float_bound(self, layered: Layered, dtype: Any) -> float | None:
         outcome = roundoff(self.network, layered, dtype)
         name = np.dtype(dtype).name
-        if outcome.bound is None or not np.isfinite(outcome.bound):
+        if outcome.bound is None or not isfinite(outcome.bound):
             self.tried.append(f"{name} bound: none, {outcome.reason or 'it is not finite'}")
             return None
         return _published(outcome.bound + layered.bound)
 
-    def _search(self, tolerance: float) -> Witness | None:
+    def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
         if self.seen is None:
-            limit = max(1.0, 0.3 * self.remaining)
+            limit = max(1.0, 0.3 * (deadline - time.perf_counter()))
             self.seen = searching.search(
                 self.target, self.network, self.box, time_limit=limit, progress=self.tell
             )
@@ -194,29 +235,25 @@ class _Work:
             f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
             f"difference {found.float64_max:.3g}"
         )
-        for gap, point in found.points:
-            if gap > tolerance:
-                witness = self.replay.witness(np.array(point), tolerance)
-                if witness is not None:
-                    return witness
-        return None
+        return self._replayed(found.points, tolerance)
 
-    def _general(self, found: Certificate, tolerance: float) -> Certificate:
+    def _general(self, found: Certificate, tolerance: float, deadline: float) -> Certificate:
         """The joint bound of the difference, in whatever time is left."""
         outcome = bound_difference(
             self.target,
             self.network,
             self.box,
             tolerance=tolerance,
-            time_limit=self.remaining,
+            time_limit=max(0.0, deadline - time.perf_counter()),
             progress=self.tell,
         )
         self.tried.append(outcome.tried)
-        if outcome.suspect is not None and outcome.suspect_difference > tolerance:
-            witness = self.replay.witness(np.array(outcome.suspect), tolerance)
+        if outcome.suspect is not None:
+            suspect = (outcome.suspect_difference, outcome.suspect)
+            witness = self._replayed([suspect], tolerance)
             if witness is not None:
                 return self._refuted(found, witness, "branch and bound")
-        if np.isfinite(outcome.bound) and outcome.bound < (found.bound or np.inf):
+        if isfinite(outcome.bound) and outcome.bound < _or_inf(found.bound):
             bound = float(outcome.bound)
             found = replace(
                 _blank(self.box, tolerance, found.output_scale), bound=bound, method="general"
@@ -226,7 +263,7 @@ class _Work:
         return replace(found, tried=tuple(self.tried))
 
     def _tick(self, done: int, total: int) -> None:
-        self.tell(Step("certificate", done, total))
+        self.timely(Step("certificate", done, total))
 
     # --- the outcomes ---------------------------------------------------------------------------
 
@@ -234,7 +271,10 @@ class _Work:
         self, certificate: Certificate, norms: Mapping[str, RationalNorm]
     ) -> Certificate:
         """Adds the exact identity, when it holds; the figures stay those of the file."""
-        outcome = prove_identity(self.target, self.network, norms, *self._prepare())
+        if self.alignment is None or certificate.method != "layered":
+            return certificate
+        known = self._reach()
+        outcome = prove_identity(self.target, self.network, norms, known, self.alignment)
         tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
         if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
             return replace(certificate, tried=tried)
@@ -246,7 +286,7 @@ class _Work:
         )
 
     def _refuted(self, found: Certificate, witness: Witness, how: str) -> Certificate:
-        self.tried.append(f"witness found by {how}: difference {float(witness.difference):.6g}")
+        self.tried.append(f"witness found by {how}: difference {_shown(witness.difference)}")
         return replace(
             found,
             verdict=Verdict.REFUTED,
@@ -262,6 +302,18 @@ def _blank(box: Box, tolerance: float, scale: float) -> Certificate:
     return Certificate(
         Verdict.UNDECIDED, Rigor.NUMERICAL, box, None, None, None, tolerance, scale, "none"
     )
+
+
+def _or_inf(bound: float | None) -> float:
+    return inf if bound is None else bound
+
+
+def _shown(value: Fraction) -> str:
+    """Six digits of a number that may lie beyond the floats."""
+    try:
+        return f"{float(value):.6g}"
+    except OverflowError:
+        return f"above 2^{value.numerator.bit_length() - value.denominator.bit_length() - 1}"
 
 
 def _published(value: float) -> float:
@@ -284,7 +336,7 @@ def _lines(target: Network, known: Reach, alignment: Alignment) -> dict[str, str
     marks = {}
     for name, _ in alignment.pairs:
         node = target.node(name)
-        if not isinstance(node.op, Add):
+        if isinstance(node.op, Unitwise):
             lo, hi = known.whole.values[node.inputs[0]]
             marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
     return marks

@@ -1,8 +1,9 @@
 """certificate.json: what a certificate says, in numbers that lose nothing.
 
 Floats and rationals p/q are written in hexadecimal, so that what is checked is what was proved.
-Networks are named by file and sha256. `digest` covers the whole document: a change that touches no
-proof is noticed too.
+Networks are named by file and by the sha256 of the bytes that were read, external data included;
+no path of the machine is told, only how to get there from the certificate. `digest` covers the
+whole document: a change that touches no proof is noticed too.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from reconstruct.certificates.identity import RationalNorm
+from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.verdicts import Certificate, Segment
-from reconstruct.formats.files import sha256_file, write_atomically
+from reconstruct.errors import InputError
+from reconstruct.formats import Origin, load
+from reconstruct.formats.files import write_atomically
+from reconstruct.networks import Network
 from reconstruct.refutation.witness import Witness
 
 SCHEMA = "reconstruct.certificate/1"
@@ -25,24 +30,64 @@ SCHEMA = "reconstruct.certificate/1"
 PathLike = str | os.PathLike[str]
 
 
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A network as it was read, and where its file lies; without a place, beside the certificate.
+
+    The network's metadata pin the bytes that were read: not what lies there by now.
+    """
+
+    network: Network
+    path: PathLike | None = None
+
+    def part(self, home: Path) -> dict[str, Any]:
+        """Name, hashes and, from the folder `home`, the relative path of the file."""
+        origin = Origin.of(self.network)
+        if origin is None:
+            raise InputError(
+                "a certificate names networks by the bytes of their files, but this one was not "
+                "read from a file; save it and load it first"
+            )
+        part = origin.document()
+        if self.path is not None:
+            folder = Path(self.path).resolve().parent
+            if folder != home.resolve():
+                part["path"] = (
+                    Path(os.path.relpath(folder, home.resolve())) / origin.file
+                ).as_posix()
+        return part
+
+
 def write_certificate(
     path: PathLike,
     certificate: Certificate,
     *,
-    target: PathLike,
-    candidate: PathLike,
+    target: Source | PathLike,
+    candidate: Source | PathLike,
     exact_norms: Mapping[str, RationalNorm] | None = None,
     nnet_header: bool = False,
+    home: PathLike | None = None,
 ) -> None:
-    """Writes the certificate of `candidate` against `target` to `path`, whole or not at all."""
+    """Writes the certificate of `candidate` against `target` to `path`, whole or not at all.
+
+    A path in place of a `Source` is read now (with the header of a .nnet target if
+    `nnet_header`). `home` is the folder where the certificate will lie in the end.
+    """
+    place = Path(path).parent if home is None else Path(home)
+    first = target if isinstance(target, Source) else _read(target, nnet_header)
+    second = candidate if isinstance(candidate, Source) else _read(candidate, False)
     document = build_document(
         certificate,
-        target=_file_part(Path(target), Path(path), nnet_header),
-        candidate=_file_part(Path(candidate), Path(path), False),
+        target=first.part(place),
+        candidate=second.part(place),
         exact_norms=exact_norms,
     )
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     write_atomically(Path(path), (text + "\n").encode())
+
+
+def _read(path: PathLike, nnet_header: bool) -> Source:
+    return Source(load(path, nnet_header=nnet_header), path)
 
 
 def build_document(
@@ -80,16 +125,6 @@ def build_document(
         "seconds": _hex(certificate.seconds),
     }
     return {**document, "digest": _digest(document)}
-
-
-def _file_part(file: Path, certificate: Path, nnet_header: bool) -> dict[str, Any]:
-    """Name and hash; the path too unless the file lies beside the certificate."""
-    part: dict[str, Any] = {"file": file.name, "sha256": sha256_file(file)}
-    if file.resolve().parent != certificate.resolve().parent:
-        part["path"] = str(file.resolve())
-    if nnet_header:
-        part["nnet_header"] = True
-    return part
 
 
 def _segment(segment: Segment) -> dict[str, Any]:

@@ -4,11 +4,12 @@ Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candid
 maps A h + c (target) and A' h' + c' (candidate), R = A' − A and r = c' − c,
 
     A'h' + c' − (A h + c) = A δ + R (h + δ) + r,
-    e_pre ≤ Σ_j |A_j| e_j + |R_j| (max|h_j| + e_j) + |r|,      e = Lip(σ)·e_pre,
+    e_pre ≤ Σ_j |A_j| e_j + |R_j| (max|h_j| + e_j) + |r|,      e = σ's carried(e_pre),
 
 where max|h_j| comes from rigorous bounds of the target over the domain. Inner activations of the
 candidate: their input F h' + d lies in [lo, hi] = bounds of F h + d, widened by |F| e; as far as
-it may leave the linear piece, the doubt is carried on (see `composites`).
+it may leave the linear piece, the doubt is carried on (see `forms`). Only cuts of one
+operation can be paired: that is checked here, whoever found the pairs.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Protocol
 import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.arithmetic import Rigorous
 from reconstruct.certificates.forms import Composites, Form, merge
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.networks import Activation, Network, Node
-from reconstruct.numbers.double_double import Array, upward
+from reconstruct.numbers.double_double import Array, Enclosure, upward
 
 
 class Reachable(Protocol):
@@ -61,7 +63,7 @@ class Layered:
     magnitudes: dict[str, Array]
     ranges: dict[str, tuple[Array, Array]]
     margins: dict[str, float]
-    composites: Composites
+    composites: Composites[Enclosure]
 
     @property
     def bound(self) -> float:
@@ -89,11 +91,14 @@ class _Recursion:
     def __init__(
         self, target: Network, candidate: Network, reach: Reachable, alignment: Alignment
     ) -> None:
+        alignment.check(target, candidate)
         self.target, self.candidate, self.reach = target, candidate, reach
         self.partner = {c: t for t, c in alignment.pairs}
         self.cuts = {t for t, _ in alignment.pairs}
-        self.ours = Composites(target, alignment.target_sources(target))
-        self.theirs = Composites(candidate, alignment.candidate_sources(target, candidate))
+        rules = Rigorous()
+        self.ours = Composites(target, alignment.target_sources(target), rules)
+        sources = alignment.candidate_sources(target, candidate)
+        self.theirs = Composites(candidate, sources, rules)
         lo, hi = reach.bounds(target.source)
         start = np.maximum(np.abs(lo), np.abs(hi))
         self.state = _State({target.source: np.zeros(target.size_in)}, {target.source: start})
@@ -124,11 +129,11 @@ class _Recursion:
         if isinstance(op, Activation):
             (inside,) = self.target.node(name).inputs
             pair = (self.ours.form(inside), self.theirs.form(node.inputs[0]))
-            error, before = self._compare(*pair, (name, node.name), op.lipschitz)
+            error, before = self._compare(*pair, (name, node.name), op)
             self._remember(node.inputs[0], inside, before)
         else:
             pair = (self.ours.own(name), self.theirs.own(node.name))
-            error, _ = self._compare(*pair, (name, node.name), 1.0)
+            error, _ = self._compare(*pair, (name, node.name))
         self.state.errors[name] = error
         self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
@@ -136,23 +141,27 @@ class _Recursion:
     def _output(self) -> Array:
         ours, theirs = self.target.output, self.candidate.output
         pair = (self.ours.form(ours), self.theirs.form(theirs))
-        error, _ = self._compare(*pair, ("output", "output"), 1.0)
+        error, _ = self._compare(*pair, ("output", "output"))
         self._remember(theirs, ours, error)
         return error
 
     def _compare(
-        self, ours: Form, theirs: Form, names: tuple[str, str], slope: float
+        self,
+        ours: Form[Enclosure],
+        theirs: Form[Enclosure],
+        names: tuple[str, str],
+        op: Activation | None = None,
     ) -> tuple[Array, Array]:
-        """Bounds of |theirs − ours|, times a Lipschitz constant and before it; writes a segment."""
-        forms = merge(ours, theirs)
+        """Bounds of |theirs − ours| behind an activation and before it; writes a segment."""
+        forms = merge(self.ours.arithmetic, ours, theirs)
         gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix)
         before = self._error(forms[0], gap)
-        error = upward(slope * before)
+        error = upward(before) if op is None else op.carried(before)
         self.state.segments.append(self._segment(gap, names, float(error.max())))
         self.pending = []
         return error, before
 
-    def _segment(self, gap: Form, names: tuple[str, str], error_out: float) -> Segment:
+    def _segment(self, gap: Form[Enclosure], names: tuple[str, str], error_out: float) -> Segment:
         return Segment(
             *names,
             rows=gap.matrix.shape[0],
@@ -178,7 +187,7 @@ class _Recursion:
                 todo.extend(self.target.node(current).inputs)
         return tuple(n.name for n in self.target.mixing_nodes() if n.name in seen)
 
-    def _error(self, form: Form, gap: Form) -> Array:
+    def _error(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Array:
         total = gap.constant.magnitude()
         for (source, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
             e, h = self.state.errors[source], self.state.magnitudes[source]
@@ -202,13 +211,14 @@ class _Recursion:
 
     def _linearise_target(self) -> None:
         """The same for the target's activations that have no partner; their range is known."""
+        used = self.target.needed()
         for node in self.target.nodes:
-            if isinstance(node.op, Activation) and node.name not in self.cuts:
+            if isinstance(node.op, Activation) and node.name in used - self.cuts:
                 lo, hi = self.reach.bounds(node.inputs[0])
                 self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
 
     def _range(
-        self, composites: Composites, name: str, errors: dict[str, Array]
+        self, composites: Composites[Enclosure], name: str, errors: dict[str, Array]
     ) -> tuple[Array, Array]:
         """Bounds of a candidate node's value over the domain, block of rows by block."""
         lows, highs = [], []

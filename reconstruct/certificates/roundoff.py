@@ -9,7 +9,7 @@ composed map A' of the segment (which is as small as the target's own map); `loc
 nodes of this segment add, taken through |W| node by node. With |ĥ| ≤ H + carried + local = Ĥ,
 
     affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+16} (|W̃| Ĥ + |b̃|)
-    norm:    local' = |s| local + γ_14 (|s ẑ| + 2|s μ| + |β| + |output|)
+    norm:    local' = |s| local + γ_14 (|s ẑ| + 2|s μ| + |β| + |output|)   (its own rule)
     inner:   local' = |slope| local + what the error may push beyond the linear piece
     cut:     carried = Lip·(carried + local) + the activation's own rounding, local = 0.
 """
@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from reconstruct.certificates.error_recursion import Layered
-from reconstruct.networks import Activation, Add, Diagonal, Mixing, Network, Node, Norm, Select
+from reconstruct.networks import Activation, Add, Diagonal, Map, Mixing, Network, Node
+from reconstruct.networks.maps.map import Fed
 from reconstruct.numbers.double_double import Array, upward
 from reconstruct.numbers.precision import Precision
 
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
-NORM = 14
 
 
 @dataclass(frozen=True)
@@ -95,19 +95,15 @@ class _Forward:
         op, first = node.op, self.values[node.inputs[0]]
         if isinstance(op, Mixing):
             return self._mixing(node, op, first)
-        if isinstance(op, Norm):
-            return self._norm(op, node, first)
         if isinstance(op, Diagonal):
-            return self._scaling(op, first)
-        if isinstance(op, Select):
-            part = op.block
-            return _Value(
-                first.size[part], first.carried[part], first.local[part], first.peak[part]
-            )
+            return self._diagonal(node, op, first)
         if isinstance(op, Add):
             return self._sum([self.values[i] for i in node.inputs])
-        assert isinstance(op, Activation)
-        return self._activation(op, node.name, first)
+        if isinstance(op, Activation):
+            return self._activation(op, node.name, first)
+        assert isinstance(op, Map)  # units are moved about, and nothing is computed
+        moved = (first.size, first.carried, first.local, first.peak)
+        return _Value(*(op.absolute(part) for part in moved))
 
     def _sum(self, values: list[_Value]) -> _Value:
         size = upward(np.sum([v.size for v in values], axis=0))
@@ -144,88 +140,35 @@ class _Forward:
         parts = (m.magnitude() @ self.source_errors[source] for source, m in form.parts())
         return upward(sum(parts))
 
-    # --- norms, scalings and activations --------------------------------------------------------
+    # --- diagonal maps and activations ----------------------------------------------------------
 
-    def _norm(self, op: Norm, node: Node, value: _Value) -> _Value:
-        """|s z| is bounded by |output| + |t| too, which is far less once z is correlated."""
-        name = node.name
-        scale, shift = (part.magnitude() for part in op.enclosed())
-        mean, beta, gamma = (op.spread(part) for part in (op.mean, op.beta, op.gamma))
-        centre = upward(scale * np.abs(mean))
-        size = upward(scale * value.size + shift)
-        size = np.minimum(size, self.layered.magnitudes.get(name, size))
-        moved = upward(scale * value.error)
-        scaled = upward(np.minimum(scale * value.size, size + shift) + moved)
-        rough = upward(scaled + 2 * centre + np.abs(beta))
-        local = scale * value.local + self.precision.gamma(NORM) * upward(rough + size)
-        if not self._representable(op, node, scale):
-            local = local + np.inf  # a statistic that rounds away or overflows: nothing is known
-        centred = upward(value.computed + np.abs(mean))
-        inverse = np.maximum(1.0, 1.0 / op.spread(op.deviation))
-        fed = centred * inverse + self._fed(node)
-        lost = 8 * self.precision.tiny * (1 + scale + np.abs(gamma) + fed)
-        steps = np.maximum(np.abs(gamma), 1.0) * inverse
-        peak = upward(np.maximum(rough, centred * steps))
-        return _Value(size, upward(scale * value.carried), upward(local + lost), peak)
-
-    def _scaling(self, op: Diagonal, value: _Value) -> _Value:
-        """Casts of factor, divisor and offset, a product, a quotient and a sum: γ_8 of all terms.
-
-        |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
-        """
+    def _diagonal(self, node: Node, op: Diagonal, value: _Value) -> _Value:
+        """Scaled errors, and what the map says of its own evaluation."""
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
-        rough = upward(scale * value.computed + shift)
-        numbers = [np.abs(part) for part in op.arrays().values()]
-        fits = all(np.all(self._normal(part)) for part in numbers)
-        local = scale * value.local + self.precision.gamma(8) * rough
-        lost = 8 * self.precision.tiny * (1 + scale + 1 / np.minimum(1.0, _least(numbers)))
-        local = upward(local + lost) if fits else np.full_like(local, np.inf)
-        peak = upward(rough + value.computed * np.maximum(1.0, np.max(numbers, axis=0)))
-        return _Value(size, upward(scale * value.carried), local, peak)
+        size = np.minimum(size, self.layered.magnitudes.get(node.name, size))
+        entry, inputs = self._before(node)
+        own = op.rounding(Fed(value.size, value.error, size, entry, inputs), self.precision)
+        local = upward(scale * value.local + own.error)
+        return _Value(size, upward(scale * value.carried), local, own.peak)
 
-    def _normal(self, values: Array) -> Array:
-        """Whether numbers stay normal in the format, so that a cast errs by u relative."""
-        small, large = self.precision.tiny, self.precision.largest / 4
-        return np.asarray((values == 0) | ((values >= small) & (values < large)))
-
-    def _representable(self, op: Norm, node: Node, scale: Array) -> bool:
-        """No parameter of the norm, nor of the map it is folded into, leaves the format's range."""
-        inside = self._mixing_before(node)
-        largest = 1.0 if inside is None else max(1.0, inside[0].largest)
-        spread = op.var + op.eps
-        tops = (spread, np.abs(op.gamma), upward(scale * largest))
-        high = max(float(np.max(part, initial=0.0)) for part in tops)
-        low = float(np.min(spread, initial=1.0))
-        return low >= 2.0**20 * self.precision.tiny and high < self.precision.largest / 4
-
-    def _fed(self, node: Node) -> float:
-        """Σ|h| of the affine map before a norm: what the underflow of a folded weight meets."""
-        inside = self._mixing_before(node)
-        return 0.0 if inside is None else float(np.sum(self.values[inside[1]].computed))
-
-    def _mixing_before(self, node: Node) -> tuple[Mixing, str] | None:
-        """The map that a norm may be folded into, and the name of its input."""
-        if node.inputs[0] == self.network.source:
-            return None
-        before = self.network.node(node.inputs[0])
-        return (before.op, before.inputs[0]) if isinstance(before.op, Mixing) else None
+    def _before(self, node: Node) -> tuple[float, float]:
+        """Of a mixing map that this one may be folded into: the largest entry and Σ|ĥ|."""
+        name = node.inputs[0]
+        before = None if name == self.network.source else self.network.node(name)
+        if before is None or not isinstance(before.op, Mixing):
+            return 1.0, 0.0
+        return before.op.largest, float(np.sum(self.values[before.inputs[0]].computed))
 
     def _activation(self, op: Activation, name: str, value: _Value) -> _Value:
         own = op.rounding(value.computed, self.precision)
-        size = op.magnitude(value.size)
+        size, peak = op.magnitude(value.size), op.carried(value.peak)
         if name in self.sources:
-            error = upward(op.lipschitz * value.error + own)
-            return _Value(size, error, np.zeros_like(error), value.peak)
+            error = upward(op.carried(value.error) + own)
+            return _Value(size, error, np.zeros_like(error), peak)
         lo, hi = self.layered.ranges[name]
         margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
         beyond = op.steepness * np.maximum(value.error - margin, 0.0)
         slope = abs(op.piece.slope)
         local = upward(slope * value.local + own + beyond)
-        return _Value(size, upward(slope * value.carried), local, value.peak)
-
-
-def _least(numbers: list[Array]) -> float:
-    """The smallest magnitude that is not zero."""
-    found = [float(np.min(part[part > 0], initial=1.0)) for part in numbers]
-    return min(found)
+        return _Value(size, upward(slope * value.carried), local, peak)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from reconstruct.networks import Box
 from reconstruct.refutation.witness import Witness
 
 
-class Rigor(Enum):
+class Rigor(StrEnum):
     """How a statement is known; the three words are never mixed."""
 
     EXACT = "exact"
@@ -26,7 +26,7 @@ class Rigor(Enum):
         }[self]
 
 
-class Verdict(Enum):
+class Verdict(StrEnum):
     """The answer to: do the two networks agree on the domain to within the tolerance?"""
 
     CERTIFIED = "certified"
@@ -112,6 +112,10 @@ class Certificate:
     tried: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        """True for a certified pair alone: not for one that is refuted or undecided."""
+        return self.verdict is Verdict.CERTIFIED
 
     def __repr__(self) -> str:
         bound = "none" if self.bound is None else f"{self.bound:.3g}"

@@ -96,7 +96,12 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verify.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
     verify.add_argument("--samples", type=int, default=10_000, metavar="N")
     verify.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
-    verify.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(60)")
+    verify.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="for everything (without it: 60 for search and joint bound, any for the other proofs)",
+    )
     verify.add_argument("--nnet-header", action="store_true", help="fold .nnet headers in")
     verify.add_argument("-o", "--output", metavar="OUT", help="write certificate and report here")
     verify.add_argument("--force", action="store_true", help="overwrite the results in OUT")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from pathlib import Path
 
-from reconstruct.certificates import certify
-from reconstruct.certificates.document import write_certificate
+from reconstruct.certificates.conclude import conclude
+from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.cli import choices
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.files import write_atomically
-from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_comparison, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page
@@ -27,29 +25,30 @@ def main(options: Namespace) -> int:
     target = load(options.target, nnet_header=options.nnet_header)
     candidate = load(options.candidate, nnet_header=options.nnet_header)
     domain = load_domain(options.domain, target.size_in).of_size(target.size_in)
-    if options.time_limit <= 0:
+    if options.time_limit is not None and not options.time_limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {options.time_limit}")
     folder = OutputFolder(options.output, force=options.force) if options.output else None
     with ProgressDisplay(options.quiet or options.json) as progress:
-        certificate = certify(
+        conclusion = conclude(
             target,
             candidate,
             domain=domain,
             bounds=choices.bounds(options.bounds),
             tolerance=options.tolerance,
+            samples=options.samples,
             time_limit=options.time_limit,
             progress=progress,
         )
-        found = search(target, candidate, domain, samples=options.samples, progress=progress)
     plain = {k: v for k, v in vars(options).items() if k not in ("module", "command")}
-    report = build_comparison(target, candidate, certificate, found, options=plain)
+    certificate = conclusion.certificate
+    report = build_comparison(target, candidate, certificate, conclusion.search, options=plain)
     if folder is not None:
         write_certificate(
             folder.staging / "certificate.json",
             certificate,
-            target=Path(options.target),
-            candidate=Path(options.candidate),
-            nnet_header=options.nnet_header,
+            target=Source(target, options.target),
+            candidate=Source(candidate, options.candidate),
+            home=options.output,
         )
         write_atomically(folder.staging / "report.json", to_bytes(report))
         write_page(folder.staging)

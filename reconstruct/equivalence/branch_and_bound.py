@@ -22,8 +22,10 @@ from reconstruct.networks import Activation
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.progress import Progress, Step, silent
+from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
+TIME_OVER = "the time was over"
+GRACE = 2.0  # seconds that the whole box, uncut, may take in any case
 BATCH = 256  # boxes bounded at once, at most
 NOISE = 2.0**-36  # relative size of differences that float64 evaluation may invent
 FLOPS = 4e9  # multiplications per second counted on, when a network's cost is foreseen
@@ -69,20 +71,25 @@ def bound_difference(
     start = time.perf_counter()
     domain = box.of_size(target.size_in)
     work = _Branching(difference_network(target, candidate), domain, tolerance, time_limit)
-    work.visit(domain.lo[None], domain.hi[None], np.array([np.inf]))
     reason = "the whole box was bounded"
-    while work.queue:
-        reason = work.reason_to_stop(start + time_limit)
-        if reason:
-            break
-        work.halve()
-        (progress or silent)(Step("boxes bounded", work.boxes, None, work.bound))
+    try:
+        while work.queue:
+            reason = work.reason_to_stop()
+            if reason:
+                break
+            work.advance()
+            (progress or silent)(Step("boxes bounded", work.boxes, None, work.bound))
+    except OutOfTime:
+        reason = TIME_OVER
     return work.result(time.perf_counter() - start, reason or "every box is within the tolerance")
 
 
 @dataclass(frozen=True, eq=False)
 class _Open:
-    """A box whose bound is above the tolerance, and the coordinate to cut it along."""
+    """A box whose bound is above the tolerance, and the coordinate to cut it along.
+
+    The coordinate is −1 as long as nothing about the box is known.
+    """
 
     lo: Array
     hi: Array
@@ -97,7 +104,11 @@ class _Branching:
         self.network, self.tolerance = network, tolerance
         self.pairing = Pairing(network, box)
         self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
+        self.deadline = time.perf_counter() + seconds
+        self.first_deadline = time.perf_counter() + max(seconds, GRACE)
+        self.counter = 0
         self.queue: list[tuple[float, int, _Open]] = []
+        self._open(_Open(box.lo, box.hi, np.inf, -1))
         self.closed = 0.0
         self.boxes = 0
         self.suspect: tuple[float, ...] | None = None
@@ -109,23 +120,42 @@ class _Branching:
     def bound(self) -> float:
         return max(self.closed, -self.queue[0][0] if self.queue else 0.0)
 
-    def reason_to_stop(self, deadline: float) -> str:
+    def reason_to_stop(self) -> str:
+        worst = self.queue[0][2]
+        if worst.coordinate < 0:
+            return ""
         if self.suspect is not None:
             return "an input was met where the difference seems to be above the tolerance"
         if not self.backward:
             return "the networks are too wide for more than intervals in the time given"
-        if time.perf_counter() > deadline:
-            return "the time was over"
-        worst = self.queue[0][2]
+        if time.perf_counter() > self.deadline:
+            return TIME_OVER
         return "" if _splittable(worst) else "a box could not be cut any further"
 
-    def halve(self) -> None:
-        """Cuts the worst boxes in two and bounds the halves, no worse than their parents."""
-        chosen: list[_Open] = []
+    def advance(self) -> None:
+        """Bounds the whole box at first, then halves of the worst boxes; none of them is lost."""
+        chosen = self._worst()
+        try:
+            if chosen[0].coordinate < 0:
+                self.visit(chosen[0].lo[None], chosen[0].hi[None], np.array([np.inf]))
+            else:
+                self._halve(chosen)
+        except OutOfTime:
+            for part in chosen:
+                self._open(part)
+            raise
+
+    def _worst(self) -> list[_Open]:
+        """The open boxes with the largest bounds, taken out of the queue."""
+        chosen = [heapq.heappop(self.queue)[2]]
         while self.queue and len(chosen) < max(1, self.batch // 2):
             if not _splittable(self.queue[0][2]):
                 break
             chosen.append(heapq.heappop(self.queue)[2])
+        return chosen
+
+    def _halve(self, chosen: list[_Open]) -> None:
+        """Cuts boxes in two and bounds the halves, no worse than their parents."""
         lo, hi = np.stack([b.lo for b in chosen]), np.stack([b.hi for b in chosen])
         rows, along = np.arange(len(chosen)), np.array([b.coordinate for b in chosen])
         middle = 0.5 * lo[rows, along] + 0.5 * hi[rows, along]
@@ -134,10 +164,22 @@ class _Branching:
         parents = np.array([b.bound for b in chosen])
         self.visit(np.concatenate([lo, right]), np.concatenate([left, hi]), np.tile(parents, 2))
 
+    def _open(self, part: _Open) -> None:
+        self.counter += 1
+        heapq.heappush(self.queue, (-part.bound, self.counter, part))
+
     def visit(self, lo: Array, hi: Array, parents: Array) -> None:
         """Bounds these boxes, closes those within the tolerance, opens the others."""
         link = self.pairing if self.backward else None
-        state = propagate(self.network, lo, hi, backward=self.backward, lean=True, link=link)
+        state = propagate(
+            self.network,
+            lo,
+            hi,
+            backward=self.backward,
+            lean=True,
+            link=link,
+            progress=until(self.deadline if self.boxes else self.first_deadline),
+        )
         bounds, influence, corners = _bound(state)
         bounds = np.minimum(bounds, parents)
         self.boxes += len(lo)
@@ -146,8 +188,7 @@ class _Branching:
             if bounds[i] <= self.tolerance:
                 self.closed = max(self.closed, float(bounds[i]))
                 continue
-            part = _Open(lo[i], hi[i], float(bounds[i]), int(np.argmax(influence[i])))
-            heapq.heappush(self.queue, (-part.bound, self.boxes * BATCH + i, part))
+            self._open(_Open(lo[i], hi[i], float(bounds[i]), int(np.argmax(influence[i]))))
 
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.
@@ -157,7 +198,8 @@ class _Branching:
         with np.errstate(all="ignore"):
             values = self.network.values(points)
             gaps = np.max(np.abs(values[self.network.output]), axis=1, initial=0.0)
-            noise = NOISE * np.max(np.abs(values["target.negated"]), axis=1, initial=0.0)
+            terms = [values[name] for name in self.network.node(self.network.output).inputs]
+            noise = NOISE * np.max(np.abs(terms[-1]), axis=1, initial=0.0)
             excess = gaps - noise - self.tolerance
         worst = int(np.argmax(np.where(np.isfinite(excess), excess, -np.inf)))
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:

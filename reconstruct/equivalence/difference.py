@@ -10,7 +10,7 @@ from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.sums import Add
 
-OUTPUT = "difference"
+OUTPUT, NEGATED = "difference", "negated"  # no dot: names of nodes have one behind their prefix
 
 
 def difference_network(target: Network, candidate: Network) -> Network:
@@ -33,8 +33,8 @@ def difference_network(target: Network, candidate: Network) -> Network:
     nodes = (
         *first,
         *second,
-        Node("target.negated", negated, (_rename(target, "target", target.output),)),
-        Node(OUTPUT, Add(), (_rename(candidate, "candidate", candidate.output), "target.negated")),
+        Node(NEGATED, negated, (_rename(target, "target", target.output),)),
+        Node(OUTPUT, Add(), (_rename(candidate, "candidate", candidate.output), NEGATED)),
     )
     return Network(target.size_in, nodes, OUTPUT)
 

@@ -110,12 +110,15 @@ class Dyadic:
         low = self.low[key]
         return Dyadic(low, low if self.low is self.high else self.high[key], self.shift)
 
-    def trimmed(self, bits: int) -> Dyadic:
-        """Outward to at most `bits` binary places, unless the interval is exact."""
+    def trimmed(self, bits: int, most: int | None = None) -> Dyadic:
+        """Outward to at most `bits` binary places; an exact value only if it has above `most`."""
+        exact = self.low is self.high
         less = self.shift - bits
-        if less <= 0 or self.low is self.high:
+        if less <= 0 or (exact and (most is None or self.shift <= most)):
             return self
-        return Dyadic(self.low >> less, -((-self.high) >> less), bits)
+        kept = most if exact and most is not None else bits
+        less = self.shift - kept
+        return Dyadic(self.low >> less, -((-self.high) >> less), kept)
 
     def fractions(self) -> tuple[Interval, ...]:
         """The interval of each entry, as rational numbers."""

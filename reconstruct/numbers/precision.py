@@ -41,3 +41,8 @@ class Precision:
     def moved(self, value: float) -> float:
         """How far the cast moves a number; ∞ where it overflows."""
         return abs(float(self.cast(np.array([value]))[0]) - value)
+
+    def normal(self, values: Array) -> Array:
+        """Whether numbers stay normal in the format, so that a cast errs by u relative."""
+        size = np.abs(values)
+        return np.asarray((size == 0) | ((size >= self.tiny) & (size < self.largest / 4)))

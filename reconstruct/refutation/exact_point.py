@@ -19,6 +19,7 @@ from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rationals import Interval
 
 BITS = 256
+MOST_BITS = 2**15  # an exact value with more binary places than this is enclosed from there on
 
 
 def evaluate_exact(network: Network, x: ArrayLike) -> tuple[Fraction, ...]:
@@ -57,5 +58,5 @@ class Evaluator:
                 value = node.op.exact(value, self.bits)
             for other in others:  # a sum
                 value = value + other
-            values[node.name] = value.trimmed(self.bits)
+            values[node.name] = value.trimmed(self.bits, MOST_BITS)
         return values[self.network.output].fractions()

@@ -52,6 +52,23 @@ def strictly_inside(point: Array, box: Box) -> bool:
     return bool(np.all(flat | ((point > box.lo) & (point < box.hi)))) and box.contains(point)
 
 
+def _stated(values: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The values as they are claimed: an irrational one with room for another's arithmetic.
+
+    Who encloses it less narrowly than we do can then still confirm the claim.
+    """
+    return tuple(
+        (lo, hi) if lo == hi else (lo - _room(lo, hi), hi + _room(lo, hi)) for lo, hi in values
+    )
+
+
+def _room(lo: Fraction, hi: Fraction) -> Fraction:
+    """2^-100 of the magnitude, to the next power of two: a short number."""
+    top = max(abs(lo), abs(hi))
+    power = top.numerator.bit_length() - top.denominator.bit_length() - 100
+    return Fraction(2) ** power
+
+
 class Replay:
     """Both networks ready for exact evaluation; turns points into witnesses."""
 
@@ -68,6 +85,7 @@ class Replay:
             if not strictly_inside(moved, self.box):
                 continue
             left, right = (evaluate(moved) for evaluate in self._exact)
+            left, right = _stated(left), _stated(right)
             gap = least_difference(left, right)
             if gap > Fraction(tolerance):
                 return Witness(tuple(moved.tolist()), left, right, gap, True)
@@ -80,5 +98,6 @@ class Replay:
         points = np.concatenate([self.box.sample(PROBES, rng), corners])
         with np.errstate(all="ignore"):
             gaps = np.max(np.abs(self.target(points) - self.candidate(points)), axis=1, initial=0)
-        order = np.argsort(-np.nan_to_num(gaps, nan=0.0), kind="stable")
+        gaps = np.where(np.isnan(gaps), np.inf, gaps)  # where floats overflow only a replay can say
+        order = np.argsort(-gaps, kind="stable")
         return points[order], gaps[order]

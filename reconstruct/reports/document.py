@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,13 +210,21 @@ def certificate_part(certificate: Certificate) -> dict[str, Any]:
         if witness is None
         else {
             "point": list(witness.point),
-            "target": [float((lo + hi) / 2) for lo, hi in witness.target],
-            "candidate": [float((lo + hi) / 2) for lo, hi in witness.candidate],
-            "difference": float(witness.difference),
+            "target": [_as_float((lo + hi) / 2) for lo, hi in witness.target],
+            "candidate": [_as_float((lo + hi) / 2) for lo, hi in witness.candidate],
+            "difference": float(min(witness.difference, Fraction(sys.float_info.max))),
             "exact": witness.exact,
             "strictly_inside": witness.strictly_inside,
         },
     }
+
+
+def _as_float(value: Fraction) -> float | None:
+    """The number as a float; None where it lies beyond them (certificate.json has it whole)."""
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def to_bytes(report: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.equivalence.branch_and_bound import _Branching, bound_difference
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.errors import InputError
 from reconstruct.networks import (
@@ -21,6 +21,7 @@ from reconstruct.networks import (
     Relu,
     dense,
 )
+from reconstruct.progress import OutOfTime
 from reconstruct.refutation.search import search
 
 
@@ -69,7 +70,23 @@ def test_no_exact_difference_exceeds_the_bound(seed):
     box = Box(-rng.random(2), rng.random(2) * rng.choice([0.0, 1.0]))
     result = bound_difference(first, second, box, tolerance=1e-3, time_limit=0.1)
     for point in [*box.corners(4, rng), *box.sample(8, rng)]:
-        assert exact_gap(first, second, point) <= Fraction(result.bound)
+        assert result.bound == np.inf or exact_gap(first, second, point) <= Fraction(result.bound)
+
+
+def test_no_box_is_lost_when_the_time_is_over():
+    """Whatever moment the clock stops at, the bound covers every box that was cut."""
+    first, second = pair(3, noise=0.5)
+    box = Box(-1, 1).of_size(2)
+    worst = exact_gap(first, second, search(first, second, box, samples=200).worst)
+    work = _Branching(difference_network(first, second), box, 0.0, seconds=60.0)
+    work.advance()
+    for _ in range(4):
+        work.advance()
+    work.deadline = 0.0
+    opened = len(work.queue)
+    with pytest.raises(OutOfTime):
+        work.advance()
+    assert len(work.queue) == opened and worst <= Fraction(work.bound)
 
 
 @pytest.mark.parametrize("seed", range(5))

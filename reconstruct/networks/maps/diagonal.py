@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.maps.map import Fed, Loss, Map, Rounding
 from reconstruct.networks.operation import one
 from reconstruct.numbers.arrays import Array, Range, Vector
 from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import Interval
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, midpoint, times, up
 
@@ -23,7 +24,7 @@ class Diagonal(Map):
 
     Derive from it and say s and t in each arithmetic, beside each other: rounded to float64
     (`effective`), between floats (`scale_bounds`, `shift_bounds`), to double-double accuracy
-    (`enclosed`) and as rationals (`rationals`).
+    (`enclosed`) and as rationals (`rationals`); and what evaluation in floats costs (`rounding`).
     """
 
     positions: int = 1  # units that share a channel
@@ -56,6 +57,10 @@ class Diagonal(Map):
     def hidden(self, start: int, stop: int) -> Diagonal | None:
         """The same on the channels `start:stop` alone; None where it cannot be cut."""
         return None
+
+    @abstractmethod
+    def rounding(self, fed: Fed, precision: Precision) -> Rounding:
+        """|fl(s ẑ + t) − (s ẑ + t)| however a program computes it, casts included."""
 
     # --- what follows from that -----------------------------------------------------------------
 

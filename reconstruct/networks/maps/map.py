@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from reconstruct.networks.operation import Operation
 from reconstruct.numbers.arrays import Array, Range, Vector
+from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
 
 
@@ -28,6 +29,38 @@ class Loss:
     plain: Array
     error: Array
     floor: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Fed:
+    """What a map that treats each unit on its own meets when it is evaluated in floats.
+
+    `size` bounds |z|, `error` the error of the computed ẑ, `result` the value in real arithmetic.
+    The map may be folded into one before it, whose entries are at most `entry` and whose inputs
+    have magnitudes that sum to `inputs`.
+    """
+
+    size: Array
+    error: Array
+    result: Array
+    entry: float
+    inputs: float
+
+    @property
+    def computed(self) -> Array:
+        """A bound of |ẑ|."""
+        return upward(self.size + self.error)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """What evaluation in floats adds: its own `error`, and the `peak` of what is met on the way.
+
+    An error that is infinite says that nothing is known.
+    """
+
+    error: Array
+    peak: Array
 
 
 class Map(Operation):

@@ -12,13 +12,16 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.maps.map import Fed, Rounding
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
-from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
+from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import Interval, rational_root, root_bounds, times
 from reconstruct.numbers.rounding import down, sum_error, up
 from reconstruct.numbers.rounding import times as scaled
 
+ROUNDINGS = 14  # of the formula in any of its forms: √, ÷, v + ε, casts, products; some to spare
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
 
@@ -197,6 +200,33 @@ class Norm(Diagonal):
     def rational_deviations(self) -> list[Fraction | None]:
         """√(var + eps) of each channel as a rational, None where it is irrational."""
         return [rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
+
+    def rounding(self, fed: Fed, precision: Precision) -> Rounding:
+        """By the formula, as a scale and a shift computed first, or folded into the map before.
+
+        γ_14 (|s ẑ| + 2|s mean| + |beta| + |result|), where |s z| ≤ |result| + |t| too, which is
+        far less once z is correlated; and what underflow costs on any of the three ways.
+        """
+        scale, shift = (part.magnitude() for part in self.enclosed())
+        mean, beta, gamma = (np.abs(self.spread(p)) for p in (self.mean, self.beta, self.gamma))
+        moved = upward(scale * fed.error)
+        scaled = upward(np.minimum(scale * fed.size, fed.result + shift) + moved)
+        rough = upward(scaled + 2 * upward(scale * mean) + beta)
+        inverse = np.maximum(1.0, 1.0 / self.spread(self.deviation))
+        centred = upward(fed.computed + mean)
+        lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + fed.inputs)
+        error = upward(precision.gamma(ROUNDINGS) * upward(rough + fed.result) + lost)
+        if not self._representable(upward(scale * max(1.0, fed.entry)), precision):
+            error = np.full_like(error, np.inf)
+        peak = np.maximum(rough, centred * np.maximum(gamma, 1.0) * inverse)
+        return Rounding(error, upward(peak))
+
+    def _representable(self, folded: Array, precision: Precision) -> bool:
+        """No parameter, nor a weight that it is folded into, leaves the range of the format."""
+        spread = self.var + self.eps
+        high = max(float(np.max(part, initial=0.0)) for part in (spread, abs(self.gamma), folded))
+        least = float(np.min(spread, initial=1.0))
+        return least >= 2.0**20 * precision.tiny and high < precision.largest / 4
 
     # --- files ----------------------------------------------------------------------------------
 
