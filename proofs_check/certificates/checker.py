@@ -91,7 +91,7 @@ def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
     for size in ("size_in", "size_out"):
         if getattr(target, size) != getattr(candidate, size):
             raise CheckFailed("candidate", f"the two networks differ in {size}")
-    if claims.domain.size != target.size_in:
+    if claims.domain[0].size != target.size_in:
         raise CheckFailed("domain", f"{target.size_in} inputs need as many ends")
 
 

@@ -67,7 +67,7 @@ class Claims:
     method: str
     target: FilePart
     candidate: FilePart
-    domain: Box
+    domain: tuple[Box, ...]  # the boxes that it is made of
     tolerance: float | None
     bound: float | None
     float64_bound: float | None

@@ -54,13 +54,15 @@ class _Undecided(Exception):
 
 
 def _in_domain(claims: Claims, witness: Witness) -> Floats:
-    box, point = claims.domain, np.array(witness.point)
-    if point.shape != box.lo.shape:
-        raise CheckFailed("witness.point", f"{box.size} numbers are needed, but {point.size} came")
-    if not ((point >= box.lo) & (point <= box.hi)).all():
+    """The point, which lies in a box of the domain, and where the witness says that it lies."""
+    point, size = np.array(witness.point), claims.domain[0].size
+    if point.shape != (size,):
+        raise CheckFailed("witness.point", f"{size} numbers are needed, but {point.size} came")
+    around = [b for b in claims.domain if ((point >= b.lo) & (point <= b.hi)).all()]
+    if not around:
         raise CheckFailed("witness.point", "the point is not in the domain")
-    inner = (box.lo == box.hi) | ((point > box.lo) & (point < box.hi))
-    if witness.strictly_inside != bool(inner.all()):
+    inner = [(b.lo == b.hi) | ((point > b.lo) & (point < b.hi)) for b in around]
+    if witness.strictly_inside != any(bool(marks.all()) for marks in inner):
         raise CheckFailed("witness.strictly_inside", "the point lies otherwise")
     return point
 

@@ -191,12 +191,16 @@ def _slopes(
     return lower, upper
 
 
-def meet(ranges: list[Range]) -> Range:
-    """Bounds on the whole box, met with the worst over its parts (if there are any)."""
-    (lo, hi), parts = ranges[0], ranges[1:]
-    if parts:
-        lo = np.maximum(lo, np.min([part[0] for part in parts], axis=0))
-        hi = np.minimum(hi, np.max([part[1] for part in parts], axis=0))
+def meet(ranges: list[Range], whole: int) -> Range:
+    """The worst over all parts of the domain, met with the bounds on the whole (if it has any).
+
+    The first `whole` of the ranges (0 or 1) are of the whole domain, the others of its parts.
+    """
+    pieces = ranges[whole:] or ranges
+    lo = np.min([piece[0] for piece in pieces], axis=0)
+    hi = np.max([piece[1] for piece in pieces], axis=0)
+    for low, high in ranges[:whole]:
+        lo, hi = np.maximum(lo, low), np.minimum(hi, high)
     return lo, hi
 
 

@@ -19,11 +19,12 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.claims import Claims, FilePart, Segment, Witness
 from proofs_check.certificates.columns import RationalNorm
-from proofs_check.certificates.report import CheckFailed
+from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
 
 SCHEMA = "reconstruct.certificate/1"
+DOMAINS = ("box", "boxes", "points")
 CELLS = 2**16  # a grid of more cells than this is refused
 DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
@@ -80,7 +81,7 @@ def read(document: Mapping[str, Json]) -> Claims:
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
         marks=_marks(document.get("lines", {})),
-        grid=_grid(document.get("grid"), domain.size),
+        grid=_grid(document.get("grid"), domain),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
         exact_norms=None if norms is None else _norms(norms),
@@ -161,9 +162,28 @@ def _rationals(value: Json, field: str) -> list[Fraction]:
     return [_rational(entry, field) for entry in _list(value, field)]
 
 
-def _domain(value: Json) -> Box:
+def _domain(value: Json) -> tuple[Box, ...]:
+    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
     sides = _object(value, "domain")
-    lo, hi = (_floats(sides.get(side), f"domain.{side}") for side in ("lo", "hi"))
+    kind = _text(sides.get("kind", "box"), "domain.kind")
+    if kind not in DOMAINS:
+        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
+    rows = {side: sides.get(side) for side in ("lo", "hi")}
+    if kind == "box":
+        return (_box(rows["lo"], rows["hi"]),)
+    lows, highs = (_list(rows[side], f"domain.{side}") for side in ("lo", "hi"))
+    if not lows or len(lows) != len(highs):
+        raise CheckFailed("domain", f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
+    boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
+    if len({box.size for box in boxes}) != 1:
+        raise CheckFailed("domain", "its boxes do not have the same number of inputs")
+    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
+        raise CheckFailed("domain", "points have no width")
+    return boxes
+
+
+def _box(lower: Json, upper: Json) -> Box:
+    lo, hi = _floats(lower, "domain.lo"), _floats(upper, "domain.hi")
     if not len(lo) or len(lo) != len(hi):
         raise CheckFailed("domain", f"two ends per input are needed, not {len(lo)} and {len(hi)}")
     try:
@@ -199,15 +219,17 @@ def _marks(value: Json) -> dict[str, str]:
     return {name: _text(marks, "lines") for name, marks in _object(value, "lines").items()}
 
 
-def _grid(value: Json, size: int) -> tuple[int, ...] | None:
+def _grid(value: Json, domain: tuple[Box, ...]) -> tuple[int, ...] | None:
     if value is None:
         return None
-    parts = [part for part in _list(value, "grid") if isinstance(part, int)]
-    good = all(not isinstance(part, bool) and 0 < part <= CELLS for part in parts)
-    if not good or len(parts) != size or len(_list(value, "grid")) != size:
+    entries, size = _list(value, "grid"), domain[0].size
+    parts = [part for part in entries if isinstance(part, int) and not isinstance(part, bool)]
+    if len(parts) != len(entries) or len(parts) != size or not all(0 < p <= CELLS for p in parts):
         raise CheckFailed("grid", f"one whole number from 1 to {CELLS} per input is needed")
     if prod(parts) > CELLS:
         raise CheckFailed("grid", f"at most {CELLS} cells are checked, but it has more")
+    if len(domain) > 1:
+        raise CheckFailed("grid", "a grid is for one box, but the domain has more")
     return tuple(parts)
 
 

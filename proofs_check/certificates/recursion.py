@@ -8,7 +8,7 @@ A h + c of the target and A' h' + c' of the candidate,
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -46,7 +46,10 @@ class Recursion:
         names = {candidate.source: source, **{c: t for t, c in pairs}}
         self.theirs = Forms(candidate, names, norms)
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
-        boxes = _boxes(claims.domain, claims.grid)
+        boxes = claims.domain
+        self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
+        if claims.grid is not None:
+            boxes = (*boxes, *_cells(boxes[0], claims.grid))
         self.reach = [Reachable(source, box.lo, box.hi) for box in boxes]
         self.segment = 0
 
@@ -81,7 +84,8 @@ class Recursion:
         floats = forms[0].floats()
         marks = self.claims.lines(name, self.target.sizes[name])
         for index, reach in enumerate(self.reach):
-            reach.add_cut(name, forms[0], floats, op, bend, marks if index == 0 else None)
+            hint = marks if index < self.whole else None
+            reach.add_cut(name, forms[0], floats, op, bend, hint)
 
     def _compare(self, names: tuple[str, str], ours: Form, theirs: Form, slope: float) -> Floats:
         """The error at a cut, and the claims of its segment."""
@@ -107,7 +111,7 @@ class Recursion:
 
     def _largest(self, source: str) -> Floats:
         """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
-        lo, hi = meet([reach.ranges[source] for reach in self.reach])
+        lo, hi = meet([reach.ranges[source] for reach in self.reach], self.whole)
         return np.maximum(np.abs(lo), np.abs(hi))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
@@ -118,7 +122,7 @@ class Recursion:
         for start, stop in forms.blocks(node.inputs[0]):
             form = forms.rows(node.inputs[0], start, stop)
             floats = form.floats()
-            lo, hi = meet([reach.of_form(form, floats) for reach in self.reach])
+            lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
             by = np.zeros(form.rows)
             for source, part in form.parts():
                 if source in errors:
@@ -195,19 +199,14 @@ def _alike(ours: Node, theirs: Node) -> bool:
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
 
 
-def _boxes(domain: Box, grid: tuple[int, ...] | None) -> list[Box]:
-    """The domain, and the cells of the grid, which cover it: neighbours share their edge."""
-    if grid is None:
-        return [domain]
+def _cells(box: Box, grid: tuple[int, ...]) -> list[Box]:
+    """The cells of the grid, which cover the box: neighbours share their edge."""
     edges = []
-    for lo, hi, parts in zip(domain.lo.tolist(), domain.hi.tolist(), grid, strict=True):
+    for lo, hi, parts in zip(box.lo.tolist(), box.hi.tolist(), grid, strict=True):
         inner = [lo + (hi - lo) * (i / parts) for i in range(1, parts)]
         cuts = [lo, *inner, hi]
         if cuts != sorted(cuts) or not all(map(np.isfinite, cuts)):
             raise NotCheckable(f"[{lo}, {hi}] cannot be cut into {parts} parts in floats")
         edges.append(list(pairwise(cuts)))
-    cells: list[list[tuple[float, float]]] = [[]]
-    for sides in edges:
-        cells = [[*cell, side] for cell in cells for side in sides]
-    boxes = [Box(np.array([a for a, _ in c]), np.array([b for _, b in c])) for c in cells]
-    return [domain, *boxes]
+    cells = product(*edges)
+    return [Box(np.array([a for a, _ in c]), np.array([b for _, b in c])) for c in cells]

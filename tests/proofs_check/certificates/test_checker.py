@@ -116,6 +116,37 @@ def test_the_two_exact_evaluators_agree(activation) -> None:
             assert most - least <= Fraction(1, 2**30)
 
 
+def union(folder: Path, kind: str, width: float) -> list[np.ndarray]:
+    """The simple certificate with its domain replaced by boxes around a few points of it."""
+    simple(folder)
+    points = list(Box(-0.45, 0.45).of_size(3).sample(4, np.random.default_rng(6)))
+    lo, hi = ([[(v + s * width).hex() for v in p.tolist()] for p in points] for s in (-1, 1))
+    edit(folder, "domain", value={"kind": kind, "lo": lo, "hi": hi})
+    return points
+
+
+def test_domains_of_boxes_and_points_are_proved_part_by_part(tmp_path) -> None:
+    for kind, width in (("boxes", 0.01), ("points", 0.0)):
+        union(tmp_path, kind, width)
+        assert check(tmp_path).accepted, check(tmp_path)
+        edit(tmp_path, "domain", "hi", 0, 0, value=(0.4).hex())
+        edit(tmp_path, "domain", "lo", 0, 0, value=(0.5).hex())
+        assert check(tmp_path).field == "domain"
+    union(tmp_path, "points", 0.01)
+    assert check(tmp_path).field == "domain"
+    union(tmp_path, "boxes", 2.0)
+    assert check(tmp_path).field.startswith("segments[")
+
+
+def test_a_domain_of_another_kind_is_not_checkable(tmp_path) -> None:
+    union(tmp_path, "ball", 0.1)
+    report = check(tmp_path)
+    assert report.status is CheckStatus.NOT_CHECKABLE and "ball" in report.reason
+    simple(tmp_path)
+    edit(tmp_path, "domain", "lo", 0, value=[(0.0).hex()])
+    assert check(tmp_path).field == "domain.lo"
+
+
 # --- exact certificates ---------------------------------------------------------------------------
 
 
