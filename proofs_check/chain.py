@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -77,6 +80,29 @@ GROUPS: dict[str, tuple[Statement[Any], ...]] = {
 """File of `proofs_check/statements` (folder and name, without .py) to the statements in it."""
 
 STATEMENTS: tuple[Statement[Any], ...] = tuple(s for group in GROUPS.values() for s in group)
+
+
+ROOT = Path(__file__).parents[1]
+CODE = ("reconstruct/**/*.py", "proofs_check/certificates/*.py")
+NAMING = re.compile(r"proofs_check: ([a-z0-9-]+(?:,\s+[a-z0-9-]+)*)")
+
+
+@cache
+def named() -> dict[str, tuple[str, ...]]:
+    """Each file of the package that rests on statements, and their names as it gives them."""
+    found = {}
+    for pattern in CODE:
+        for path in sorted(ROOT.glob(pattern)):
+            texts = NAMING.findall(path.read_text("utf-8"))
+            names = [name for text in texts for name in re.split(r",\s+", text)]
+            if names:
+                found[path.relative_to(ROOT).as_posix()] = tuple(names)
+    return found
+
+
+def relied_on(name: str) -> tuple[str, ...]:
+    """The files that say that they rest on a statement."""
+    return tuple(path for path, names in named().items() if name in names)
 
 
 class UnknownStatement(LookupError):

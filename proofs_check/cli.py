@@ -113,13 +113,15 @@ def document(
 
 
 def _entry(statement: Statement[Any], verdict: Verdict) -> dict[str, Any]:
+    from proofs_check.chain import relied_on
+
     return {
         "name": statement.name,
         "claim": statement.claim,
         "hypotheses": list(statement.hypotheses),
         "scope": statement.scope.value,
         "paper": statement.paper,
-        "relied_on": list(statement.relied_on),
+        "relied_on": list(relied_on(statement.name)),
         "depends_on": list(statement.depends_on),
         "outcome": verdict.outcome.value,
         "holds": verdict.holds,

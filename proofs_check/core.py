@@ -143,8 +143,9 @@ class Statement(Generic[Subject]):
     hypotheses   what the claim needs
     scope        what it quantifies over
     paper        where Giannou, Rajput and Papailiopoulos (arXiv 2302.07937) have it
-    relied_on    files of `reconstruct` that rest on it
     depends_on   names of the statements its proof uses
+
+    The code that rests on it names it, `proofs_check: NAME` in a docstring (see `chain.relied_on`).
     """
 
     name: str
@@ -152,7 +153,6 @@ class Statement(Generic[Subject]):
     hypotheses: tuple[str, ...]
     scope: Scope
     paper: str
-    relied_on: tuple[str, ...]
     depends_on: tuple[str, ...]
     subject: Subject
     checks: tuple[Check[Subject], ...]

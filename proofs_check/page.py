@@ -85,7 +85,10 @@ def _overview(verdicts: Sequence[Verdict]) -> str:
 
 def _statement(statement: Statement[Any], verdict: Verdict, group: str) -> str:
     uses = ", ".join(f"[{n}](#{n})" for n in statement.depends_on) or "nothing on this page"
-    code = ", ".join(f"[`{path}`](../{path})" for path in statement.relied_on) or "no code yet"
+    code = (
+        ", ".join(f"[`{path}`](../{path})" for path in chain.relied_on(statement.name))
+        or "no code yet"
+    )
     file = f"proofs_check/statements/{group}.py"
     lines = [
         f"### {statement.name}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
+from proofs_check.chain import relied_on
 from proofs_check.core import Evidence, Refutation, Statement, Verdict
 
 NAME, OUTCOME, HOW, ERROR, SECONDS = 25, 12, 10, 7, 6
@@ -93,7 +94,7 @@ def report(statement: Statement[Any], verdict: Verdict, width: int) -> str:
     lines += [block("needs", hypothesis) for hypothesis in statement.hypotheses]
     lines.append(block("paper", statement.paper))
     lines.append(block("rests on", ", ".join(statement.depends_on) or "nothing here"))
-    lines.append(block("used by", ", ".join(statement.relied_on)))
+    lines.append(block("used by", ", ".join(relied_on(statement.name)) or "no code yet"))
     for evidence in verdict.evidence:
         lines += ["", block(evidence.method.value, _story(evidence))]
         lines.append(block("", evidence.method.explanation))

@@ -2,11 +2,13 @@
 
 *Exact.* `Whole` is a matrix of integers of any length, kept as digits to the base 2^20. Sums of up
 to 2^13 products of digits are integers below 2^53, which float64 holds whatever the order of the
-sum, so that products of matrices go through BLAS without rounding (`exact-splitting`).
+sum, so that products of matrices go through BLAS without rounding.
 
-*Outward.* With u = 2^-53, η = 2^-1074 and n products, |fl(Σ x y) − Σ x y| ≤ γ_n Σ|x y| + n·η
-(`accumulated-rounding`). `plus`, `times` and `dot` bound sums and products of non-negative floats
+*Outward.* With u = 2^-53, η = 2^-1074 and n products, |fl(Σ x y) − Σ x y| ≤ γ_n Σ|x y| + n·η.
+`plus`, `times` and `dot` bound sums and products of non-negative floats
 from above; they give 0 only where every term is zero, and infinity where nothing is known.
+
+Rests on proofs_check: exact-splitting, accumulated-rounding.
 """
 
 from __future__ import annotations

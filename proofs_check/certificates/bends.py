@@ -3,7 +3,9 @@
 An activation declares itself as lines and exponentials from −∞ to ∞. From these numbers the
 checker takes its values, its range over an interval, its Lipschitz constant, and lines below and
 above it: where it is straight between its breakpoints, f(z) − slope·z has its extremes at the
-ends and at breakpoints, so that *any* slope gives a bound (`back-substitution`).
+ends and at breakpoints, so that *any* slope gives a bound.
+
+Rests on proofs_check: back-substitution.
 """
 
 from __future__ import annotations

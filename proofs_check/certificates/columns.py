@@ -1,11 +1,13 @@
 """Maps that scale and shift each unit on its own, in the checker's own arithmetic.
 
-A norm is z ↦ s∘z + t with s = γ/√(v+ε) and t = β − s∘μ (`norm-is-affine`). Its numbers are
+A norm is z ↦ s∘z + t with s = γ/√(v+ε) and t = β − s∘μ. Its numbers are
 rational unless the root is irrational; a root is found by integer square roots,
 
     R = ⌊√(D·4^B)⌋,   R/2^B ≤ √D < (R + 1)/2^B,
 
 and what is not known of s and t goes into the column's `slip`.
+
+Rests on proofs_check: norm-is-affine.
 """
 
 from __future__ import annotations

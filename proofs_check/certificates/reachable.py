@@ -2,9 +2,11 @@
 
 Between the cuts the target is `z_i = Σ_j A_ij h_j + c_i`, `h_i = f(z_i)`, `h_0 = x` in the box. To
 bound a·h_i from below, f is replaced by a line below it where a ≥ 0 and a line above it where
-a < 0, then z_i by its form, until only x is left (`back-substitution`). Coefficients are floats and
+a < 0, then z_i by its form, until only x is left. Coefficients are floats and
 taken as they are; what is lost on the way (products rounded, forms known to within their error,
 underflow) is bounded by values, `|Δ coefficient|·max|h|`, and taken off in the end.
+
+Rests on proofs_check: back-substitution, accumulated-rounding.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The error recursion, repeated: cut by cut in the order of the candidate (`error-recursion`).
+"""The error recursion, repeated: cut by cut in the order of the candidate.
 
 Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candidate's. With the forms
 A h + c of the target and A' h' + c' of the candidate,
 
     e_pre ≤ Σ_j |A_j| e_j + |A'_j − A_j| (max|h_j| + e_j) + |c' − c|,      e = Lip(f)·e_pre.
+
+Rests on proofs_check: error-recursion, layerwise-to-network.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision, in
 any order of summation. Each contains `bound`, and that is all that is checked of them so far: they
 are reported as claimed and not verified. A proof of them belongs here: the recursion once more,
-with γ_n |W| max|h| and underflow added at every map (`accumulated-rounding`).
+with γ_n |W| max|h| and underflow added at every map.
+
+Rests on proofs_check: accumulated-rounding.
 """
 
 from __future__ import annotations

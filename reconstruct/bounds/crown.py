@@ -3,6 +3,8 @@
 To bound `Λ·v` from below, v the value of a node on a box, the node is replaced by its inputs as
 its `Transfer` says, until only the network's input x is left, of which the box is known. An
 upper bound of `A·v` is minus the lower bound of `−A·v`.
+
+Rests on proofs_check: back-substitution.
 """
 
 from __future__ import annotations

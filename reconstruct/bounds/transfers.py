@@ -12,6 +12,8 @@ because
 
 for an affine map |fl(ΛW) − ΛW||h| ≤ γ_n |Λ|(|W||h|), so one vector e per node is enough. Arrays: Λ
 is (boxes, rows, size), bounds and vectors are (boxes, size); a leading 1 stands for all boxes.
+
+Rests on proofs_check: back-substitution.
 """
 
 from __future__ import annotations

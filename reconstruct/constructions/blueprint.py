@@ -8,6 +8,8 @@ where `x` is the site's input. `M_i` carries the previous layer on; `A_i` lets a
 input in (through a skip connection when it is not the first). The wide construction is the case
 of one entering layer and one carrying layer. Drawing and recognising frozen networks both follow
 the blueprint, so a network from a file is treated exactly as a drawn one.
+
+Rests on proofs_check: width-is-necessary.
 """
 
 from __future__ import annotations

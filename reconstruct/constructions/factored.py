@@ -4,6 +4,8 @@
 
 Between the pairs the frozen network has an activation of its own; τ shifts the r values into its
 linear piece, and the second pair's constant takes τ back. Width r·max(m, k) instead of m·k.
+
+Rests on proofs_check: rank-of-a-product, low-rank-factors.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 `one_layer`: one ReLU layer `σ(W h + b)` from two frozen layers. `linear_as_relu`: a linear network
 with norms, `N_L(M_L … N_1(M_1 x))`, as the ReLU network with the same weights and other betas.
+
+Rests on proofs_check: active-relu-is-identity, two-frozen-layers.
 """
 
 from __future__ import annotations

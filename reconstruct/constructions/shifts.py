@@ -3,6 +3,8 @@
 The shift is the price of the theorem: it is added before the activation and taken away after it,
 so its size decides the rounding error. It is kept as small as the bounds allow, plus a slack
 that covers the rounding of gamma and of the layers before.
+
+Rests on proofs_check: active-relu-is-identity.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 
 Solve `M2 diag(s1) M1 = W`, shift every hidden value into the linear piece of the activation,
 cancel the shift behind it. Checked in `proofs_check/statements/theorem_1_wide/layers.py`.
+
+Rests on proofs_check: vec-identity, two-frozen-layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The wide construction (Theorem 1): each m × k map from two layers of hidden width ≥ m·k."""
+"""The wide construction (Theorem 1): each m × k map from two layers of hidden width ≥ m·k.
+
+Rests on proofs_check: khatri-rao-full-rank, width-is-necessary, two-frozen-layers,
+layerwise-to-network.
+"""
 
 from __future__ import annotations
 

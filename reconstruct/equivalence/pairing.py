@@ -8,6 +8,8 @@ If the input of one ReLU is a multiple of another's but for a small rest, z_i = 
 because relu is 1-Lipschitz, monotone and positively homogeneous. With that, what both networks
 share cancels in the linear bounds of their difference, whatever the order and the scale of
 their units. Pairs are guessed from samples; that they hold is proved by bounding δ.
+
+Rests on proofs_check: equal-units.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The Khatri-Rao operator `K s = M2 diag(s) M1` and its adjoint, without ever forming `K`."""
+"""The Khatri-Rao operator `K s = M2 diag(s) M1` and its adjoint, without ever forming `K`.
+
+Rests on proofs_check: row-major-index, kronecker-khatri-rao, mixed-product, vec-identity, adjoint,
+gram-hadamard, kronecker-rank.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +146,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         return out.reshape(m * k, self.held)
 
     def gram(self) -> NDArray[np.float64]:
-        """`KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2)`, `n × n` (proofs_check: Khatri-Rao and Hadamard)."""
+        """`KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2)`, `n × n` (proofs_check: gram-hadamard)."""
         M1, M2T = (np.asarray(to_dense(part), np.float64) for part in (self.M1, self.M2T))
         return np.asarray((M1 @ M1.T) * (M2T @ M2T.T))
 

@@ -3,6 +3,8 @@
 A minor of `K` that is not zero modulo p is not zero: **full rank modulo p proves full rank of K.
 Rank lost modulo p proves nothing**, since p may divide a minor that is not zero (for unrelated
 weights with probability of about `m·k / p`).
+
+Rests on proofs_check: polynomial-zero-set, khatri-rao-full-rank.
 """
 
 from __future__ import annotations

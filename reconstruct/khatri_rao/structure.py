@@ -3,6 +3,9 @@
 The rank of `K` is at most the size of a maximum matching between equations `(i, j)` and hidden
 units `l`, where `l` can serve `(i, j)` if `M2[i, l] ≠ 0` and `M1[l, j] ≠ 0`. By Hall's theorem a
 matching misses an equation only if some set of equations has fewer units to serve it than members.
+
+Rests on proofs_check: row-major-index, sparse-pattern-rank, boolean-determinant,
+sparse-exact-probability, column-replacement, random-matching.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ of Philox, so that a tile can be drawn alone, in any order, by whoever needs it.
 turned into numbers here: the bit streams of NumPy's generators are fixed for good, its
 distributions are not. All weights are float32 numbers, so that the frozen network is the same
 network in float32 and in float64.
+
+Rests on proofs_check: polynomial-zero-set, khatri-rao-full-rank, sparse-exact-probability,
+sparse-choice-of-p.
 """
 
 from __future__ import annotations

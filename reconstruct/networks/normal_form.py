@@ -6,6 +6,8 @@ a norm is folded into its convolution, and what cannot be folded (pooling, place
 stays: it stands in f where it stands in g. `fold_norms` removes the norm layers alone. Both round
 to float64; a certificate therefore always speaks of the network as it was before, and counts this
 rounding in.
+
+Rests on proofs_check: norm-is-affine.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ and therefore, for a matrix product with n terms per entry,
 
 A sum that overflows gives ±inf or NaN and never comes back, so a result that is not finite is
 read as "no bound": radius +inf, lower bound −inf, upper bound +inf.
+
+Rests on proofs_check: accumulated-rounding.
 """
 
 from __future__ import annotations

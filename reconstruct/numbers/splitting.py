@@ -6,6 +6,8 @@ column (right) maximum: `A = 2^e Σ_p 2^(−20(p+1)) A_p`. With at most 2¹³ te
 whatever the order of summation and with or without fused operations. The exact products are then
 added from the smallest to the largest; what was never multiplied is bounded and goes into the
 radius. (Ozaki, Ogita, Oishi and Rump's splitting, with integers instead of offsets.)
+
+Rests on proofs_check: exact-splitting.
 """
 
 from __future__ import annotations

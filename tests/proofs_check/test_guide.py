@@ -43,7 +43,6 @@ def test_the_example_statement_is_proved_and_its_negative_caught() -> None:
         hypotheses=(),
         scope=Scope.THESE_SIZES,
         paper="",
-        relied_on=(),
         depends_on=(),
         subject=names["Trace"](),
         checks=(names["trace_commutes"],),

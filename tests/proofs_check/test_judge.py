@@ -28,7 +28,6 @@ def statement(*checks: Check[int], scope: Scope = Scope.THESE_SIZES) -> Statemen
         hypotheses=(),
         scope=scope,
         paper="",
-        relied_on=(),
         depends_on=(),
         subject=1,
         checks=checks,

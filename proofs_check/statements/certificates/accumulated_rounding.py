@@ -190,10 +190,6 @@ ROUNDING = Statement(
     ),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper, which computes in real numbers; every bound in float64 needs it",
-    relied_on=(
-        "reconstruct/numbers/rounding.py",
-        "reconstruct/certificates/roundoff.py",
-    ),
     depends_on=(),
     subject=Summation(),
     checks=(every_sum_of_a_small_format, float64_as_it_is, factors_per_leaf),

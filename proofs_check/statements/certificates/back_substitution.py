@@ -160,11 +160,6 @@ DUALITY = Statement(
     hypotheses=("each line holds on a range that the unit's input cannot leave",),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper; the bounds of the target (CROWN) rest on it",
-    relied_on=(
-        "reconstruct/bounds/crown.py",
-        "reconstruct/networks/activations/activation.py",
-        "reconstruct/bounds/transfers.py",
-    ),
     depends_on=("active-relu-is-identity",),
     subject=Duality(),
     checks=(below_every_value, products_of_signs),

@@ -124,7 +124,6 @@ EQUAL_UNITS = Statement(
     hypotheses=("σ is the ReLU: positively homogeneous, monotone, 1-Lipschitz",),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper; the comparison of any two networks rests on it",
-    relied_on=("reconstruct/equivalence/pairing.py",),
     depends_on=("back-substitution",),
     subject=Pairing(),
     checks=(rest_stays_between, signs_in_symbols),

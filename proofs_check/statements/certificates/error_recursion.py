@@ -93,10 +93,6 @@ ERROR = Statement(
     hypotheses=("all hidden ReLUs of f active", "absolute values entry by entry"),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper, which solves exactly; the certificate needs it",
-    relied_on=(
-        "reconstruct/certificates/error_recursion.py",
-        "reconstruct/certificates/alignment.py",
-    ),
     depends_on=("layerwise-to-network", "active-relu-is-identity"),
     subject=ErrorRule(),
     checks=(bound_on_perturbed_networks, error_splits),

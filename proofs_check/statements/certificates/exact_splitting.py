@@ -137,7 +137,6 @@ SPLITTING = Statement(
     hypotheses=("2b + t ≤ P for slices of b bits, 2^t terms and P bits of precision",),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper; residuals of the certificate are evaluated by it",
-    relied_on=("reconstruct/numbers/splitting.py",),
     depends_on=("accumulated-rounding",),
     subject=Splitting(),
     checks=(sums_as_the_machine_makes_them, slices_put_together, integers_are_floats),

@@ -158,7 +158,6 @@ GUARD = Statement(
     hypotheses=("every hidden unit of every site is part of the margin",),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper; Theorem 1 read at one input in place of a bounded domain",
-    relied_on=(),
     depends_on=("two-frozen-layers", "error-recursion"),
     subject=Guard(),
     checks=(margin_decides, one_site_at_one_point),

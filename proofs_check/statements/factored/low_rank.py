@@ -93,7 +93,6 @@ LOW_RANK = Statement(
     hypotheses=("W = U V exactly", "the value between them shifted to be positive"),
     scope=Scope.EVERY_SIZE,
     paper="remark to Theorem 1",
-    relied_on=("reconstruct/constructions/factored.py",),
     depends_on=("two-frozen-layers", "rank-of-a-product"),
     subject=LowRank(),
     checks=(factored_network_is_exact, shift_between_factors),

@@ -92,7 +92,6 @@ KRONECKER_RANK = Statement(
     hypotheses=(),
     scope=Scope.EVERY_SIZE,
     paper="standard rule, used for the Khatri-Rao rank",
-    relied_on=("reconstruct/khatri_rao/operator.py",),
     depends_on=("mixed-product", "rank-of-a-product"),
     subject=RankRule(),
     checks=(rank_on_planted_ranks, rank_by_normal_forms),

@@ -113,10 +113,6 @@ RANK_OF_PRODUCT = Statement(
     hypotheses=("null(A) ∩ col(B) = {0}, for equality of the ranks",),
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proofs of Theorems 1 and 2",
-    relied_on=(
-        "reconstruct/constructions/deep/construction.py",
-        "reconstruct/constructions/factored.py",
-    ),
     depends_on=(),
     subject=ProductRank(kernel_in_column_space),
     checks=(rank_formula, adapted_basis),
@@ -194,10 +190,6 @@ SOLVABLE = Statement(
     hypotheses=("augmented rank equal to rank",),
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proof of Theorem 1",
-    relied_on=(
-        "reconstruct/khatri_rao/solvers/exact.py",
-        "reconstruct/khatri_rao/solvers/direct.py",
-    ),
     depends_on=(),
     subject=Solvability(lambda rank, augmented: rank == augmented),
     checks=(every_small_system, column_space_argument),

@@ -152,11 +152,6 @@ FULL_RANK = Statement(
     hypotheses=("weights independent, with a density", "width n ≥ m·k", "M1 and M2 not tied"),
     scope=Scope.EVERY_SIZE,
     paper="the full-rank lemma behind Theorem 1",
-    relied_on=(
-        "reconstruct/constructions/wide.py",
-        "reconstruct/khatri_rao/rank.py",
-        "reconstruct/networks/draw.py",
-    ),
     depends_on=("vec-identity", "polynomial-zero-set"),
     subject=Ensemble(),
     checks=(witness_is_a_permutation, full_rank_at_random_points),

@@ -155,11 +155,6 @@ ACTIVE = Statement(
     hypotheses=("D is bounded", "the norm layer stands ahead of the ReLU"),
     scope=Scope.EVERY_SIZE,
     paper="the linear-network step of Theorem 1",
-    relied_on=(
-        "reconstruct/constructions/shifts.py",
-        "reconstruct/constructions/one_layer.py",
-        "reconstruct/bounds/interval.py",
-    ),
     depends_on=("norm-is-affine",),
     subject=Activity(),
     checks=(relu_acts_as_identity, linear_network_as_relu, coordinatewise_minimum),
@@ -253,11 +248,6 @@ TWO_LAYERS = Statement(
     hypotheses=("K has full row rank", "D is bounded", "the norm stands ahead of the ReLU"),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, one layer",
-    relied_on=(
-        "reconstruct/constructions/two_layers.py",
-        "reconstruct/constructions/wide.py",
-        "reconstruct/constructions/one_layer.py",
-    ),
     depends_on=(
         "vec-identity",
         "solvable-iff-rank",

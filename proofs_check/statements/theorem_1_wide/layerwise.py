@@ -94,10 +94,6 @@ LAYERWISE = Statement(
     hypotheses=("agreement on the values g reaches, not merely on D",),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 1, from one layer to the network",
-    relied_on=(
-        "reconstruct/constructions/wide.py",
-        "reconstruct/certificates/alignment.py",
-    ),
     depends_on=("two-frozen-layers",),
     subject=Composition(),
     checks=(induction_step, three_layer_network),

@@ -138,10 +138,6 @@ ZERO_SET = Statement(
     hypotheses=("the polynomial is not the zero polynomial", "it is a polynomial"),
     scope=Scope.EVERY_SIZE,
     paper="standard fact behind every 'with probability 1' of Theorems 1 to 3",
-    relied_on=(
-        "reconstruct/khatri_rao/rank.py",
-        "reconstruct/networks/draw.py",
-    ),
     depends_on=(),
     subject=ZeroSets(admits=any),
     checks=(schwartz_zippel_count, fubini_induction),

@@ -59,10 +59,6 @@ NORM = Statement(
     hypotheses=("v + ε > 0", "statistics frozen"),
     scope=Scope.EVERY_SIZE,
     paper="setting of the paper: scale and shift of a norm layer",
-    relied_on=(
-        "reconstruct/networks/maps/norm.py",
-        "reconstruct/networks/normal_form.py",
-    ),
     depends_on=(),
     subject=NormForm(),
     checks=(one_neuron_is_all,),

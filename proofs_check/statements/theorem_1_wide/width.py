@@ -75,10 +75,6 @@ WIDTH = Statement(
     hypotheses=("n < m·k",),
     scope=Scope.EVERY_SIZE,
     paper="dimension count; the converse of the width in Theorem 1",
-    relied_on=(
-        "reconstruct/constructions/wide.py",
-        "reconstruct/constructions/blueprint.py",
-    ),
     depends_on=("vec-identity", "solvable-iff-rank"),
     subject=Width(),
     checks=(a_target_out_of_reach,),
@@ -180,7 +176,6 @@ STACKED = Statement(
     hypotheses=("no skip connections", "the weights M_i are given, only the D_i are chosen"),
     scope=Scope.EVERY_SIZE,
     paper="not in the paper; the dimension count for more than one hidden layer",
-    relied_on=(),
     depends_on=("width-is-necessary", "polynomial-zero-set"),
     subject=Stack(),
     checks=(tangents_miss_a_direction, scales_move_between_layers),

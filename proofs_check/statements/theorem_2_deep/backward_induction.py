@@ -167,7 +167,6 @@ DEEP = Statement(
     hypotheses=("no s_i (i > 1) has a zero, so no block of W is zero at width m·k", "D is bounded"),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 2",
-    relied_on=("reconstruct/constructions/deep/construction.py",),
     depends_on=(
         "khatri-rao-full-rank",
         "nonzero-entries",

@@ -106,7 +106,6 @@ CRAMER = Statement(
     hypotheses=("det(B) ≠ 0",),
     scope=Scope.EVERY_SIZE,
     paper="standard fact, used for the non-zero entries in Theorem 2",
-    relied_on=("reconstruct/constructions/deep/construction.py",),
     depends_on=(),
     subject=Cofactors(adjugate),
     checks=(adjugate_inverts, alternating_argument),

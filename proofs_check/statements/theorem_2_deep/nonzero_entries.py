@@ -112,7 +112,6 @@ NONZERO = Statement(
     hypotheses=("W ≠ 0", "weights with a density"),
     scope=Scope.EVERY_SIZE,
     paper="the non-zero lemma behind Theorem 2",
-    relied_on=("reconstruct/constructions/deep/construction.py",),
     depends_on=("cramer-cofactors", "khatri-rao-full-rank", "polynomial-zero-set"),
     subject=Entries(),
     checks=(cramer_witness, solutions_without_zeros),

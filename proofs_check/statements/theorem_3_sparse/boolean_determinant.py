@@ -104,7 +104,6 @@ BOOLEAN = Statement(
     hypotheses=("or, not exclusive or, between permutations",),
     scope=Scope.EVERY_SIZE,
     paper="Boolean determinant in the proof of Theorem 3",
-    relied_on=("reconstruct/khatri_rao/structure.py",),
     depends_on=(),
     subject=Boolean(),
     checks=(against_matching_and_expansion, permutations_split),

@@ -131,10 +131,6 @@ CHOICE = Statement(
     hypotheses=("p at least of order ln d / d", "d ≥ 1100 for the constant given"),
     scope=Scope.EVERY_SIZE,
     paper="Theorem 3, p = Θ(√(log d / d)); the explicit constant and the smaller p are ours",
-    relied_on=(
-        "reconstruct/networks/draw.py",
-        "reconstruct/khatri_rao/solvers/sparse.py",
-    ),
     depends_on=("sparse-pattern-rank", "column-replacement", "random-matching"),
     subject=Choice(),
     checks=(from_some_d_on, chain_at_moderate_d, sampled_singular_fraction),

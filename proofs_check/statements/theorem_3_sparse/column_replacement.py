@@ -130,7 +130,6 @@ REPLACEMENT = Statement(
     hypotheses=("u, v independent Bern(p)", "columns independent", "q no larger than stated"),
     scope=Scope.EVERY_SIZE,
     paper="column replacement with Bern(q) in the proof of Theorem 3; this q is ours",
-    relied_on=("reconstruct/khatri_rao/structure.py",),
     depends_on=("boolean-determinant", "sparse-pattern-rank"),
     subject=Replacement(),
     checks=(every_row_set, one_column_after_another, hoelder_and_log_convexity),

@@ -86,10 +86,6 @@ EXACT = Statement(
     hypotheses=("entries kept independently with probability p",),
     scope=Scope.THESE_SIZES,
     paper="not in the paper, which bounds it",
-    relied_on=(
-        "reconstruct/khatri_rao/structure.py",
-        "reconstruct/networks/draw.py",
-    ),
     depends_on=("sparse-pattern-rank",),
     subject=Model(),
     checks=(two_enumerations, against_monte_carlo),

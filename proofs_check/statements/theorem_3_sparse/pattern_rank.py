@@ -188,10 +188,6 @@ PATTERN = Statement(
     hypotheses=("kept weights independent, with a density", "M1 and M2 not tied"),
     scope=Scope.EVERY_SIZE,
     paper="first step of Theorem 3; that the pattern decides exactly is shown here",
-    relied_on=(
-        "reconstruct/khatri_rao/structure.py",
-        "reconstruct/khatri_rao/solvers/sparse.py",
-    ),
     depends_on=("khatri-rao-full-rank", "polynomial-zero-set"),
     subject=Pattern(),
     checks=(every_small_pattern, larger_patterns, monomials_are_distinct),

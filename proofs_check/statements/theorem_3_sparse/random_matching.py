@@ -120,7 +120,6 @@ HALL = Statement(
     hypotheses=("entries independent", "violators counted among rows and columns"),
     scope=Scope.EVERY_SIZE,
     paper="last step of Theorem 3; the constants are ours",
-    relied_on=("reconstruct/khatri_rao/structure.py",),
     depends_on=("boolean-determinant",),
     subject=Hall(),
     checks=(bound_against_exact, smallest_violator),

@@ -7,6 +7,9 @@ The input of an m × k map enters in blocks of K through skip connections:
 `induction` goes from the last block to the first, in any arithmetic; `backward` solves for the
 scales, `forward` places the shifts. Exact in theory; in float64 the condition of what is carried
 grows with depth, and spare width (`ratio` above 1) is what keeps it small (`carrying`).
+
+Rests on proofs_check: mixed-product, rank-of-a-product, cramer-cofactors, nonzero-entries,
+deep-backward-induction.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
 from the last block to the first, σ_i = λ_i s_i with the slope λ_i of the activation. Whoever solves
 a block says how; `compose` runs the chain forwards with the scales found, first layer to last.
 Checked in `proofs_check/statements/theorem_2_deep/backward_induction.py`.
+
+Rests on proofs_check: deep-backward-induction.
 """
 
 from __future__ import annotations

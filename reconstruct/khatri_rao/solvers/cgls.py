@@ -3,6 +3,8 @@
 Started from zero, its iterates stay in the range of `Kᵀ`, so that it ends at the minimum-norm
 solution. For random weights the error falls by `√(mk/n)` per iteration, the Marchenko-Pastur law,
 whatever the size.
+
+Rests on proofs_check: adjoint.
 """
 
 from __future__ import annotations

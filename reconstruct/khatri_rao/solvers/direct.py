@@ -3,6 +3,8 @@
 When LU or QR find `K` numerically rank deficient, or when there are fewer unknowns than equations,
 a complete orthogonal factorisation decides the rank and gives the minimum-norm least-squares
 solution.
+
+Rests on proofs_check: vec-identity, solvable-iff-rank.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Hidden unit `l` is scaled so that its weights are integers, which turns `K` into
 Elimination modulo a prime picks `m·k` independent columns; the other entries of `s` are free and
 set to given values; the square system is solved over the rationals (Dixon lifting in python-flint
 when it is installed, fraction-free elimination in sympy otherwise).
+
+Rests on proofs_check: solvable-iff-rank.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 With weights kept with probability p, `K` has a fraction p² of its entries. `K Kᵀ` is nearly dense
 all the same (p⁴ n is of order one), so it is never formed: conjugate gradients run on `K` with its
 equations scaled to unit length (Jacobi preconditioning).
+
+Rests on proofs_check: sparse-pattern-rank, sparse-choice-of-p.
 """
 
 from __future__ import annotations

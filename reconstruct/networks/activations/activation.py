@@ -11,6 +11,8 @@ between them a line with *any* slope becomes a bound once its intercept is taken
     lower intercept = min over vertices of f(z) − slope·z,   upper intercept = max of the same,
 
 rounded outward. Soundness rests on the intercepts alone; the slopes only decide tightness.
+
+Rests on proofs_check: back-substitution.
 """
 
 from __future__ import annotations

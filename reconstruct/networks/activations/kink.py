@@ -1,4 +1,7 @@
-"""Activations with one kink, at 0: a line through the origin on either side."""
+"""Activations with one kink, at 0: a line through the origin on either side.
+
+Rests on proofs_check: back-substitution.
+"""
 
 from __future__ import annotations
 

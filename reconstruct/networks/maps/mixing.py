@@ -1,4 +1,7 @@
-"""Maps that sum over their inputs; every entry is a float, so nothing about L is uncertain."""
+"""Maps that sum over their inputs; every entry is a float, so nothing about L is uncertain.
+
+Rests on proofs_check: accumulated-rounding, active-relu-is-identity.
+"""
 
 from __future__ import annotations
 
