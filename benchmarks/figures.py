@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import training_tables
 from reconstruct.reports.numbers import at_most
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "certificates.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "certificates.md", ROOT / "docs" / "training.md")
 MARKED = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", flags=re.MULTILINE | re.DOTALL
 )
@@ -119,4 +120,11 @@ FIGURES: dict[str, Callable[[], str]] = {
     "tightness": tightness,
     "honesty": honesty,
     "refusal": refusal,
+    "seeds": lambda: training_tables.seeds(rows("training")),
+    "tunings": lambda: training_tables.tunings(rows("training")),
+    "depths": lambda: training_tables.depths(rows("training")),
+    "widths": lambda: training_tables.widths(rows("training")),
+    "gammas": lambda: training_tables.gammas(rows("training")),
+    "findings": lambda: training_tables.findings(rows("training")),
+    "existence": lambda: training_tables.existence(rows("training_existence")),
 }

@@ -19,6 +19,7 @@ UNSHOWN = ("benchmark", "versions", "machine", "seed", "reason")
 MOST_COLUMNS = 9
 # What people ask first; results that are not listed follow by name.
 ORDER = ("runs", "targets", "honesty", "refusal", "solvers", "operator", "sparse", "deep")
+OWN_PAGE = ("training", "training_existence")  # shown, summed up, in docs/training.md
 
 HEAD = """# Measured performance
 
@@ -36,7 +37,7 @@ def page() -> str:
     place = {name: i for i, name in enumerate(ORDER)}
     for path in sorted(RESULTS.glob("*.json"), key=lambda p: (place.get(p.stem, 99), p.stem)):
         rows = json.loads(path.read_text(encoding="utf-8"))
-        if rows:
+        if rows and path.stem not in OWN_PAGE:
             parts += _section(path.stem, rows)
     return "\n\n".join(parts) + "\n"
 

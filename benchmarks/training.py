@@ -8,9 +8,10 @@ docs/training.md shows. It needs torch, and runs on one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from benchmarks._common import Row, run
+from benchmarks.training_tables import tables
 
 SEEDS = (0, 1, 2)
 DEPTHS = (8, 14, 26, 50)
@@ -76,51 +77,6 @@ def measure_case(case: Case, seed: int, epochs: int) -> Row:
         "accuracy_without_as_many_at_random": done.random_off_accuracy,
         "seconds": done.history.seconds,
     }
-
-
-def tables(rows: Iterable[Row]) -> str:
-    """What is tuned; depth; width; γ, as Markdown: mean (least … most) over the seeds."""
-    kept = list(rows)
-    parts = [
-        _table("tuned", kept, lambda r: r["tune"], _at(depth=14, width=16, gamma="uniform")),
-        _table("depth", kept, lambda r: r["depth"], _at(width=16, tune="norms", gamma="uniform")),
-        _table("width", kept, lambda r: r["width"], _at(depth=14, tune="norms", gamma="uniform")),
-        _table("first γ", kept, lambda r: r["gamma"], _at(depth=14, width=16, tune="norms")),
-    ]
-    return "\n\n".join(parts)
-
-
-def _at(**fixed: object) -> Callable[[Row], bool]:
-    return lambda row: all(row[key] == value for key, value in fixed.items())
-
-
-def _table(
-    name: str, rows: list[Row], key: Callable[[Row], object], keep: Callable[[Row], bool]
-) -> str:
-    groups: dict[object, list[Row]] = {}
-    for row in filter(keep, rows):
-        groups.setdefault(key(row), []).append(row)
-    head = f"| {name} | parameters tuned | accuracy | \\|γ\\| < 0.01 | those off | others off |"
-    lines = [head, "|" + "---|" * 6]
-    for value, group in groups.items():
-        cells = [f"{value}", f"{group[0]['tuned']:,}"]
-        cells += [
-            spread([row[figure] for row in group])
-            for figure in (
-                "accuracy",
-                "small_share",
-                "accuracy_without_small",
-                "accuracy_without_as_many_at_random",
-            )
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def spread(values: list[float]) -> str:
-    """`93.1 % (92.0 … 94.2)`: mean and range."""
-    mean = 100 * sum(values) / len(values)
-    return f"{mean:.1f} % ({100 * min(values):.1f} … {100 * max(values):.1f})"
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ docs/training.md shows. It needs torch, and runs on one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from benchmarks._common import Row, run
-from benchmarks.training import spread
+from benchmarks.training_tables import existence
 
 SEEDS = (0, 1, 2)
 RATIOS = (0.35, 0.5, 1.5)
@@ -61,34 +61,5 @@ def measure_case(ratio: float, seed: int, epochs: int) -> Iterator[Row]:
         }
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Accuracy by ratio and choice as Markdown: mean (least … most) over the seeds."""
-    groups: dict[tuple[float, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["ratio"], row["choice"]), []).append(row)
-    head = (
-        "| hidden units / m·k | γ, β | accuracy | loss | ‖γ‖ | largest \\|β\\| | largest loss on "
-    )
-    lines = [head + "the line from computed | seconds |", "|" + "---|" * 8]
-    for (ratio, choice), group in groups.items():
-        highest = [row["line_max"] for row in group if row["line_max"] is not None]
-        cells = [
-            f"{ratio:g}",
-            choice,
-            spread([row["accuracy"] for row in group]),
-            _mean([row["loss"] for row in group], 2),
-            _mean([row["gamma_norm"] for row in group], 3),
-            _mean([row["beta_max"] for row in group], 2),
-            _mean(highest, 2) if highest else "–",
-            _mean([row["seconds"] for row in group], 2),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _mean(values: list[float], digits: int) -> str:
-    return f"{sum(values) / len(values):.{digits}g}"
-
-
 if __name__ == "__main__":
-    print(table(run("training_existence", __doc__ or "", measure)))
+    print(existence(run("training_existence", __doc__ or "", measure)))

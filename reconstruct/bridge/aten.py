@@ -6,35 +6,12 @@ what those mean is then decided in one place, our reader of ONNX. The batch lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
+from reconstruct.bridge import aten_images
+from reconstruct.bridge.call import Call, Rule
 from reconstruct.bridge.onnx_graph import OnnxGraph
 from reconstruct.bridge.requirement import SELU
-from reconstruct.errors import UnsupportedError
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """One operator: its arguments (names of values for tensors), its shapes, its layer's name."""
-
-    target: str
-    name: str
-    arguments: dict[str, Any]
-    shape: tuple[int, ...]
-    shapes: dict[str, tuple[int, ...]]
-
-    def __getitem__(self, key: str) -> Any:
-        return self.arguments[key]
-
-    def refuse(self, why: str) -> UnsupportedError:
-        return UnsupportedError(f"{self.name!r} ({self.target}) {why}")
-
-
-Rule = Callable[[Call, OnnxGraph], str]
 
 
 def linear(call: Call, graph: OnnxGraph) -> str:
@@ -45,25 +22,6 @@ def linear(call: Call, graph: OnnxGraph) -> str:
     turned = graph.node("Transpose", [weight], f"{call.name}.turned", perm=[1, 0])
     product = graph.node("MatMul", [x, turned], call.name)
     return graph.node("Add", [product, bias], f"{call.name}.bias") if bias else product
-
-
-def convolution(call: Call, graph: OnnxGraph) -> str:
-    padding = call["padding"]
-    where: dict[str, Any] = {}
-    if padding == "same":
-        where["auto_pad"] = "SAME_UPPER"
-    elif padding != "valid":
-        where["pads"] = [*_pair(call, padding), *_pair(call, padding)]
-    inputs = [call["input"], call["weight"]] + ([call["bias"]] if call["bias"] else [])
-    return graph.node(
-        "Conv",
-        inputs,
-        call.name,
-        strides=_pair(call, call["stride"]),
-        dilations=_pair(call, call["dilation"]),
-        group=call["groups"],
-        **where,
-    )
 
 
 def batch_norm(call: Call, graph: OnnxGraph) -> str:
@@ -211,67 +169,6 @@ def part(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Slice", [call["self"], *words], call.name)
 
 
-def pad(call: Call, graph: OnnxGraph) -> str:
-    """Constant pads; torch counts them from the last dimension, ONNX from the first."""
-    rank, pads = len(call.shape), call["pad"]
-    before, after = [0] * rank, [0] * rank
-    for i in range(len(pads) // 2):
-        before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
-    if before[0] or after[0]:
-        raise call.refuse("adds examples to a batch")
-    widths = graph.constant(f"{call.name}.pads", [*before, *after], np.int64)
-    value = graph.constant(f"{call.name}.value", call["value"] or 0.0)
-    return graph.node("Pad", [call["self"], widths, value], call.name)
-
-
-def maximum(call: Call, graph: OnnxGraph) -> str:
-    return _pool("MaxPool", call, graph, dilations=_pair(call, call["dilation"]))
-
-
-def average(call: Call, graph: OnnxGraph) -> str:
-    if call["divisor_override"] is not None:
-        raise call.refuse("divides by a number of its own; the size of the window is supported")
-    return _pool("AveragePool", call, graph, count_include_pad=int(call["count_include_pad"]))
-
-
-def _pool(kind: str, call: Call, graph: OnnxGraph, **more: Any) -> str:
-    kernel = _pair(call, call["kernel_size"])
-    pads = _pair(call, call["padding"])
-    return graph.node(
-        kind,
-        [call["self"]],
-        call.name,
-        kernel_shape=kernel,
-        strides=_pair(call, call["stride"] or kernel),
-        pads=[*pads, *pads],
-        ceil_mode=int(call["ceil_mode"]),
-        **more,
-    )
-
-
-def adaptive_average(call: Call, graph: OnnxGraph) -> str:
-    """The mean over equal windows; windows of different sizes are refused."""
-    size, wanted = call.shapes["self"][-2:], call.shape[-2:]
-    if any(s % w for s, w in zip(size, wanted, strict=True)):
-        raise call.refuse(f"averages {size} to {wanted} pixels, but only equal windows are read")
-    if wanted == (1, 1):
-        return graph.node("GlobalAveragePool", [call["self"]], call.name)
-    kernel = [s // w for s, w in zip(size, wanted, strict=True)]
-    return graph.node("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
-
-
-def mean(call: Call, graph: OnnxGraph) -> str:
-    """The mean over the pixels of each channel."""
-    rank = len(call.shapes["self"])
-    if rank != 4 or sorted(d % rank for d in call["dim"]) != [2, 3]:
-        raise call.refuse(f"is a mean over {call['dim']}; that over all pixels (2, 3) is supported")
-    pooled = graph.node("GlobalAveragePool", [call["self"]], call.name)
-    if call["keepdim"]:
-        return pooled
-    shape = graph.constant(f"{call.name}.shape", [0, call.shape[1]], np.int64)
-    return graph.node("Reshape", [pooled, shape], f"{call.name}.flat")
-
-
 def _operand(call: Call, graph: OnnxGraph, key: str) -> str:
     value = call[key]
     if isinstance(value, str):
@@ -279,17 +176,8 @@ def _operand(call: Call, graph: OnnxGraph, key: str) -> str:
     return graph.constant(f"{call.name}.{key}", value)
 
 
-def _pair(call: Call, value: int | Sequence[int]) -> list[int]:
-    """One number per direction."""
-    directions = len(call.shape) - 2
-    numbers = [value] if isinstance(value, int) else list(value)
-    return numbers * directions if len(numbers) == 1 else numbers
-
-
-RULES: dict[str, Rule] = {
+RULES: dict[str, Rule] = aten_images.RULES | {
     "linear": linear,
-    "conv1d": convolution,
-    "conv2d": convolution,
     "batch_norm": batch_norm,
     "_native_batch_norm_legit_no_training": batch_norm,
     "_native_batch_norm_legit": batch_norm,
@@ -322,11 +210,6 @@ RULES: dict[str, Rule] = {
     "t": transpose,
     "cat": concat,
     "slice": part,
-    "constant_pad_nd": pad,
-    "max_pool2d": maximum,
-    "avg_pool2d": average,
-    "adaptive_avg_pool2d": adaptive_average,
-    "mean": mean,
     "dropout": identity,
     "clone": identity,
     "contiguous": identity,

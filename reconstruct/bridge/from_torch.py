@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.bridge.aten import RULES, Call
+from reconstruct.bridge.aten import RULES
+from reconstruct.bridge.call import Call
 from reconstruct.bridge.onnx_graph import OnnxGraph
 from reconstruct.bridge.requirement import torch_module
 from reconstruct.errors import InputError, UnsupportedError

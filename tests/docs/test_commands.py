@@ -21,7 +21,7 @@ FRAGMENTS = {"adding-a-statement.md"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_BLOCKS = [p for p in PAGES if p.name not in FRAGMENTS and blocks(p)]
 MADE = ("tables", "picture")  # scripts that show figures; the others measure, some for minutes
-WITH_TORCH = re.compile(r"^import torch|^ *reconstruct train", flags=re.MULTILINE)
+WITH_TORCH = re.compile(r"^import torch|^ *reconstruct train|rc\.training", flags=re.MULTILINE)
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 

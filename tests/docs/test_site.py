@@ -168,7 +168,7 @@ def test_the_slack_of_shifts_is_the_one_in_the_code() -> None:
 
 def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
     texts = [page.read_text(encoding="utf-8") for page in WRITTEN]
-    scripts = ("benchmarks/picture.py", "docs/diagrams.py")
+    scripts = ("benchmarks/picture.py", "benchmarks/training_picture.py", "docs/diagrams.py")
     for picture in (DOCS / "images").glob("*"):
         shown = [text for text in texts if f"images/{picture.name})" in text]
         assert any(script in text for text in shown for script in scripts), picture.name
