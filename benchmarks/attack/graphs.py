@@ -171,15 +171,16 @@ def step(weight: int = 1) -> Callable[[Step], Step]:
 
 def draw_graph(rng: np.random.Generator) -> bytes:
     """A model of one to ten steps."""
-    from benchmarks.attack import operators
+    from benchmarks.attack import image_operators, operators
 
-    assert operators.STEPS is STEPS
+    assert operators.STEPS is image_operators.STEPS is STEPS
     kind = FLOATS[int(rng.choice(4, p=[0.6, 0.3, 0.07, 0.03]))]
     draft = Draft(rng, int(rng.choice(OPSETS)), kind)
-    shape = [
-        int(n)
-        for n in rng.integers(1, 5, size=int(rng.choice(6, p=[0.02, 0.1, 0.48, 0.2, 0.15, 0.05])))
-    ]
+    rank = int(rng.choice(6, p=[0.02, 0.1, 0.48, 0.2, 0.15, 0.05]))
+    shape = [int(n) for n in rng.integers(1, 5, size=rank)]
+    if rng.random() < 0.35:  # an image or a sequence
+        sides = [int(n) for n in rng.integers(2, 7, size=int(rng.integers(1, 3)))]
+        shape = [1, int(rng.integers(1, 5)), *sides]
     draft.types["x"] = helper.make_tensor_type_proto(kind, shape)
     draft.flows.append("x")
     for _ in range(int(rng.integers(1, 11))):

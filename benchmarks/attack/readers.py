@@ -54,6 +54,8 @@ def _refused(message: str, content: bytes, word: str) -> Outcome:
         return Outcome("misread", message, {"model.onnx": content})
     if "finite" in message or "divides by zero" in message or "clips to" in message:
         return Outcome("refused: no finite number")
+    if "does not fit into an image" in message or "lies on pads alone" in message:
+        return Outcome("refused: window beyond the image")
     if word == "refused as malformed":
         return Outcome(word, message, {"model.onnx": content})
     return Outcome(word)

@@ -155,6 +155,25 @@ READ = {
         },
         {},
     ),
+    "windows that begin on pads alone do not count": (
+        [
+            (
+                "MaxPool",
+                ["x"],
+                "y",
+                {"ceil_mode": 1, "kernel_shape": [2], "pads": [0, 1], "strides": [3]},
+            )
+        ],
+        [1, 2, 3],
+        {},
+        {},
+    ),
+    "a window larger than its image": (
+        [("AveragePool", ["x"], "y", {"ceil_mode": 1, "kernel_shape": [3], "strides": [3]})],
+        [1, 2, 2],
+        {},
+        {},
+    ),
     "nodes out of order": (
         [("Relu", ["h"], "y"), ("Add", ["g", "c"], "h"), ("MatMul", ["x", "W"], "g")],
         [1, 3],

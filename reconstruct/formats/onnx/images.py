@@ -149,20 +149,14 @@ def _geometry(call: Call, flow: Flow, kernel: tuple[int, int]) -> Geometry:
     """As the file states it; `ceil_mode` makes the pads at the end as large as it needs."""
     image = _image(call, flow)
     strides, dilations = _pair(call, "strides"), _pair(call, "dilations")
-    open_ended = Geometry(*image, (1, 1), strides)
-    stated = Geometry(
-        *image, kernel, strides, _pads(call, open_ended, kernel, dilations), dilations
-    )
-    if not call.attributes.get("ceil_mode", 0):
-        return stated
-    top, left, bottom, right = stated.pads
-    down, across = (
-        _ceiled(size, first, last, reach, stride)
-        for size, first, last, reach, stride in zip(
-            image[1:], (top, left), (bottom, right), stated.reach, strides, strict=True
-        )
-    )
-    return Geometry(*image, kernel, strides, (top, left, down, across), dilations)
+    pads = _pads(call, Geometry(*image, (1, 1), strides), kernel, dilations)
+    if call.attributes.get("ceil_mode", 0):
+        top, left, bottom, right = pads
+        reach = (d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
+        sides = zip(image[1:], (top, left), (bottom, right), reach, strides, strict=True)
+        down, across = (_ceiled(*side) for side in sides)
+        pads = (top, left, down, across)
+    return Geometry(*image, kernel, strides, pads, dilations)
 
 
 def _ceiled(size: int, first: int, last: int, reach: int, stride: int) -> int:

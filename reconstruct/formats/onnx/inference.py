@@ -15,6 +15,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.model import Model, import_onnx
 
 Array = NDArray[Any]
+MENDED = {"MaxPool": 22, "AveragePool": 22}  # earlier rules count windows on pads (ceil_mode)
 KNOWN = 2**12  # values up to which a constant is shown to the inference (shapes, axes, sizes)
 
 
@@ -55,8 +56,9 @@ class Inference:
 
     def schema(self, node: Any) -> Any:
         """The operator as the model's operator set defines it."""
+        opset = max(self._model.opset, MENDED.get(node.op_type, 0))
         try:
-            return self._onnx.defs.get_schema(node.op_type, self._model.opset, "")
+            return self._onnx.defs.get_schema(node.op_type, opset, "")
         except self._onnx.defs.SchemaError:
             raise UnsupportedError(
                 f"is not an operator of ONNX's set {self._model.opset}, which the model states"
