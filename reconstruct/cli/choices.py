@@ -14,7 +14,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
 
-SETTINGS = ("rank", "block")  # options that are settings of some constructions only
+SETTINGS = ("rank", "block", "layers")  # options that are settings of some constructions only
 
 
 def construction(options: Namespace) -> Construction:

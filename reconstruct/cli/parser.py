@@ -41,6 +41,21 @@ def _command(
     return command
 
 
+def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Which construction, and the settings that some of them have."""
+    how = run.add_argument_group("how to reconstruct")
+    how.add_argument(
+        "--construction",
+        choices=["wide", "factored", "deep", "stacked"],
+        default="wide",
+        help="(wide)",
+    )
+    how.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
+    how.add_argument("--block", type=int, metavar="K", help="block size for deep")
+    how.add_argument("--layers", type=int, metavar="L", help="hidden layers per map for stacked")
+    return how
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
     run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
@@ -64,12 +79,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     frozen.add_argument(
         "--statistics", action="store_true", help="draw non-trivial running means and variances"
     )
-    how = run.add_argument_group("how to reconstruct")
-    how.add_argument(
-        "--construction", choices=["wide", "factored", "deep"], default="wide", help="(wide)"
-    )
-    how.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
-    how.add_argument("--block", type=int, metavar="K", help="block size for deep")
+    how = _add_construction(run)
     how.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
     how.add_argument("--solver", default="auto", metavar="NAME", help="direct, cg, exact (auto)")
     how.add_argument("--dtype", choices=["float64", "float32"], default="float64")

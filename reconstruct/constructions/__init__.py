@@ -13,9 +13,15 @@ from reconstruct.constructions.deep.construction import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
+from reconstruct.constructions.stacked.construction import Stacked
 from reconstruct.constructions.wide import Wide
 
-CONSTRUCTIONS = {"wide": Wide, "factored": Factored, "deep": Deep}  # by the command line's names
+CONSTRUCTIONS = {
+    "wide": Wide,
+    "factored": Factored,
+    "deep": Deep,
+    "stacked": Stacked,
+}  # by the command line's names
 
 __all__ = [
     "CONSTRUCTIONS",
@@ -28,6 +34,7 @@ __all__ = [
     "LayerSolution",
     "SitePlan",
     "SiteSolution",
+    "Stacked",
     "Task",
     "Wide",
     "draw",

@@ -47,7 +47,7 @@ def block_systems(
     more than 1/√D of what is accepted.
     """
     norm = float(np.linalg.norm(task.weight)) or 1.0
-    output = _output_size(task) or 1.0
+    output = output_size(task) or 1.0
     rounding = [LARGEST * value / output for value in placed.noise]
     total = max(_total(b.residual / norm for b in blocks), _total(rounding))
     share = ACCEPTED if total <= ACCEPTED else ACCEPTED / float(np.sqrt(len(blocks)))
@@ -154,7 +154,7 @@ def _needed(task: Task, start: int) -> bool:
     return bool(np.any(task.weight[:, :start]))
 
 
-def _output_size(task: Task) -> float:
+def output_size(task: Task) -> float:
     """The typical size of the largest output, for inputs spread over their box."""
     spread = np.linalg.norm(task.weight * task.magnitude, axis=1) / np.sqrt(3)
     return float(np.max(spread + np.abs(task.bias), initial=0.0))
