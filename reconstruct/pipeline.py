@@ -26,11 +26,11 @@ from reconstruct.constructions.drift import drift
 from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.frozen import Frozen, as_stored
 from reconstruct.constructions.layout import Layout
-from reconstruct.constructions.nodes import kernel_of, mixing_at, norm_at
+from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, RankProof, Solver, Status
-from reconstruct.networks import Box, Matrix, Network, Node, Norm, dense
+from reconstruct.networks import Box, Convolution, Matrix, Mixing, Network, Node, Norm, dense
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress, Step, silent
@@ -136,7 +136,7 @@ def reconstruct(
         done = checkpoint.load(site.target) if checkpoint else None
         if done is None:
             task = _task(number, node, known, layout, rational=chosen.rational)
-            task = task if drifts is None else _widened(task, drifts[node.inputs[0]])
+            task = task if drifts is None else _drifted(task, node, drifts)
             label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
             hear = _prefixed(progress, label)
             done = layout.plans[site.target].solve(task, site, kept.network, chosen, hear)
@@ -153,11 +153,37 @@ def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bo
     op = mixing_at(known.network, node.name)
     (source,) = node.inputs
     lo, hi = known.bounds(source)
-    magnitude = np.maximum(np.abs(lo), np.abs(hi))
+    magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))
     chain = layout.form.chains[node.name]
     exact = exact_composition(layout.target, chain) if rational else None
-    functionals = _functionals(known, source)
-    return Task(number, node.name, dense(kernel_of(op)), op.bias, functionals, magnitude, exact)
+    count = len(op.kernels)
+    if count == 1:
+        return Task(
+            number,
+            node.name,
+            dense(op.kernels[0]),
+            op.channel_bias,
+            _functionals(known, source, op),
+            magnitude,
+            exact,
+        )
+    parts = tuple(
+        Task(number, node.name, dense(kernel), bias, _functionals(known, source, op, g), reach)
+        for g, (kernel, bias, reach) in enumerate(
+            zip(
+                op.kernels,
+                np.split(op.channel_bias, count),
+                np.split(magnitude, count),
+                strict=True,
+            )
+        )
+    )
+    return replace(parts[0], groups=parts)
+
+
+def _drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
+    assert isinstance(node.op, Mixing)
+    return _widened(task, node.op.seen(drifts[node.inputs[0]]))
 
 
 def _widened(task: Task, error: Vector) -> Task:
@@ -171,8 +197,14 @@ def _widened(task: Task, error: Vector) -> Task:
     return replace(task, functionals=functionals, magnitude=task.magnitude + error)
 
 
-def _functionals(known: Reach, source: str) -> Functionals:
-    return lambda A: known.functionals(source, A)
+def _functionals(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
+    """Bounds of kernels on whatever the map meets: the worst position of each row."""
+    if op.positions == 1:
+        return lambda A: known.functionals(source, A)
+    assert isinstance(op, Convolution)
+    part, size = op.group(group), known.network.sizes[source] // op.groups
+    block = slice(group * size, (group + 1) * size)
+    return lambda A: known.channels(source, part.with_kernel(A), block)
 
 
 def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:

@@ -54,7 +54,8 @@ class Task:
 
     `weight` is the map's kernel (m × k); `functionals(A)` gives rigorous bounds (lo, hi) of `A h`
     over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|.
-    `exact` is the map over the rationals, where a rational solver was asked for.
+    `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
+    the h are its patches, wherever they lie.
     """
 
     index: int
@@ -64,6 +65,12 @@ class Task:
     functionals: Functionals
     magnitude: Vector
     exact: ExactMap | None = None
+    groups: tuple[Task, ...] = ()
+
+    @property
+    def each(self) -> tuple[Task, ...]:
+        """The task of every group of a grouped convolution; of any other map the task itself."""
+        return self.groups or (self,)
 
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import SitePlan
-from reconstruct.networks import Activation, Mixing
+from reconstruct.networks import Activation, Map, Mixing, Node
 from reconstruct.numbers.arrays import Vector
 
 MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
@@ -28,14 +29,24 @@ def drift(known: Reach, plans: Mapping[str, SitePlan]) -> Mapping[str, Vector] |
     errors = {network.source: np.zeros(network.size_in)}
     for node in network.nodes:
         before = [errors[i] for i in node.inputs]
-        if isinstance(node.op, Mixing):
-            lo, hi = known.bounds(node.inputs[0])
-            reached = np.maximum(np.abs(lo), np.abs(hi)) + before[0]
-            rest = left_out[node.name]
-            added = 0.0 if rest is None else rest @ reached
-            errors[node.name] = MARGIN * (node.op.absolute(before[0]) + added)
+        if isinstance(node.op, Map):
+            (error,) = before
+            passed = node.op.absolute(error[None])[0]
+            errors[node.name] = MARGIN * (passed + _added(node, known, left_out, error))
         elif isinstance(node.op, Activation):
-            errors[node.name] = node.op.lipschitz * before[0]
+            errors[node.name] = node.op.carried(before[0])
         else:
             errors[node.name] = np.sum(before, axis=0)
     return errors
+
+
+def _added(
+    node: Node, known: Reach, left_out: Mapping[str, NDArray[np.float64] | None], error: Vector
+) -> Vector | float:
+    """|R|·(max|h| + e) of what the map leaves out, the same at every position."""
+    rest = left_out.get(node.name)
+    if rest is None or not isinstance(node.op, Mixing):
+        return 0.0
+    lo, hi = known.bounds(node.inputs[0])
+    reached = node.op.seen(np.maximum(np.abs(lo), np.abs(hi)) + error)
+    return np.repeat(rest @ reached, node.op.positions)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.constructions.construction import Construction, SitePlan
@@ -17,6 +18,7 @@ from reconstruct.constructions.wide import Wide
 from reconstruct.networks import (
     Activation,
     Add,
+    Matrix,
     Mixing,
     Network,
     Node,
@@ -25,6 +27,7 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.normal_form import rebuilt
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +83,7 @@ def draw(
     layer = 0
     for node in form.network.nodes:
         inputs = tuple(outputs[i] for i in node.inputs)
-        if isinstance(node.op, Mixing):
+        if rebuilt(node):
             begin = Node(node.name, node.op, inputs)
             site = _draw_site(pencil, layer, begin, layout.plans[node.name], activation or Relu())
             nodes.extend(site)
@@ -102,6 +105,7 @@ def _draw_site(
     """The frozen nodes for the target's map at `node`, whose input is the site's."""
     op, name, (source,) = node.op, node.name, node.inputs
     assert isinstance(op, Mixing)
+    groups = len(op.kernels)
     blueprint = plan.blueprint
     nodes: list[Node] = []
     last, width = source, 0
@@ -109,7 +113,7 @@ def _draw_site(
         label = 4 * i
         parts: list[str] = []
         if shape.carry:
-            weight = pencil.matrix(layer, label, shape.width, width, hidden=1)
+            weight = pencil.matrix(layer, label, shape.width, width // groups, hidden=1)
             nodes.append(Node(f"{name}.M{i}", op.behind(weight), (last,)))
             parts.append(f"{name}.M{i}")
         if shape.block is not None:
@@ -125,7 +129,7 @@ def _draw_site(
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        norm = pencil.norm(layer, label + 2, shape.width)
+        norm = pencil.norm(layer, label + 2, shape.width, op.positions)
         nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
         last, width = f"{name}.norm{i}", shape.width
         if i < len(blueprint.layers):
@@ -138,10 +142,8 @@ def weights_hash(network: Network) -> str:
     """sha256 over the frozen part: weights, biases and the norms' statistics, in order."""
     digest = hashlib.sha256()
     for node in network.nodes:
-        if isinstance(node.op, Mixing):
-            weight = node.op.matrix
-            array = weight.toarray() if sparse.issparse(weight) else weight
-            parts = [np.asarray(array, np.float64), node.op.bias]
+        if rebuilt(node) and isinstance(node.op, Mixing):
+            parts = [*map(_whole, node.op.kernels), node.op.channel_bias]
         elif isinstance(node.op, Norm):
             parts = [node.op.mean, node.op.var, np.array([node.op.eps])]
         else:
@@ -150,6 +152,10 @@ def weights_hash(network: Network) -> str:
         for part in parts:
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
+
+
+def _whole(weight: Matrix) -> NDArray[np.float64]:
+    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, np.float64)
 
 
 def as_stored(network: Network) -> Network:

@@ -10,8 +10,8 @@ from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Activation, Add, Mixing, Network
-from reconstruct.networks.normal_form import NormalForm, normal_form
+from reconstruct.networks import Activation, Add, Map, Network
+from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,8 @@ def lay_out(target: Network, construction: Construction, *, merge: bool = True) 
     check_target(form.network)
     plans = {
         node.name: construction.plan(mixing_at(form.network, node.name))
-        for node in form.network.mixing_nodes()
+        for node in form.network.nodes
+        if rebuilt(node)
     }
     return Layout(target, form, plans)
 
@@ -50,13 +51,8 @@ def check_target(network: Network) -> None:
                 f"no bound; an activation that stands in the frozen network as in the target needs "
                 f"one, so that errors before it stay bounded behind it"
             )
-        if isinstance(node.op, Mixing) and node.op.positions > 1:
+        if not isinstance(node.op, Map | Activation | Add):
             raise UnsupportedError(
-                f"node {node.name!r} of the target is a {type(node.op).__name__} with "
-                f"{node.op.positions} positions, but only maps without shared weights are rebuilt"
-            )
-        if not isinstance(node.op, Mixing | Activation | Add):
-            raise UnsupportedError(
-                f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps "
-                f"that sum over their inputs, sums and activations can be rebuilt"
+                f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps, "
+                f"sums and activations can be rebuilt"
             )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm
+from typing import TYPE_CHECKING
+
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Activation, Convolution, Matrix, Mixing, Network, Norm
+
+if TYPE_CHECKING:
+    from reconstruct.constructions.sites import Site
 
 
 def mixing_at(network: Network, name: str | None) -> Mixing:
@@ -25,6 +30,31 @@ def activation_at(network: Network, name: str | None) -> Activation:
     op = network.node(name or "").op
     assert isinstance(op, Activation)
     return op
+
+
+def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
+    """Refuse frozen convolutions that do not move over the image as the target's does.
+
+    The first one must have its geometry; those behind it must take pixel by pixel, because a pad
+    would cut off the shift at the border.
+    """
+    first, *others = (mixing_at(frozen, layer.entry or layer.carry) for layer in site.layers)
+    if not isinstance(op, Convolution):
+        return
+    if not isinstance(first, Convolution) or (first.geometry, first.groups) != (
+        op.geometry,
+        op.groups,
+    ):
+        raise InputError(
+            f"{where} needs a frozen convolution of the same geometry, {op.geometry} in "
+            f"{op.groups} groups, but the frozen network has another one"
+        )
+    for other in others:
+        if not isinstance(other, Convolution) or not other.geometry.plain:
+            raise InputError(
+                f"{where} needs a 1×1 convolution without padding behind the first one: a pad "
+                f"would cut off the shift at the border; replace it in the frozen network"
+            )
 
 
 def kernel_of(op: Mixing) -> Matrix:

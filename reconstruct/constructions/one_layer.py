@@ -60,7 +60,9 @@ def one_layer(
     m, k = target.shape
     box = domain.of_size(k)
     between = activation or Relu()
-    layers = TwoLayers(first, Norm.neutral(first.shape[0]), between, second, Norm.neutral(m))
+    norm1, norm2 = Norm.neutral(first.shape[0]), Norm.neutral(m)
+    ends = (second.matrix, second.bias, norm2)
+    layers = TwoLayers(first.matrix, first.bias, norm1, between, *ends)
     magnitude = np.maximum(np.abs(box.lo), np.abs(box.hi))
     task = Task(1, "layer", dense(target.matrix), target.bias, _over(box), magnitude)
     solved = solve_two_layers(layers, task, solver or Auto(), silent)

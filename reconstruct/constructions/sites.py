@@ -21,6 +21,7 @@ from reconstruct.networks import (
     Norm,
     Select,
 )
+from reconstruct.networks.normal_form import rebuilt
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def find_sites(
     place = {target.source: frozen.source}
     sites: list[Site] = []
     for node in target.nodes:
-        if isinstance(node.op, Mixing):
+        if rebuilt(node):
             site = finder.site(node, place[node.inputs[0]], blueprints[node.name], len(sites) + 1)
             sites.append(site)
             place[node.name] = site.output
@@ -91,12 +92,12 @@ class _Finder:
     def same(self, node: Node, inputs: tuple[str, ...]) -> str:
         """The frozen node with the same activation or sum on the same inputs."""
         for candidate in self.free(inputs[0]):
-            if candidate.op == node.op and sorted(candidate.inputs) == sorted(inputs):
+            if candidate.op.same(node.op) and sorted(candidate.inputs) == sorted(inputs):
                 return self.take(candidate).name
         found = [type(n.op).__name__ for n in self.free(inputs[0])] or ["nothing"]
         raise InputError(
-            f"the target has {node.op} ({node.name!r}) here, and the frozen network needs the same "
-            f"after {inputs[0]!r}, but has {', '.join(found)}"
+            f"the target has {node.op.kind} ({node.name!r}) here, and the frozen network needs the "
+            f"same after {inputs[0]!r}, but has {', '.join(found)}"
         )
 
     def site(self, node: Node, source: str, plan: Blueprint, number: int) -> Site:
@@ -108,9 +109,10 @@ class _Finder:
             layer = self.layer(shape, plan, source, last, final, f"{where}, frozen layer {i + 1}")
             layers.append(layer)
             last = layer.activation or layer.norm
-        size = self.frozen.sizes[last]
-        if size != plan.rows:
-            raise InputError(f"{where} needs {plan.rows} outputs, but the frozen site has {size}")
+        assert isinstance(node.op, Mixing)
+        size, wanted = self.frozen.sizes[last], plan.rows * node.op.positions
+        if size != wanted:
+            raise InputError(f"{where} needs {wanted} outputs, but the frozen site has {size}")
         return Site(node.name, source, tuple(layers))
 
     def layer(
@@ -128,7 +130,7 @@ class _Finder:
 
     def affine(self, source: str, where: str) -> str:
         for candidate in self.free(source):
-            if isinstance(candidate.op, Mixing):
+            if rebuilt(candidate):
                 return self.take(candidate).name
         kinds = [type(n.op).__name__ for n in self.free(source)] or ["nothing"]
         raise InputError(

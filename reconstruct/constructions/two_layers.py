@@ -10,6 +10,7 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
-from reconstruct.constructions.nodes import activation_at, kernel_of, mixing_at, norm_at
+from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.shifts import Placement, exact_dot, place
 from reconstruct.constructions.sites import Layer
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
-from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm, dense
+from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress
 
@@ -31,20 +32,48 @@ MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second,
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
-    """Two frozen maps with their norms, and the activation between them."""
+    """The kernels of two frozen maps, `M1 h + c1` and `M2 h + c2`, with their norms and the
+    activation between them; of a grouped convolution, those of one group."""
 
-    first: Mixing
+    M1: Matrix
+    c1: Vector
     norm1: Norm
     activation: Activation
-    second: Mixing
+    M2: Matrix
+    c2: Vector
     norm2: Norm
 
     @classmethod
     def at(cls, frozen: Network, first: Layer, second: Layer) -> TwoLayers:
-        """Two neighbouring layers of a site."""
+        """Two neighbouring layers of a site, of one group."""
+        found = cls.groups_at(frozen, first, second)
+        if len(found) != 1:
+            raise UnsupportedError(
+                f"a map of one group is needed here, but the frozen layers have {len(found)}; use "
+                f"--construction wide, where each group is a system of its own"
+            )
+        return found[0]
+
+    @classmethod
+    def groups_at(cls, frozen: Network, first: Layer, second: Layer) -> tuple[TwoLayers, ...]:
+        """Two neighbouring layers of a site, group by group."""
         one, two = (mixing_at(frozen, n) for n in (first.entry or first.carry, second.carry))
         norm1, norm2 = norm_at(frozen, first.norm), norm_at(frozen, second.norm)
-        return cls(one, norm1, activation_at(frozen, first.activation), two, norm2)
+        activation = activation_at(frozen, first.activation)
+        count = len(one.kernels)
+        inner, outer = one.channels // count, two.channels // count
+        return tuple(
+            cls(
+                M1,
+                one.channel_bias[g * inner : (g + 1) * inner],
+                norm1.hidden(g * inner, (g + 1) * inner),
+                activation,
+                M2,
+                two.channel_bias[g * outer : (g + 1) * outer],
+                norm2.hidden(g * outer, (g + 1) * outer),
+            )
+            for g, (M1, M2) in enumerate(zip(one.kernels, two.kernels, strict=True))
+        )
 
     def check_pattern(self, where: str) -> None:
         """Refuse, before any numerical work, weights whose zeros alone leave some W out of reach.
@@ -52,7 +81,7 @@ class TwoLayers:
         Patterns with very many entries are not examined: those are nearly full, and the solver
         says what it finds.
         """
-        first, second = kernel_of(self.first), kernel_of(self.second)
+        first, second = self.M1, self.M2
         served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
         if served.sum() <= MOST_ENTRIES:
             obstruction = structural_obstruction(first, second)
@@ -63,7 +92,7 @@ class TwoLayers:
 
     def prove_rank(self) -> RankProof:
         """Try to prove that the two layers reach every W."""
-        return prove_full_rank(kernel_of(self.first), kernel_of(self.second))
+        return prove_full_rank(self.M1, self.M2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +111,7 @@ def solve_two_layers(
     """The norms that make the two layers compute `task.weight·h + task.bias`."""
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
     W = task.weight if exact is None else np.array(exact.weight, dtype=object)
-    solution = solve(
-        kernel_of(layers.first), kernel_of(layers.second), W, solver, progress=progress
-    )
+    solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     hidden = _place_hidden(layers, task, solution.s)
     norm1, norm2 = _norms(layers, task.bias, solution.s, hidden)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
@@ -94,9 +121,20 @@ def solve_two_layers(
     return SolvedLayers(norm1, norm2, LayerSolution.of(task, solution, shift), rational)
 
 
-def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str) -> None:
+def joined(norms: Sequence[Norm]) -> Norm:
+    """The norms of all groups as the norm of the whole layer."""
+    if len(norms) == 1:
+        return norms[0]
+    gamma, beta, mean, var = (
+        np.concatenate([getattr(norm, part) for norm in norms])
+        for part in ("gamma", "beta", "mean", "var")
+    )
+    return Norm(gamma, beta, mean, var, norms[0].eps, norms[0].positions)
+
+
+def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
     """Refuse a hidden layer with fewer neurons than equations."""
-    width = channels(frozen, layer)
+    width = channels(frozen, layer) // groups
     if width < m * k:
         raise InputError(
             f"{where} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
@@ -116,7 +154,7 @@ def scale_rows(s: Vector, matrix: Matrix) -> NDArray[np.float64]:
 
 
 def _place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
-    functional = scale_rows(s, kernel_of(layers.first))
+    functional = scale_rows(s, layers.M1)
     lo, hi = task.functionals(functional)
     return place(layers.activation.piece, lo, hi, np.abs(functional) @ task.magnitude)
 
@@ -129,9 +167,9 @@ def _norms(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tup
     """
     slope = layers.activation.piece.slope
     s1 = hidden.scale * s
-    norm1 = layers.norm1.with_effective(s1, hidden.shift - s1 * layers.first.bias)
+    norm1 = layers.norm1.with_effective(s1, hidden.shift - s1 * layers.c1)
     back = 1.0 / (slope * hidden.scale)
-    carried = slope * exact_dot(kernel_of(layers.second), hidden.shift) + layers.second.bias
+    carried = slope * exact_dot(layers.M2, hidden.shift) + layers.c2
     s2 = np.full(len(bias), back)
     return norm1, layers.norm2.with_effective(s2, bias - s2 * carried)
 
@@ -142,12 +180,10 @@ def _exact_norms(
     slope, scale = Fraction(layers.activation.piece.slope), Fraction(hidden.scale)
     shift = [Fraction(float(t)) for t in hidden.shift]
     s1 = [scale * value for value in s]
-    t1 = [t - v * Fraction(float(c)) for t, v, c in zip(shift, s1, layers.first.bias, strict=True)]
+    t1 = [t - v * Fraction(float(c)) for t, v, c in zip(shift, s1, layers.c1, strict=True)]
     back = 1 / (slope * scale)
     t2 = []
-    for row, own, bias in zip(
-        dense(kernel_of(layers.second)), layers.second.bias, exact.bias, strict=True
-    ):
+    for row, own, bias in zip(dense(layers.M2), layers.c2, exact.bias, strict=True):
         carried = sum(
             (Fraction(float(w)) * t for w, t in zip(row, shift, strict=True)), Fraction(0)
         )

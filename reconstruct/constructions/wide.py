@@ -12,9 +12,14 @@ from typing import Any
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.nodes import kernel_of
+from reconstruct.constructions.nodes import check_geometry
 from reconstruct.constructions.sites import Site
-from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.constructions.two_layers import (
+    TwoLayers,
+    check_width,
+    joined,
+    solve_two_layers,
+)
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Mixing, Network
 from reconstruct.progress import Progress
@@ -41,50 +46,59 @@ class Wide:
         )
 
     def plan(self, op: Mixing) -> WidePlan:
-        m, k = kernel_of(op).shape
-        return WidePlan(m, k, hidden_width(self.ratio, m * k))
+        m, k = op.kernels[0].shape
+        return WidePlan(op, m, k, hidden_width(self.ratio, m * k), len(op.kernels))
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WidePlan:
-    """An m × k map in two layers, `width` neurons between them."""
+    """The map `op`, m × k in each of its groups, in two layers with `width` neurons between."""
 
+    op: Mixing
     rows: int
     cols: int
     width: int
+    groups: int = 1
 
     left_out = None
 
     @property
     def blueprint(self) -> Blueprint:
-        entering = LayerPlan(self.width, (0, self.cols), carry=False)
-        return Blueprint(self.rows, self.cols, (entering, LayerPlan(self.rows, None, carry=True)))
+        entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
+        rows = self.groups * self.rows
+        return Blueprint(rows, self.cols, (entering, LayerPlan(rows, None, carry=True)))
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        return ((self.rows, self.cols, self.width),)
+        return ((self.rows, self.cols, self.width),) * self.groups
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
         first, second = site.layers
         where = f"map {number} ({site.target!r})"
-        check_width(frozen, first, self.rows, self.cols, where)
-        TwoLayers.at(frozen, first, second).check_pattern(where)
+        check_geometry(self.op, frozen, site, where)
+        check_width(frozen, first, self.rows, self.cols, where, self.groups)
+        for layers in TwoLayers.groups_at(frozen, first, second):
+            layers.check_pattern(where)
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
         first, second = site.layers
-        solved = solve_two_layers(TwoLayers.at(frozen, first, second), task, solver, progress)
+        pairs = zip(TwoLayers.groups_at(frozen, first, second), task.each, strict=True)
+        solved = [solve_two_layers(layers, part, solver, progress) for layers, part in pairs]
         names = (first.norm, second.norm)
-        exact = dict(zip(names, solved.exact, strict=True)) if solved.exact else None
-        norms = dict(zip(names, (solved.norm1, solved.norm2), strict=True))
-        return SiteSolution(norms, (solved.system,), exact)
+        whole = (joined([s.norm1 for s in solved]), joined([s.norm2 for s in solved]))
+        exact = None
+        if len(solved) == 1 and solved[0].exact is not None:
+            exact = dict(zip(names, solved[0].exact, strict=True))
+        norms = dict(zip(names, whole, strict=True))
+        return SiteSolution(norms, tuple(s.system for s in solved), exact)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return (TwoLayers.at(frozen, *site.layers).prove_rank(),)
+        return tuple(g.prove_rank() for g in TwoLayers.groups_at(frozen, *site.layers))
 
     def describe(self) -> None:
         return None

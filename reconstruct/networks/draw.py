@@ -83,18 +83,19 @@ class Pencil:
             values = np.where(kept < self.sparsity, values, np.float32(0))
         return values.reshape(length, across)
 
-    def norm(self, layer: int, label: int, size: int) -> Norm:
+    def norm(self, layer: int, label: int, size: int, positions: int = 1) -> Norm:
         """A norm layer with gamma 1 and beta 0.
 
         The neutral statistics are mean 0 and var = 1 − eps, so that √(var + eps) is exactly 1 and
         gamma is the effective scale, in real arithmetic and in every precision.
         """
         if not self.statistics:
-            return Norm.neutral(size)
+            return Norm.neutral(size, positions)
         bits = self._bits(layer, 2 * label, 2**32, 2 * size)
         mean = ndtri(_uniform(bits[:size])).astype(np.float32)
         var = np.exp(2 * ndtri(_uniform(bits[size:]))).astype(np.float32)
-        return Norm(np.ones(size), np.zeros(size), mean, var, float(np.float32(1e-3)))
+        eps = float(np.float32(1e-3))
+        return Norm(np.ones(size), np.zeros(size), mean, var, eps, positions)
 
     def _bits(self, layer: int, stream: int, tile: int, count: int) -> NDArray[np.uint64]:
         key = np.array([self.seed, (layer << 16) + stream], dtype=np.uint64)

@@ -49,7 +49,7 @@ class Narrow:
 
     def plan(self, op: Mixing) -> WidePlan:
         m, k = op.shape
-        return WidePlan(m, k, max(1, ceil(self.ratio * m * k)))
+        return WidePlan(op, m, k, max(1, ceil(self.ratio * m * k)))
 
     def describe(self) -> dict[str, Any]:
         return {"ratio": self.ratio}

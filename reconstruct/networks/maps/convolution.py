@@ -20,7 +20,14 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
 from reconstruct.networks.operation import Operation, Part, register
-from reconstruct.numbers.arrays import Array, Vector, as_matrix, frozen_array, nonzeros
+from reconstruct.numbers.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_matrix,
+    frozen_array,
+    nonzeros,
+)
 from reconstruct.numbers.rounding import smallest
 
 PATCH_ELEMENTS = 2**22  # numbers of patches that are held at once
@@ -205,6 +212,30 @@ class Convolution(Mixing):
         rows = self.kernel.reshape(self.groups, self.channels // self.groups, -1)
         return tuple(rows)
 
+    @property
+    def channel_bias(self) -> Vector:
+        return self.offsets
+
+    def seen(self, values: Array) -> Array:
+        """For each kernel entry, the largest value at any position; groups one below the other."""
+        patches = self.geometry.patches(values[None])[0]
+        return np.asarray(patches.max(axis=-1).ravel())
+
+    def with_kernel(self, kernel: Matrix) -> Convolution:
+        rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
+        shaped = rows.reshape(len(rows), *self.kernel.shape[1:])
+        return Convolution(shaped, self.geometry, None, self.groups)
+
+    def behind(self, kernel: Matrix) -> Convolution:
+        rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
+        pixels = Geometry(rows.shape[1] * self.groups, *self.geometry.output, (1, 1))
+        return Convolution(rows[:, :, None, None], pixels, None, self.groups)
+
+    def group(self, index: int) -> Convolution:
+        """One group as a convolution of its own, on its own channels, without the bias."""
+        narrow = replace(self.geometry, channels=self.geometry.channels // self.groups)
+        return Convolution(self.kernels[index].reshape(-1, *self.kernel.shape[1:]), narrow)
+
     # --- the map and its transpose --------------------------------------------------------------
 
     def linear(self, rows: Array) -> Array:
@@ -265,12 +296,16 @@ class Convolution(Mixing):
         rows[np.arange(stop - start), np.arange(start, stop)] = 1.0
         return np.ascontiguousarray(self.linear(rows).T)
 
-    def hidden_rows(self, start: int, stop: int) -> Convolution:
-        """The output channels `start:stop` alone (one group)."""
+    def hidden_rows(self, start: int, stop: int) -> Convolution | None:
+        """The output channels `start:stop` alone; a grouped convolution is not cut."""
+        if self.groups > 1:
+            return None
         return Convolution(self.kernel[start:stop], self.geometry, self.offsets[start:stop])
 
-    def hidden_inputs(self, start: int, stop: int) -> Convolution:
+    def hidden_inputs(self, start: int, stop: int) -> Convolution | None:
         """What the input channels `start:stop` contribute, without the bias (one group)."""
+        if self.groups > 1:
+            return None
         narrow = replace(self.geometry, channels=stop - start)
         return Convolution(self.kernel[:, start:stop], narrow)
 

@@ -107,6 +107,15 @@ class Mixing(Map):
         """L as one matrix, dense unless the map keeps it sparse: for maps that are solved for."""
         return self.tile(0, self.shape[0])
 
+    @property
+    def channel_bias(self) -> Vector:
+        """The constant of each channel."""
+        return self.bias
+
+    def seen(self, values: Array) -> Array:
+        """The largest of the values, one for each unit of the input, that a kernel entry meets."""
+        return values
+
     def with_kernel(self, kernel: Matrix) -> Mixing:
         """A map of the same geometry with another kernel: how the frozen site of a map begins."""
         from reconstruct.networks.maps.sparse import Affine
@@ -159,6 +168,8 @@ class Mixing(Map):
         if unbounded.any():
             lo, hi = np.where(unbounded, 0.0, lo), np.where(unbounded, 0.0, hi)
         lost = underflow(2 * self.summands, self.least, min(smallest(lo), smallest(hi)))
+        if not unbounded.any() and np.array_equal(lo, hi):
+            return self._at_points(lo, lost)
         parts = self.signs()
         below, _ = self._signed_sum(parts, lo, hi, lost)
         _, above = self._signed_sum(parts, hi, lo, lost)
@@ -166,6 +177,16 @@ class Mixing(Map):
             touched = self.touched(unbounded)
             below, above = np.where(touched, -np.inf, below), np.where(touched, np.inf, above)
         return below, above
+
+    def _at_points(self, h: Array, lost: float) -> Range:
+        """Bounds of `L h + b` where h is known: one product and its rounding."""
+        with np.errstate(all="ignore"):
+            centre = self.linear(h) + self.bias
+            size = self.absolute(np.abs(h)) + np.abs(self.bias)
+            radius = inflate(size, gamma(self.summands + 1) * SLACK, 2.0 * lost)
+        lo, hi = widen(centre, radius)
+        bad = ~np.isfinite(centre)
+        return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
 
     def touched(self, marked: Array) -> Array:
         """Which rows have an entry that is not zero at a marked coordinate."""

@@ -1,0 +1,81 @@
+"""Convolutions rebuilt by frozen convolutions: geometry, groups, data domains, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.errors import InputError
+from reconstruct.networks import Box, Convolution, Geometry, Network, Node, Points, Relu
+from tests.networks.test_images import small_network
+
+GEOMETRIES = {
+    "padded": (Geometry(2, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1)), 1),
+    "stride 2": (Geometry(2, 6, 5, (3, 3), (2, 2), (1, 1, 1, 1)), 1),
+    "dilation 2": (Geometry(2, 6, 6, (2, 2), (1, 1), (0, 0, 0, 0), (2, 2)), 1),
+    "pads on one side": (Geometry(2, 5, 5, (2, 3), (1, 1), (1, 0, 0, 2)), 1),
+    "1×1": (Geometry(3, 4, 4, (1, 1)), 1),
+    "two groups": (Geometry(4, 4, 4, (2, 2)), 2),
+    "depthwise": (Geometry(4, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1)), 4),
+}
+
+
+def one_convolution(name: str) -> Network:
+    geometry, groups = GEOMETRIES[name]
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(4, geometry.channels // groups, *geometry.kernel))
+    op = Convolution(kernel, geometry, rng.normal(size=4), groups)
+    return Network(geometry.size, (Node("c", op, ("x",)), Node("r", Relu(), ("c",))), "r", "x")
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_a_frozen_pair_of_convolutions_becomes_the_targets(name):
+    target = one_convolution(name)
+    result = rc.reconstruct(target, rc.draw(target, seed=3), domain=Box(-1, 1))
+    assert result.status.value == "solved"
+    assert len(result.layers) == GEOMETRIES[name][1]
+    x = np.random.default_rng(1).uniform(-1, 1, (20, target.size_in))
+    assert np.abs(result.network(x) - target(x)).max() <= 1e-11
+
+
+def test_the_same_as_the_unrolled_network_through_the_dense_path():
+    target = one_convolution("padded")
+    conv = target.node("c").op
+    assert isinstance(conv, Convolution)
+    flat = Network.mlp([conv.tile(0, conv.shape[0])], [conv.bias], final_activation=True)
+    by_image = rc.reconstruct(target, rc.draw(target, seed=0), domain=Box(-1, 1)).network
+    by_matrix = rc.reconstruct(flat, rc.draw(flat, seed=0), domain=Box(-1, 1)).network
+    x = np.random.default_rng(2).uniform(-1, 1, (5, target.size_in))
+    assert np.abs(by_image(x) - by_matrix(x)).max() <= 1e-9
+    assert by_image.tunable < by_matrix.tunable / 20
+
+
+@pytest.mark.parametrize("domain", [Box(-0.3, 0.4), Points(np.full((3, 72), 0.2), 0.1)], ids=repr)
+def test_pools_placements_and_norms_stand_where_they_stood(domain):
+    target = small_network()
+    result = rc.reconstruct(target, rc.draw(target, seed=1), domain=domain)
+    x = domain.of_size(72).sample(30, np.random.default_rng(0))
+    assert np.abs(result.network(x) - target(x)).max() <= 1e-11
+    kinds = [n.op.kind for n in result.network.nodes]
+    assert kinds.count("MaxPool") == kinds.count("SumPool") == kinds.count("Placement") == 1
+
+
+def test_a_second_convolution_with_padding_is_refused_by_name():
+    target = one_convolution("padded")
+    frozen = rc.draw(target, seed=0).network
+    second = frozen.node("c.M2").op
+    assert isinstance(second, Convolution)
+    wide = Geometry(second.geometry.channels, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1))
+    kernel = np.zeros((4, wide.channels, 3, 3))
+    kernel[:, :, 1:2, 1:2] = second.kernel
+    broken = frozen.with_ops({"c.M2": Convolution(kernel, wide)})
+    with pytest.raises(InputError, match="cut off the shift at the border"):
+        rc.reconstruct(target, broken, domain=Box(-1, 1))
+
+
+def test_a_frozen_convolution_of_another_geometry_is_refused():
+    target = one_convolution("padded")
+    other = rc.draw(one_convolution("stride 2"), seed=0).network
+    with pytest.raises(InputError, match="as many inputs as the target"):
+        rc.reconstruct(target, other, domain=Box(-1, 1))
