@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reconstruct.constructions.nodes import mixing_at
 from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import (
     Box,
-    Mixing,
     Network,
 )
 from reconstruct.pipeline import Result
@@ -86,7 +86,7 @@ def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
             first, second = before.entry or before.carry, after.carry
             if first is None or second is None or after.entry is not None:
                 continue
-            M1, M2 = _weight(frozen, first), _weight(frozen, second)
+            M1, M2 = (mixing_at(frozen, name).kernels[0] for name in (first, second))
             m, k, n = int(M2.shape[0]), int(M1.shape[1]), int(M1.shape[0])
             if m * k > MOST_EQUATIONS or len(found) == MOST_SPECTRA:
                 continue
@@ -155,12 +155,6 @@ def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | 
 def _members(site: Site) -> list[str]:
     """The norms of a site, first to last: enough to find its layers in the graph."""
     return [layer.norm for layer in site.layers]
-
-
-def _weight(network: Network, name: str) -> Any:
-    op = network.node(name).op
-    assert isinstance(op, Mixing)
-    return op.matrix
 
 
 def _thinned(values: Vector) -> list[float]:

@@ -19,17 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.sites import Site
-from reconstruct.networks import (
-    Activation,
-    Matrix,
-    Mixing,
-    Network,
-    Norm,
-    dense,
-)
+from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, dense
 
 Vector = NDArray[np.float64]
+TILE = 2**22  # entries of a map that are looked at together
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
@@ -44,11 +39,13 @@ def predicted_rounding(
     variances: dict[str, Vector] = {target.source: np.zeros(target.size_in)}
     for node in target.nodes:
         before = [variances[i] for i in node.inputs]
-        if isinstance(node.op, Mixing):
-            own = site_variance(frozen, sites[node.name])
-            variances[node.name] = dense(node.op.matrix) ** 2 @ before[0] + own
+        if isinstance(node.op, Map):
+            own = site_variance(frozen, sites[node.name]) if node.name in sites else 0.0
+            variances[node.name] = _carried(node.op, before[0]) + own
         elif isinstance(node.op, Activation):
-            variances[node.name] = max(1.0, node.op.lipschitz) ** 2 * before[0]
+            size = target.sizes[node.name]  # of a pool smaller: any of its inputs may come through
+            worst = before[0] if size == len(before[0]) else np.full(size, np.max(before[0]))
+            variances[node.name] = max(1.0, node.op.lipschitz) ** 2 * worst
         else:
             variances[node.name] = np.sum(before, axis=0)
     deviation = math.sqrt(float(np.max(variances[target.output], initial=0.0)))
@@ -58,25 +55,31 @@ def predicted_rounding(
 
 def site_variance(frozen: Network, site: Site) -> Vector:
     """The variance of a site's outputs in units of `u²`, carried through its own layers."""
-    variance = squares = np.zeros(0)  # of the layer before: its errors, and its values
+    variance = squares = np.zeros(0)  # of the layer before: its errors, and its values, by channel
     for layer in site.layers:
-        norm = frozen.node(layer.norm).op
-        assert isinstance(norm, Norm)
-        s, t = norm.effective()
+        norm = norm_at(frozen, layer.norm)
+        s, t = (values[:: norm.positions] for values in norm.effective())
         arriving = np.zeros(len(s))
         if layer.carry is not None:
-            weight = _weight(frozen, layer.carry)
-            summing = squares * (math.log2(weight.shape[1]) + 1) / 2
-            arriving = _squared(weight) @ (variance + summing)
+            kernels = mixing_at(frozen, layer.carry).kernels
+            summing = squares * (math.log2(kernels[0].shape[1]) + 1) / 2
+            arriving = _through(kernels, variance + summing)
         squares = t**2  # a hidden value is about as large as its shift
         variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)
-    return variance
+    return norm.spread(variance)
 
 
-def _weight(frozen: Network, name: str) -> Matrix:
-    op = frozen.node(name).op
-    assert isinstance(op, Mixing)
-    return op.matrix
+def _carried(op: Map, variance: Vector) -> Vector:
+    """Errors of random sign behind a map: the squares of its entries, a tile of them at a time."""
+    if not isinstance(op, Mixing):  # one summand to a unit
+        return np.asarray(op.absolute(np.sqrt(variance)) ** 2)
+    return np.concatenate([rows**2 @ variance for _, _, rows in op.tiles(TILE)])
+
+
+def _through(kernels: tuple[Matrix, ...], variance: Vector) -> Vector:
+    """The same by channels, each group on its own."""
+    groups = np.split(variance, len(kernels))
+    return np.concatenate([_squared(k) @ v for k, v in zip(kernels, groups, strict=True)])
 
 
 def _squared(weight: Matrix) -> Matrix:
