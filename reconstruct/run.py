@@ -19,7 +19,7 @@ from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
 from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
-from reconstruct.khatri_rao import Auto, Solver
+from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result, reconstruct
@@ -89,16 +89,17 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
     folder = OutputFolder(job.output, force=job.force, resume=job.resume)
     store = SiteStore(folder.staging, job.key(), resume=job.resume)
     try:
-        result = reconstruct(
-            job.target,
-            job.frozen,
-            domain=job.domain,
-            solver=job.solver,
-            bounds=job.bounds,
-            dtype=np.dtype(job.dtype),
-            progress=progress,
-            checkpoint=store,
-        )
+        with using(checkpoint=FolderCheckpoint(folder.staging)):
+            result = reconstruct(
+                job.target,
+                job.frozen,
+                domain=job.domain,
+                solver=job.solver,
+                bounds=job.bounds,
+                dtype=np.dtype(job.dtype),
+                progress=progress,
+                checkpoint=store,
+            )
         outcome = _finish(job, folder, result, start, progress)
     except KeyboardInterrupt:
         raise  # .partial stays: that is what --resume goes on with

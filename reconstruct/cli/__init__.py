@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from reconstruct.cli.job import launched, run_as_job
 from reconstruct.cli.parser import build_parser
 from reconstruct.errors import ReconstructError
 
@@ -23,6 +24,12 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    if launched():
+        return run_as_job(lambda: _command(argv))
+    return _command(argv)
+
+
+def _command(argv: Sequence[str] | None) -> int:
     options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     try:
         command = importlib.import_module(f"reconstruct.cli.{options.module}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,21 +65,26 @@ class Drawn:
     def part(self, rows: slice) -> Drawn:
         """Some of the rows, still to be drawn."""
         start, stop, _ = rows.indices(self.shape[0])
-        other = self.mapped(lambda tile: tile)
+        other = self._drawing(self._draw)
         other.shape = (stop - start, self.shape[1])
         other._start += start
         return other
 
     def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Drawn:
         """The matrix with every tile changed after it is drawn; nothing kept yet."""
-        draw = self._draw
-        other = Drawn(
-            self.shape,
-            lambda index: change(draw(index)),
-            tile=self.tile,
-            dtype=self.dtype,
-            keep_bytes=self.keep_bytes,
-        )
+        return self._drawing(_Changed(self._draw, change))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: what draws goes along, what was drawn does not."""
+        return {**self.__dict__, "_last": None, "_kept": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._last = threading.local()
+
+    def _drawing(self, draw: Callable[[int], NDArray[Any]]) -> Drawn:
+        given: dict[str, Any] = {"tile": self.tile, "dtype": self.dtype}
+        other = Drawn(self.shape, draw, keep_bytes=self.keep_bytes, **given)
         other._start = self._start
         return other
 
@@ -94,6 +100,17 @@ class Drawn:
         if (len(self._kept) + 1) * drawn.nbytes <= self.keep_bytes:
             self._kept[index] = drawn
         return drawn
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """Draw, then change: a class and no lambda, so that it can be sent to another process."""
+
+    draw: Callable[[int], NDArray[Any]]
+    change: Callable[[NDArray[Any]], NDArray[Any]]
+
+    def __call__(self, index: int) -> NDArray[Any]:
+        return self.change(self.draw(index))
 
 
 class Transposed:

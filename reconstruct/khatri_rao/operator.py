@@ -45,15 +45,27 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     """
 
     def __init__(self, M1: Frozen, M2: Frozen, *, engine: Engine | None = None) -> None:
-        self.engine: Engine = Threads() if engine is None else engine
+        engine = Threads() if engine is None else engine
         M1, M2 = (one if hasattr(one, "shape") else np.asarray(one) for one in (M1, M2))
-        self.width = int(M1.shape[0])  # hidden width n: the number of unknowns
-        self.map_shape = int(M2.shape[0]), int(M1.shape[1])
-        self.sparse = is_sparse(M1) or is_sparse(M2)
-        self._given = M1, M2
-        held = self.engine.held(self.width)
-        self.M1: Any = units(M1, held, sparse=self.sparse)
-        self.M2T: Any = units(M2.T, held, sparse=self.sparse)
+        sparse, width = is_sparse(M1) or is_sparse(M2), int(M1.shape[0])
+        held = engine.held(width)
+        first, second = (units(one, held, sparse=sparse) for one in (M1, M2.T))
+        self._given: tuple[Frozen, Frozen] | None = M1, M2
+        self._set_up(first, second, width, engine)
+
+    @classmethod
+    def of_parts(cls, M1: Frozen, M2T: Frozen, width: int, *, engine: Engine) -> KhatriRao:
+        """The operator of `width` units from the rows that this holder has of M1 and M2ᵀ."""
+        operator = cls.__new__(cls)
+        operator._given = None
+        operator._set_up(M1, M2T, width, engine)
+        return operator
+
+    def _set_up(self, M1: Any, M2T: Any, width: int, engine: Engine) -> None:
+        self.engine, self.M1, self.M2T = engine, M1, M2T
+        self.width = width  # hidden width n: the number of unknowns
+        self.map_shape = int(M2T.shape[1]), int(M1.shape[1])
+        self.sparse = is_sparse(M1)
         self._ready: dict[np.dtype[Any], tuple[Matrix, Matrix]] = {}  # tiles that are slices
         if isinstance(self.M1, np.ndarray) and self.M1.dtype == self.M2T.dtype:
             self._ready[self.M1.dtype] = self.M1, self.M2T
@@ -80,12 +92,20 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """The operator of `2^first M1` and `2^second M2`, on the same engine."""
         if first == second == 0:
             return self
-        M1, M2 = self._given
-        return KhatriRao(scaled(M1, first), scaled(M2.T, second).T, engine=self.engine)
+        M1, M2T = scaled(self.M1, first), scaled(self.M2T, second)
+        operator = KhatriRao.of_parts(M1, M2T, self.width, engine=self.engine)
+        if self._given is not None and self.engine.holders > 1:
+            given = self._given
+            operator._given = scaled(given[0], first), scaled(given[1].T, second).T
+        return operator
 
     def whole(self) -> KhatriRao:
         """The operator with all units in this address space: itself, on threads."""
-        return self if self.engine.holders == 1 else KhatriRao(*self._given)
+        if self.engine.holders == 1:
+            return self
+        if self._given is None:
+            raise ValueError("this operator was made from parts and cannot be made whole")
+        return KhatriRao(*self._given)
 
     def prepare(self, dtype: DTypeLike) -> None:
         """Keep stored weights in `dtype` too: an iteration would convert them in every step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,5 +80,15 @@ def scaled(matrix: Frozen, power: int) -> Frozen:
         out.data = np.ldexp(out.data, power)
         return out
     if isinstance(matrix, Drawn):
-        return matrix.mapped(lambda tile: np.ldexp(tile, power))
+        return matrix.mapped(_Power(power))
     return np.ldexp(matrix, power)
+
+
+@dataclass(frozen=True)
+class _Power:
+    """`tile ↦ 2^power · tile`."""
+
+    power: int
+
+    def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.ldexp(tile, self.power))

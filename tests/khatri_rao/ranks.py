@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.cli import main
 from reconstruct.khatri_rao import (
     Auto,
     ConjugateGradient,
@@ -19,9 +20,11 @@ from reconstruct.khatri_rao import (
     Exact,
     FolderCheckpoint,
     Mpi,
+    ensemble,
     solve,
 )
 from reconstruct.khatri_rao.engines.mpi import one_job
+from reconstruct.khatri_rao.using import using
 from reconstruct.progress import Step
 
 
@@ -110,7 +113,58 @@ def hang(engine: Mpi, folder: Path) -> None:
     time.sleep(600)
 
 
+def conduct(engine: Mpi, folder: Path) -> None:
+    """Rank 0 solves as if it were alone; the other ranks join in where it pays."""
+    if not engine.first:
+        ensemble.serve(engine)
+        return
+    found: dict[str, Any] = {}
+    conductor = ensemble.Ensemble(engine)
+    ensemble.SHARED_FLOPS = 0.0
+    with using(engine=conductor):
+        for name, ratio in (("cg", 1.5), ("narrow", 0.5)):
+            found[name] = solve(*system(20, 20, ratio), ConjugateGradient()).s
+            assert not conductor.busy
+        found["direct"] = solve(*system(5, 4, 1.0), Direct()).s
+        M1, M2, W = system(20, 20, 1.5)
+        M1, M2 = Drawn(M1.shape, Rows(M1), tile=64), Drawn(M2.T.shape, Rows(M2.T), tile=64).T
+        found["drawn"] = solve(M1, M2, W, ConjugateGradient()).s
+        large = [np.ldexp(one.astype(np.float64), 60) for one in system(9, 7, 1.5)]
+        found["scaled"] = solve(*large, ConjugateGradient()).s
+    conductor.dismiss()
+    np.savez(folder / "conducted.npz", **found)
+
+
+class Rows:
+    """Draws tiles of 64 rows of a matrix that goes along to other ranks."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __call__(self, index: int) -> Any:
+        return self.matrix[index * 64 : (index + 1) * 64]
+
+
+def command(folder: Path, *words: str) -> int:
+    """`reconstruct WORDS` with every iteration shared out; `die-at-map-2` kills the last rank."""
+    ensemble.SHARED_FLOPS = 0.0
+    if "die-at-map-2" in words and os.environ.get("PMI_RANK") == "1":
+        true, calls = ConjugateGradient.iterate, [0]
+
+        def dying(self: ConjugateGradient, *given: Any) -> Any:
+            calls[0] += 1
+            if calls[0] == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return true(self, *given)
+
+        ConjugateGradient.iterate = dying  # type: ignore[method-assign]
+    os.chdir(folder)
+    return main([word for word in words if word != "die-at-map-2"])
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "command":
+        sys.exit(command(Path(sys.argv[2]), *sys.argv[3:]))
     job = Mpi(threads=1)
     with one_job(job):
         globals()[sys.argv[1]](job, Path(sys.argv[2]))

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reconstruct.cli import main
+from reconstruct.cli.job import launched
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import ConjugateGradient, Exact, Mpi, solve
-from reconstruct.khatri_rao.engines.mpi import launched
+from reconstruct.formats import save
+from reconstruct.khatri_rao import ConjugateGradient, Direct, Exact, Mpi, solve
+from tests.constructions.targets import mlp
 
 from .planted import relative, tolerance
 from .ranks import system
@@ -32,10 +35,10 @@ def mpiexec() -> str:
     return found
 
 
-def run(what: str, folder: Path, ranks: int = 2) -> subprocess.CompletedProcess[str]:
+def run(what: str, folder: Path, *words: str, ranks: int = 2) -> subprocess.CompletedProcess[str]:
     """`ranks.py` on some ranks; a job that hangs fails the test by its time."""
     launcher = mpiexec()
-    command = [launcher, "-n", str(ranks), sys.executable, str(RANKS), what, str(folder)]
+    command = [launcher, "-n", str(ranks), sys.executable, str(RANKS), what, str(folder), *words]
     around = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=240, env=around, check=False
@@ -130,3 +133,72 @@ def test_a_process_knows_whether_mpiexec_started_it(monkeypatch: pytest.MonkeyPa
     assert not launched()
     monkeypatch.setenv("PMI_SIZE", "2")
     assert launched()
+
+
+def test_rank_0_conducts_and_the_others_join(tmp_path: Path) -> None:
+    done = run("conduct", tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "conducted.npz")
+    whole = solve(*system(20, 20, 1.5), ConjugateGradient())
+    allowed = tolerance(whole.condition or np.inf, len(whole.s), np.float32)
+    assert relative(found["cg"] - whole.s, whole.s) <= allowed
+    assert not np.array_equal(found["cg"], whole.s)  # the sums were added up by ranks
+    assert np.array_equal(found["drawn"], found["cg"])
+    direct = solve(*system(5, 4, 1.0), Direct())
+    assert np.array_equal(found["direct"], direct.s)
+    small = solve(*system(9, 7, 1.5), ConjugateGradient())
+    back = np.ldexp(found["scaled"], 60)
+    assert relative(back - small.s, small.s) <= tolerance(small.condition or 1.0, 95, np.float32)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    save(mlp([5, 12, 10, 3], 0), tmp_path / "target.onnx", dtype=np.float64)
+    return tmp_path
+
+
+def words(out: str, *more: str) -> list[str]:
+    return [
+        "run",
+        "target.onnx",
+        "-o",
+        out,
+        "--domain",
+        "-1,1",
+        "--solver",
+        "cg",
+        "--samples",
+        "100",
+        *more,
+    ]
+
+
+def test_a_run_on_two_ranks(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("command", target, *words("two"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("CERTIFIED")
+    assert done.stdout.count("CERTIFIED") == 1
+    monkeypatch.chdir(target)
+    assert main(words("one")) == 0
+    one, two = (np.load(target / name / "norms.npz") for name in ("one", "two"))
+    for name in one.files:
+        assert relative(two[name] - one[name], one[name]) <= 1e-4, name
+
+
+def test_a_run_whose_rank_was_killed_is_resumed(target: Path) -> None:
+    died = run("command", target, *words("out"), "die-at-map-2")
+    assert died.returncode != 0
+    assert not (target / "out" / "report.json").exists()
+    assert len(list((target / "out" / ".partial").glob("site-*.npz"))) == 1
+    resumed = run("command", target, *words("out", "--resume"))
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith("CERTIFIED")
+
+
+def test_bad_usage_ends_every_rank(target: Path) -> None:
+    done = run("command", target, "run", "missing.onnx", "-o", "out", "--domain", "-1,1")
+    assert done.returncode == 2
+    assert done.stderr.count("reconstruct:") == 1
+    usage = run("command", target, "run")
+    assert usage.returncode == 2
+    assert usage.stderr.count("usage:") == 1

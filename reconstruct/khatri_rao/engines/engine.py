@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
@@ -62,6 +63,12 @@ class Engine(Protocol):
 
     def first_says(self, value: T) -> T:
         """The value of the first holder, on each of them."""
+        ...
+
+    def joined(
+        self, operator: Any, W: Any, solver: Any, checkpoint: Any
+    ) -> AbstractContextManager[Any]:
+        """The operator for an iteration, on whatever else can be called in for it."""
         ...
 
     def gather(self, part: Floats, width: int) -> Floats:

@@ -11,12 +11,11 @@ so all of them take the same decisions. Needs mpi4py (extra `mpi`).
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +28,6 @@ from reconstruct.khatri_rao.engines.threads import Threads
 T = TypeVar("T")
 Floats = NDArray[Any]
 
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMIX_SIZE")
 INTERRUPTED = 130  # exit code of a job that was stopped by Ctrl-C
 FAILED = 4
 COURTESY = 0.5  # seconds in which rank 0, if it was interrupted too, speaks for all
@@ -69,7 +67,11 @@ class Mpi:
 
     def held(self, width: int) -> slice:
         """Contiguous units, as many as the other ranks have or one more."""
-        return slice(width * self.rank // self.holders, width * (self.rank + 1) // self.holders)
+        return self.held_by(self.rank, width)
+
+    def held_by(self, rank: int, width: int) -> slice:
+        """The units of any rank."""
+        return slice(width * rank // self.holders, width * (rank + 1) // self.holders)
 
     def shares(self, width: int, flops: float) -> list[slice]:
         """The shares of this rank's threads."""
@@ -90,13 +92,17 @@ class Mpi:
         found = self.comm.allgather(value)
         return float(np.max(found))
 
+    def joined(
+        self, operator: Any, W: Any, solver: Any, checkpoint: Any
+    ) -> AbstractContextManager[Any]:
+        """The operator as it is: every rank has its part already."""
+        return nullcontext(operator)
+
     def gather(self, part: Floats, width: int) -> Floats:
         """The whole vector, on every rank."""
         whole = np.empty(width, dtype=part.dtype)
-        counts = [
-            width * (rank + 1) // self.holders - width * rank // self.holders
-            for rank in range(self.holders)
-        ]
+        held = [self.held_by(rank, width) for rank in range(self.holders)]
+        counts = [part.stop - part.start for part in held]
         self.comm.Allgatherv(np.ascontiguousarray(part), (whole, counts))
         return whole
 
@@ -110,11 +116,6 @@ class Mpi:
         ranks = int(beside.Get_size())
         beside.Free()
         return max(1, cpu_count() // ranks)
-
-
-def launched() -> bool:
-    """Whether this process is one of several that mpiexec started; imports nothing."""
-    return any(int(os.environ.get(name, "1") or 1) > 1 for name in SIZES)
 
 
 @contextmanager

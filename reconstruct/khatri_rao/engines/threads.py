@@ -11,6 +11,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -79,6 +80,12 @@ class Threads:
     def first_says(self, value: T) -> T:
         """The value."""
         return value
+
+    def joined(
+        self, operator: Any, W: Any, solver: Any, checkpoint: Any
+    ) -> AbstractContextManager[Any]:
+        """The operator as it is: there is nobody else to call."""
+        return nullcontext(operator)
 
     def gather(self, part: Floats, width: int) -> Floats:
         """The part is the whole."""

@@ -95,6 +95,17 @@ class ConjugateGradient:
         progress: Progress | None,
         checkpoint: Checkpoint | None,
     ) -> Solution:
+        with operator.engine.joined(operator, W, self, checkpoint) as shared:
+            return self.iterate(shared, W, progress, checkpoint)
+
+    def iterate(
+        self,
+        operator: KhatriRao,
+        W: Array,
+        progress: Progress | None,
+        checkpoint: Checkpoint | None,
+    ) -> Solution:
+        """The iteration on dense or drawn tiles; every holder of the engine makes this call."""
         dtype = np.dtype(self.inner_dtype)
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
         with one_blas_thread():  # the tiles run in parallel instead

@@ -1,0 +1,155 @@
+"""Rank 0 runs a program as if it were alone; the other ranks wait, and join its iterations.
+
+When conjugate gradients start on a large map, rank 0 calls the others, hands each its share of the
+hidden units (or the source that draws them), and all iterate together. Small maps, direct and
+exact solves stay with rank 0.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.khatri_rao.checkpoint import Checkpoint, State
+from reconstruct.khatri_rao.drawn import Drawn
+from reconstruct.khatri_rao.engines.mpi import Mpi
+from reconstruct.khatri_rao.engines.threads import Threads
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.solution import Solution
+
+SHARED_FLOPS = 2e8  # of one product: below, a sum over ranks costs more than it saves
+
+
+CALL = 1  # tag of a call
+PAUSE = 0.002  # seconds between two looks for a call
+
+
+class Iterative(Protocol):
+    """A solver that ranks can run together."""
+
+    def iterate(
+        self, operator: KhatriRao, W: Any, progress: Any, checkpoint: Checkpoint | None
+    ) -> Solution:
+        """Solve on the operator's engine; every rank makes the same call."""
+        ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """What rank 0 tells the others before they iterate together."""
+
+    solver: Iterative
+    shape: tuple[int, int]
+    width: int
+    W: NDArray[np.float64]
+    seconds: float | None
+    parts: tuple[Any, ...]  # for each of M1 and M2ᵀ its dtype, or None if it is drawn
+
+
+@dataclass(frozen=True)
+class Mute:
+    """The checkpoint of a rank that writes nothing: rank 0 keeps the state of all."""
+
+    seconds: float
+
+    def load(self, key: str) -> State | None:
+        return None
+
+    def save(self, key: str, state: State) -> None:
+        raise AssertionError("only rank 0 writes")
+
+    def clear(self, key: str) -> None:
+        return None
+
+
+class Ensemble(Threads):
+    """The engine of rank 0: threads of its own, and other ranks that can be called."""
+
+    def __init__(self, ranks: Mpi) -> None:
+        super().__init__(ranks.count)
+        self.ranks = ranks
+        self.busy = False  # whether the others are iterating, and not waiting for a call
+
+    @contextmanager
+    def joined(
+        self, operator: KhatriRao, W: Any, solver: Iterative, checkpoint: Checkpoint | None
+    ) -> Iterator[KhatriRao]:
+        """The operator shared out over all ranks, which iterate on it inside."""
+        if 2.0 * operator.width * operator.rows < SHARED_FLOPS or self.ranks.holders == 1:
+            yield operator
+            return
+        self.busy = True
+        yield self._share_out(operator, W, solver, checkpoint)
+        self.busy = False
+
+    def dismiss(self) -> None:
+        """No more calls: the other ranks leave `serve`."""
+        self._call(None)
+
+    def _call(self, call: Call | None) -> None:
+        for rank in range(1, self.ranks.holders):
+            self.ranks.comm.send(call, dest=rank, tag=CALL)
+
+    def _share_out(
+        self, operator: KhatriRao, W: Any, solver: Iterative, checkpoint: Checkpoint | None
+    ) -> KhatriRao:
+        ranks, pair = self.ranks, (operator.M1, operator.M2T)
+        kinds = tuple(None if isinstance(one, Drawn) else one.dtype for one in pair)
+        seconds = None if checkpoint is None else checkpoint.seconds
+        call = Call(solver, operator.map_shape, operator.width, W, seconds, kinds)
+        self._call(call)
+        for rank in range(1, ranks.holders):
+            for one in pair:
+                _send(ranks, one, ranks.held_by(rank, operator.width), rank)
+        own = ranks.held(operator.width)
+        held = [one.part(own) if isinstance(one, Drawn) else one[own] for one in pair]
+        return KhatriRao.of_parts(held[0], held[1], operator.width, engine=ranks)
+
+
+def serve(ranks: Mpi) -> None:
+    """What every other rank does: iterate when called, until dismissed.
+
+    Interrupts are left to rank 0, which ends the job.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        while (call := _next_call(ranks)) is not None:
+            checkpoint = None if call.seconds is None else Mute(call.seconds)
+            call.solver.iterate(_receive(ranks, call), call.W, None, checkpoint)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _next_call(ranks: Mpi) -> Call | None:
+    """Wait without spinning, as MPI itself would: rank 0 may be at other work for minutes."""
+    while not ranks.comm.iprobe(source=0, tag=CALL):
+        time.sleep(PAUSE)
+    call: Call | None = ranks.comm.recv(source=0, tag=CALL)
+    return call
+
+
+def _send(ranks: Mpi, matrix: Any, units: slice, rank: int) -> None:
+    if isinstance(matrix, Drawn):
+        ranks.comm.send(matrix.part(units), dest=rank)
+    else:
+        ranks.comm.Send(np.ascontiguousarray(matrix[units]), dest=rank)
+
+
+def _receive(ranks: Mpi, call: Call) -> KhatriRao:
+    held = ranks.held(call.width)
+    got = []
+    for dtype, across in zip(call.parts, reversed(call.shape), strict=True):
+        if dtype is None:
+            got.append(ranks.comm.recv(source=0))
+        else:
+            part = np.empty((held.stop - held.start, across), dtype)
+            ranks.comm.Recv(part, source=0)
+            got.append(part)
+    return KhatriRao.of_parts(got[0], got[1], call.width, engine=ranks)

@@ -1,0 +1,61 @@
+"""A run that is interrupted inside a solve goes on from there, to the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reconstruct.run as run_module
+from reconstruct.progress import Step
+
+
+def words(target: Path, out: Path, *more: str) -> list[Any]:
+    return [
+        "run",
+        target,
+        "-o",
+        out,
+        "--domain",
+        "-1,1",
+        "--solver",
+        "cg",
+        "--samples",
+        "100",
+        *more,
+    ]
+
+
+def test_an_interrupted_solve_is_resumed(
+    cli: Callable[..., tuple[int, str, str]],
+    target: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert cli(*words(target, whole))[0] == 0
+    true, heard = run_module.reconstruct, list[Step]()
+
+    def interrupted(*given: Any, progress: Any, **named: Any) -> Any:
+        def hear(step: Step) -> None:
+            heard.append(step)
+            if "map 2" in step.task and (step.residual or 1) < 1e-4:
+                raise KeyboardInterrupt
+            progress(step)
+
+        return true(*given, progress=hear, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "reconstruct", interrupted)
+        assert cli(*words(target, out))[0] == 130
+    assert len(list((out / ".partial").glob("solve-*.npz"))) == 1
+    assert len(list((out / ".partial").glob("site-*.npz"))) == 1
+    code, stdout, stderr = cli(*words(target, out, "--resume"))
+    assert code == 0, stderr
+    assert stdout.startswith("CERTIFIED")
+    one, two = np.load(whole / "norms.npz"), np.load(out / "norms.npz")
+    assert all(np.array_equal(one[name], two[name]) for name in one.files)
+    assert not (out / ".partial").exists()
