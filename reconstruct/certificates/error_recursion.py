@@ -84,33 +84,38 @@ def bound_layers(
 ) -> Layered:
     """Bound |candidate − target| on the box that `reach` was made for."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Recursion(target, candidate, reach, alignment).run(tick)
+        return _Recursion(target, candidate, reach, alignment, tick).run()
 
 
 class _Recursion:
     def __init__(
-        self, target: Network, candidate: Network, reach: Reachable, alignment: Alignment
+        self,
+        target: Network,
+        candidate: Network,
+        reach: Reachable,
+        alignment: Alignment,
+        tick: Callable[[int, int], None],
     ) -> None:
         alignment.check(target, candidate)
         self.target, self.candidate, self.reach = target, candidate, reach
         self.partner = {c: t for t, c in alignment.pairs}
         self.cuts = {t for t, _ in alignment.pairs}
-        rules = Rigorous()
-        self.ours = Composites(target, alignment.target_sources(target), rules)
-        sources = alignment.candidate_sources(target, candidate)
-        self.theirs = Composites(candidate, sources, rules)
+        self.done, self.tick = 0, tick
+        rules, sources = Rigorous(), alignment.candidate_sources(target, candidate)
+        self.ours = Composites(target, alignment.target_sources(target), rules, self._tell)
+        self.theirs = Composites(candidate, sources, rules, self._tell)
         lo, hi = reach.bounds(target.source)
         start = np.maximum(np.abs(lo), np.abs(hi))
         self.state = _State({target.source: np.zeros(target.size_in)}, {target.source: start})
         self.state.candidate_magnitudes[candidate.source] = start
         self.pending: list[str] = []  # inner activations since the last cut
 
-    def run(self, tick: Callable[[int, int], None]) -> Layered:
+    def run(self) -> Layered:
         self._linearise_target()
         used = self.candidate.needed()
         nodes = [n for n in self.candidate.nodes if n.name in used]
-        for done, node in enumerate(nodes):
-            tick(done, len(nodes))
+        for self.done, node in enumerate(nodes):
+            self._tell()
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
             elif isinstance(node.op, Activation):
@@ -119,6 +124,9 @@ class _Recursion:
         state = self.state
         known = (state.candidate_magnitudes, state.ranges, state.margins)
         return Layered(error, tuple(state.segments), *known, self.theirs)
+
+    def _tell(self) -> None:
+        self.tick(self.done, len(self.candidate.nodes))
 
     # --- cuts -----------------------------------------------------------------------------------
 

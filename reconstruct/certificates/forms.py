@@ -9,7 +9,7 @@ proof and rationals for the exact one: see `arithmetic`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -79,13 +79,18 @@ class Composites(Generic[N]):
 
     `sources` maps each cut node (and the input) to the name its value goes by, so that target and
     candidate can speak of the same sources. `deviations` fills up while activity is proved: how
-    far each inner activation's units may be from their line.
+    far each inner activation's units may be from their line. `tick` is called on the way of long
+    chains, for whoever keeps the time.
     """
 
     def __init__(
-        self, network: Network, sources: Mapping[str, str], arithmetic: Arithmetic[N]
+        self,
+        network: Network,
+        sources: Mapping[str, str],
+        arithmetic: Arithmetic[N],
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self.network, self.arithmetic = network, arithmetic
+        self.network, self.arithmetic, self._tick = network, arithmetic, tick
         self.sources = dict(sources)
         self.deviations: dict[str, Array] = {}
         self._factors: dict[str, tuple[N, N]] = {}
@@ -264,6 +269,7 @@ class Composites(Generic[N]):
     def _land(self, name: str) -> None:
         """Makes the forms of the landings before `name`, the first one first."""
         while self._landings and self._place[self._landings[0]] < self._place[name]:
+            self._tick()
             landing = self._landings.pop(0)
             whole = self._compute(self.network.node(landing), 0, self.network.sizes[landing])
             self._cache[landing] = whole

@@ -19,7 +19,7 @@ from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rationals import Interval
 
 BITS = 256
-MOST_BITS = 2**15  # an exact value with more binary places than this is enclosed from there on
+MOST_BITS = 2**13  # an exact value with more binary places than this is enclosed from there on
 
 
 def evaluate_exact(network: Network, x: ArrayLike) -> tuple[Fraction, ...]:

@@ -96,7 +96,7 @@ def witness_section(run: RunFiles) -> Markup | None:
     how = "exact values" if witness["exact"] else "values enclosed in exact arithmetic"
     place = "strictly inside the domain" if witness["strictly_inside"] else "on the domain's edge"
     values = zip(witness["target"], witness["candidate"], strict=True)
-    rows = [(str(i), f"{g:.12g}", f"{f:.12g}", f"{f - g:.3g}") for i, (g, f) in enumerate(values)]
+    rows = [(str(i), *_values(g, f)) for i, (g, f) in enumerate(values)]
     return element(
         "section",
         element("h2", "The witness"),
@@ -105,6 +105,14 @@ def witness_section(run: RunFiles) -> Markup | None:
         table("Both networks at the witness", ("output", "target g", "f", "f − g"), rows),
         id="witness",
     )
+
+
+def _values(g: float | None, f: float | None) -> tuple[str, str, str]:
+    """Both values and their difference; a value beyond the floats is said to be that."""
+    if g is None or f is None:
+        first, second = ("beyond the floats" if v is None else f"{v:.12g}" for v in (g, f))
+        return first, second, "see certificate.json"
+    return f"{g:.12g}", f"{f:.12g}", f"{f - g:.3g}"
 
 
 def _identity(report: Mapping[str, Any]) -> Markup | None:
