@@ -6,6 +6,8 @@ compares the operations again and holds, or fails, however the pairs were found.
 the graphs where these have the same structure, or where names were kept; only what is left is
 guessed from values at a few points. All other activations are inner: the proof takes them as lines
 and pays for how far they may be from it.
+
+Rests on proofs_check: layerwise-to-network, error-recursion.
 """
 
 from __future__ import annotations

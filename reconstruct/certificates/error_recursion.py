@@ -10,6 +10,8 @@ where max|h_j| comes from rigorous bounds of the target over the domain. Inner a
 candidate: their input F h' + d lies in [lo, hi] = bounds of F h + d, widened by |F| e; as far as
 it may leave the linear piece, the doubt is carried on (see `forms`). Only cuts of one
 operation can be paired: that is checked here, whoever found the pairs.
+
+Rests on proofs_check: error-recursion.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ nodes of this segment add, taken through |W| node by node. With |ĥ| ≤ H + car
     norm:    local' = |s| local + γ_14 (|s ẑ| + 2|s μ| + |β| + |output|)   (its own rule)
     inner:   local' = |slope| local + what the error may push beyond the linear piece
     cut:     carried = Lip·(carried + local) + the activation's own rounding, local = 0.
+
+Rests on proofs_check: accumulated-rounding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Norm layers with frozen statistics, and their one formula in every arithmetic."""
+"""Norm layers with frozen statistics, and their one formula in every arithmetic.
+
+Rests on proofs_check: norm-is-affine.
+"""
 
 from __future__ import annotations
 
