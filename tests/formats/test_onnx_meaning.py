@@ -317,6 +317,19 @@ def test_what_rounds_is_noted_once(tmp_path):
     assert load(stored(tmp_path, nodes, [1, 3], {"c": C})).metadata["notes"] == []
 
 
+@pytest.mark.parametrize(("kind", "noted"), [(10, True), (16, True), (11, False)])
+def test_conversions_of_constants_that_round_are_noted(kind, noted, tmp_path):
+    notes = load(stored(tmp_path, through(kind), [1, 3], {"W": W})).metadata["notes"]
+    assert any("rounds at 'a' (Cast)" in note for note in notes) == noted
+
+
+def test_a_product_that_float64_cannot_hold_is_refused(tmp_path):
+    constants = {"w": np.eye(2), "c": np.array([1e-300, 1.0])}
+    nodes = [("Gemm", ["x", "w", "c"], "y", {"beta": 0.1})]
+    with pytest.raises(UnsupportedError, match=r"product of beta = 0\.1 and C"):
+        load(stored(tmp_path, nodes, [1, 2], constants, dtype=float))
+
+
 def exactly(network, x):
     """The network at rationals, for maps, scalings and ReLU."""
     values = {network.source: [Fraction(v) for v in x]}

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from reconstruct.formats.limits import VALUE
 from reconstruct.formats.onnx.elementwise import add_values, real
-from reconstruct.formats.onnx.scaling import exact_multiple, product, scaled_by, shifted_by
+from reconstruct.formats.onnx.scaling import exact_multiple, product, safe, scaled_by, shifted_by
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
@@ -58,6 +58,10 @@ def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
     term = np.broadcast_to(real(call, np.asarray(call.constant(2, "terms C"))), made.shape).ravel()
     if (multiple := exact_multiple(term, beta)) is not None:
         return shifted_by(build, call.name, made, multiple)
+    if not (safe(term) and safe(np.array(beta))):
+        raise call.refuse(
+            f"has a product of beta = {beta:g} and C that float64 cannot hold exactly"
+        )
     hi, lo = product(term, beta)
     first = shifted_by(build, call.name, made, hi)
     return shifted_by(build, f"{call.name}/rest", first, lo)

@@ -37,7 +37,8 @@ def _split(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def _safe(values: Array) -> bool:
+def safe(values: Array) -> bool:
+    """Whether products of these numbers are exact as hi + lo."""
     size = np.abs(values)
     return bool(np.all((size == 0) | ((size >= SAFE[0]) & (size <= SAFE[1]))))
 
@@ -48,7 +49,7 @@ def exact_multiple(values: Any, factor: float) -> Any | None:
         return values
     entries = values.data if sparse.issparse(values) else np.asarray(values)
     entries = np.asarray(entries, dtype=np.float64)
-    if not (_safe(entries) and _safe(np.array(factor))):
+    if not (safe(entries) and safe(np.array(factor))):
         return None
     hi, lo = product(entries, factor)
     if np.any(lo):
