@@ -22,7 +22,7 @@ from reconstruct.version import __version__
 if TYPE_CHECKING:
     from proofs_check.certificates import check
     from reconstruct import khatri_rao, training
-    from reconstruct.bounds import Crown, Interval, Split
+    from reconstruct.bounds import Adaptive, Crown, Interval, Split
     from reconstruct.bridge.from_torch import from_torch
     from reconstruct.bridge.to_torch import to_torch
     from reconstruct.certificates import certify
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "reconstruct.bridge.from_torch": ("from_torch",),
     "reconstruct.bridge.to_torch": ("to_torch",),
-    "reconstruct.bounds": ("Crown", "Interval", "Split"),
+    "reconstruct.bounds": ("Adaptive", "Crown", "Interval", "Split"),
     "reconstruct.certificates": ("certify",),
     "proofs_check.certificates": ("check",),
     "reconstruct.constructions": (
@@ -69,6 +69,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Adaptive",
     "Auto",
     "Box",
     "Clip",

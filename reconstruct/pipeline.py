@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from reconstruct.bounds import Crown, Method, Reach, reach
+from reconstruct.bounds.adaptive import Cuts
 from reconstruct.constructions.construction import (
     ExactNorm,
     Functionals,
@@ -52,6 +53,7 @@ class Result:
     layers: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None
     seconds: float
+    cuts: Cuts | None = field(default=None, repr=False)
 
     @property
     def target(self) -> Network:
@@ -146,7 +148,7 @@ def reconstruct(
         progress(Step("maps solved", number, len(sites)))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start
-    return Result(layout, kept, box, sites, network, rows, exact, seconds)
+    return Result(layout, kept, box, sites, network, rows, exact, seconds, known.cuts)
 
 
 def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:

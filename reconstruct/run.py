@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Method
+from reconstruct.bounds import Adaptive, Crown, Method
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
@@ -119,7 +119,7 @@ def _finish(
         job.target,
         network,
         domain=result.domain,
-        bounds=job.bounds,
+        bounds=_same_leaves(job.bounds, result),
         tolerance=job.tolerance,
         samples=job.samples,
         exact_norms=result.exact,
@@ -151,6 +151,13 @@ def _finish(
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)
+
+
+def _same_leaves(method: Method, result: Result) -> Method:
+    """The same method; a branch and bound goes on with the tree that it found."""
+    if isinstance(method, Adaptive) and result.cuts is not None:
+        return replace(method, cuts=result.cuts)
+    return method
 
 
 def _write_networks(folder: Path, result: Result, dtype: str) -> Network:

@@ -75,6 +75,7 @@ class Claims:
     alignment: tuple[tuple[str, str], ...]
     marks: Mapping[str, str]
     grid: tuple[int, ...] | None
+    tree: bytes | None
     segments: tuple[Segment, ...]
     exact_identity: bool
     exact_norms: Mapping[str, RationalNorm] | None

@@ -26,6 +26,7 @@ from reconstruct.networks import Box
 SCHEMA = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 CELLS = 2**16  # a grid of more cells than this is refused
+NODES = 2**18  # a tree of more nodes than this is refused
 DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
     "verdict": ("certified", "refuted", "undecided"),
@@ -82,6 +83,7 @@ def read(document: Mapping[str, Json]) -> Claims:
         alignment=_pairs(document.get("alignment")),
         marks=_marks(document.get("lines", {})),
         grid=_grid(document.get("grid"), domain),
+        tree=_tree(document.get("tree"), domain),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
         exact_norms=None if norms is None else _norms(norms),
@@ -231,6 +233,21 @@ def _grid(value: Json, domain: tuple[Box, ...]) -> tuple[int, ...] | None:
     if len(domain) > 1:
         raise CheckFailed("grid", "a grid is for one box, but the domain has more")
     return tuple(parts)
+
+
+def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:
+    """Bytes in hexadecimal, one per node of the tree; only one box can be cut."""
+    if value is None:
+        return None
+    if len(domain) != 1:
+        raise CheckFailed("tree", f"one box can be cut, but the domain has {len(domain)}")
+    text = _text(value, "tree")
+    if len(text) > 2 * NODES:
+        raise CheckFailed("tree", f"at most {NODES} nodes are checked, but it has more")
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise CheckFailed("tree", f"bytes in hexadecimal are needed, not {_shown(value)}") from None
 
 
 def _segments(value: Json) -> tuple[Segment, ...]:

@@ -18,6 +18,7 @@ from proofs_check.certificates.arithmetic import Floats, dot, plus, times
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Box, Network, Node
@@ -53,6 +54,9 @@ class Recursion:
         if claims.grid is not None:
             boxes = (*boxes, *_cells(boxes[0], claims.grid))
         self.reach = [Reachable(source, box.lo, box.hi) for box in boxes]
+        self.leaves = None
+        if claims.tree is not None:
+            self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
         self.segment = 0
 
     def run(self) -> float:
@@ -88,6 +92,9 @@ class Recursion:
         for index, reach in enumerate(self.reach):
             hint = marks if index < self.whole else None
             reach.add_cut(name, forms[0], floats, op, bend, hint)
+        if self.leaves is not None:
+            certain = self.reach[0].of_form(forms[0], floats)
+            self.leaves.add_cut(name, forms[0], floats, op, bend, certain)
 
     def _compare(self, names: tuple[str, str], ours: Form, theirs: Form, slope: float) -> Floats:
         """The error at a cut, and the claims of its segment."""
@@ -114,6 +121,8 @@ class Recursion:
     def _largest(self, source: str) -> Floats:
         """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
         lo, hi = meet([reach.ranges[source] for reach in self.reach], self.whole)
+        if self.leaves is not None:
+            lo, hi = meet([(lo, hi), self.leaves.ranges[source]], 1)
         return np.maximum(np.abs(lo), np.abs(hi))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
@@ -125,6 +134,8 @@ class Recursion:
             form = forms.rows(node.inputs[0], start, stop)
             floats = form.floats()
             lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
+            if self.leaves is not None:
+                lo, hi = meet([(lo, hi), self.leaves.of_form(form, floats)], 1)
             by = np.zeros(form.rows)
             for source, part in form.parts():
                 if source in errors:

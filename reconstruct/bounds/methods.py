@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from reconstruct.bounds.adaptive.search import Found
+from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.errors import InputError
 
 
@@ -42,13 +42,13 @@ class Adaptive:
     """Branch and bound over the box: zonotopes on the leaves of a tree that is cut where it helps.
 
     The search ends after `boxes` boxes, or after `seconds` if they are given (the outcome then
-    depends on the machine). `found` brings a tree from an earlier search: no other is looked for.
+    depends on the machine). `cuts` brings a tree from an earlier search: no other is looked for.
     For networks of few inputs; with more than `MOST_INPUTS` it is CROWN on the whole box.
     """
 
     seconds: float | None = None
     boxes: int = 2**12
-    found: Found | None = field(default=None, repr=False, compare=False)
+    cuts: Cuts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 <= self.seconds < float("inf"):

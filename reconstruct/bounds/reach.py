@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from reconstruct.bounds.adaptive import Found, Leaves, bound_leaves, find_cuts
+from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Crown, Interval, Method, Split
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
@@ -47,9 +47,9 @@ class Reach:
     leaves: Leaves | None = None
 
     @property
-    def found(self) -> Found | None:
-        """The tree with its ranges, to bound on the same leaves again without a search."""
-        return None if self.leaves is None else Found(self.leaves.cuts, self.leaves.claims)
+    def cuts(self) -> Cuts | None:
+        """The tree of a branch and bound, to bound on the same leaves again without a search."""
+        return None if self.leaves is None else self.leaves.cuts
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
@@ -74,13 +74,9 @@ class Reach:
         forms: Matrix,
         offsets: ArrayLike | None = None,
         *,
-        lower_only: bool = False,
         progress: Progress | None = None,
     ) -> tuple[Array, Array]:
-        """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`.
-
-        With `lower_only` nobody needs tight upper bounds, and a branch and bound saves the work.
-        """
+        """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
         self._check(name)
         rows, shift = self._check_forms(name, forms, offsets)
         step = tile_rows(self.network, 1)
@@ -94,7 +90,7 @@ class Reach:
             lo[part], hi[part] = found[0][0], found[1][0]
             (progress or silent)(Step(f"bounds of {name}", part.stop, rows))
         if self.leaves is not None:
-            found = self.leaves.functionals(name, dense(forms), shift, lower_only=lower_only)
+            found = self.leaves.functionals(name, dense(forms), shift)
             lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
         return lo, hi
 
@@ -236,10 +232,10 @@ def _adapt(
 ) -> Leaves:
     """Zonotopes on the leaves of the tree that is given, or else searched for."""
     certain = {name: (lo[0], hi[0]) for name, (lo, hi) in whole.values.items()}
-    found = method.found
-    if found is None:
-        found = find_cuts(network, box, certain, method.boxes, method.seconds, progress)
-    return bound_leaves(network, box, found.cuts, found.claims, certain)
+    cuts = method.cuts
+    if cuts is None:
+        cuts = find_cuts(network, box, certain, method.boxes, method.seconds, progress)
+    return bound_leaves(network, box, cuts, certain)
 
 
 def _union(ranges: Range) -> Range:

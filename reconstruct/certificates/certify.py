@@ -213,6 +213,7 @@ class _Work:
             grid=grid(self.target, self.box, known.method)
             if isinstance(known.method, Split)
             else None,
+            tree=None if known.cuts is None else known.cuts.code,
         )
 
     def _float_bound(self, layered: Layered, dtype: Any) -> float | None:

@@ -117,6 +117,7 @@ def build_document(
         "alignment": [list(pair) for pair in certificate.alignment],
         "lines": dict(certificate.lines),
         "grid": None if certificate.grid is None else list(certificate.grid),
+        "tree": None if certificate.tree is None else certificate.tree.hex(),
         "segments": [_segment(segment) for segment in certificate.segments],
         "exact_identity": certificate.exact_identity,
         "exact_norms": _norms(exact_norms) if certificate.exact_identity else None,

@@ -91,8 +91,9 @@ class Certificate:
     `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
     in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
     that the network with rational norms equals the target by `==`; `bound` is then still that of
-    the network as written in floats. `alignment`, `lines` and `grid` are hints for the checker:
-    the cuts, which bent units take slope 1 below, the sub-boxes of a split.
+    the network as written in floats. `alignment`, `lines`, `grid` and `tree` are hints for the
+    checker: the cuts, which bent units take slope 1 below, the sub-boxes of a split, the tree of
+    a branch and bound.
     """
 
     verdict: Verdict
@@ -111,6 +112,7 @@ class Certificate:
     exact_identity: bool = False
     tried: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
+    tree: bytes | None = field(default=None, repr=False)
     seconds: float = 0.0
 
     def __bool__(self) -> bool:

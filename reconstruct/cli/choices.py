@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
@@ -52,9 +52,17 @@ def solver(name: str) -> Solver:
     return SOLVERS[name]()
 
 
-def bounds(name: str) -> Method:
+def bounds(options: Namespace) -> Method:
+    """The method that `--bounds` and `--bounds-seconds` ask for."""
+    seconds = options.bounds_seconds
+    if options.bounds == "adaptive":
+        return Adaptive(seconds)
+    if seconds is not None:
+        raise InputError(
+            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {options.bounds}"
+        )
     table: dict[str, Method] = {"interval": Interval(), "crown": Crown(), "split": Split()}
-    return table[name]
+    return table[options.bounds]
 
 
 def activation(name: str | None) -> Activation:

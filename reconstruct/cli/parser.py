@@ -80,7 +80,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--statistics", action="store_true", help="draw non-trivial running means and variances"
     )
     how = _add_construction(run)
-    how.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
+    _add_bounds(how)
     how.add_argument("--solver", default="auto", metavar="NAME", help="direct, cg, exact (auto)")
     how.add_argument("--dtype", choices=["float64", "float32"], default="float64")
     how.add_argument(
@@ -98,12 +98,25 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_speech(check)
 
 
+def _add_bounds(parser: argparse._ActionsContainer) -> None:
+    """How to bound the target's values: the same for every command that does."""
+    parser.add_argument(
+        "--bounds",
+        choices=["interval", "crown", "split", "adaptive"],
+        default="crown",
+        help="(crown); adaptive cuts the domain of a network of few inputs where that helps",
+    )
+    parser.add_argument(
+        "--bounds-seconds", type=float, metavar="T", help="time that adaptive bounds may take"
+    )
+
+
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = _command(commands, "verify", "certify or refute that two networks agree on a box")
     verify.add_argument("target", metavar="TARGET")
     verify.add_argument("candidate", metavar="CANDIDATE")
     verify.add_argument("--domain", required=True, help=DOMAIN_HELP)
-    verify.add_argument("--bounds", choices=["interval", "crown", "split"], default="crown")
+    _add_bounds(verify)
     verify.add_argument("--samples", type=int, default=10_000, metavar="N")
     verify.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
     verify.add_argument(

@@ -32,7 +32,7 @@ def main(options: Namespace) -> int:
         domain=domain,
         output=Path(options.output),
         solver=choices.solver(options.solver),
-        bounds=choices.bounds(options.bounds),
+        bounds=choices.bounds(options),
         dtype=options.dtype,
         samples=_samples(options),
         tolerance=_tolerance(options),

@@ -33,7 +33,7 @@ def main(options: Namespace) -> int:
             target,
             candidate,
             domain=domain,
-            bounds=choices.bounds(options.bounds),
+            bounds=choices.bounds(options),
             tolerance=options.tolerance,
             samples=options.samples,
             time_limit=options.time_limit,

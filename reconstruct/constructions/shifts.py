@@ -19,6 +19,7 @@ from reconstruct.networks import Matrix, Piece, dense
 from reconstruct.numbers.arrays import Vector
 
 SLACK = 2.0**-5  # of |A|·max|h|: room for the errors of a float32 evaluation, 3 % of the shift
+ROOM = 2.0**-12  # the same for two layers: a thousand units of float32 and more, 0.02 %
 LARGEST = 1e150  # products with weights of this size are still far from overflow
 SHIFT_BITS = 16  # shifts keep 16 significant bits: their products with float32 weights are exact
 
@@ -31,15 +32,17 @@ class Placement:
     shift: Vector
 
 
-def place(piece: Piece, lo: Vector, hi: Vector, magnitude: Vector) -> Placement:
+def place(
+    piece: Piece, lo: Vector, hi: Vector, magnitude: Vector, slack: float = SLACK
+) -> Placement:
     """Where to move functionals that lie in [lo, hi], so that the activation is linear on them.
 
-    `magnitude` bounds the sum of the absolute terms of each functional; SLACK of it is kept free
+    `magnitude` bounds the sum of the absolute terms of each functional; `slack` of it is kept free
     on either side. On a half-line only a shift is needed; on an interval the values are scaled
     down as well, by one power of two for all units.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        lower, upper = lo - SLACK * magnitude, hi + SLACK * magnitude
+        lower, upper = lo - slack * magnitude, hi + slack * magnitude
         reached = float(np.max(np.abs([lower, upper]), initial=0.0))
     if not reached < LARGEST:
         raise InputError(

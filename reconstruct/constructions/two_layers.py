@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
-from reconstruct.constructions.shifts import Placement, exact_dot, place
+from reconstruct.constructions.shifts import ROOM, Placement, exact_dot, place
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
@@ -156,7 +156,7 @@ def scale_rows(s: Vector, matrix: Matrix) -> NDArray[np.float64]:
 def _place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
     functional = scale_rows(s, layers.M1)
     lo, hi = task.functionals(functional)
-    return place(layers.activation.piece, lo, hi, np.abs(functional) @ task.magnitude)
+    return place(layers.activation.piece, lo, hi, np.abs(functional) @ task.magnitude, ROOM)
 
 
 def _norms(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm, Norm]:

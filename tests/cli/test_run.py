@@ -325,3 +325,19 @@ def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, m
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
     assert code == 4 and "internal error: ZeroDivisionError" in stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_adaptive_bounds_are_certified_with_their_tree_and_checked(cli, target, tmp_path):
+    out = tmp_path / "out"
+    words = ("--domain", "-1,1", "--bounds", "adaptive", "--bounds-seconds", "0.3")
+    code, _, stderr = cli("run", target, "-o", out, *words)
+    assert code == 0, stderr
+    tree = bytes.fromhex(json.loads((out / "certificate.json").read_text())["tree"])
+    assert tree.count(0) == len(tree) - tree.count(0) + 1 > 1
+    assert cli("check", out)[0] == 0
+
+
+def test_a_time_for_bounds_goes_with_adaptive_ones(cli, target, tmp_path):
+    words = ("--domain", "-1,1", "--bounds-seconds", "3")
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out", *words)
+    assert code == 2 and "goes with --bounds adaptive, but the bounds are crown" in stderr

@@ -5,7 +5,7 @@ value on the leaves of a tree, rounded outward: whatever tree it is given, the b
 """
 
 from reconstruct.bounds.adaptive.leaves import Leaves, bound_leaves
-from reconstruct.bounds.adaptive.search import Found, find_cuts
+from reconstruct.bounds.adaptive.search import find_cuts
 from reconstruct.bounds.adaptive.tree import Cuts
 
-__all__ = ["Cuts", "Found", "Leaves", "bound_leaves", "find_cuts"]
+__all__ = ["Cuts", "Leaves", "bound_leaves", "find_cuts"]

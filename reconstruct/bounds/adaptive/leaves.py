@@ -1,10 +1,9 @@
 """Bounds on the leaves of a tree of cuts: rigorous, whatever tree it is.
 
-Claimed ranges of the activations' inputs are proved by induction over the layers: a pass that
-meets its zonotopes with the claims of earlier layers gives ranges V of a layer; if V lies within
-that layer's claim, the claim holds, and the next layer may rest on it. Where it does not, the
-claim is widened to V and the pass repeated; after a few rounds the claims are given up for the
-ranges of CROWN, which need no induction.
+Layer after layer: with the ranges of the activations before it known over all leaves, a pass bounds
+what the next activation takes on every leaf; the union over the leaves is its range, and the passes
+after it rest on that. No leaf's zonotope is trusted beyond it, so that looseness of one leaf in one
+layer does not compound in the next.
 """
 
 from __future__ import annotations
@@ -24,38 +23,30 @@ from reconstruct.numbers.arrays import Array, Range
 BATCH = 64
 WORKERS = 2
 SAMPLES = 2000
-ROUNDS = 4  # passes that try to prove claims before they are given up
 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
     """The leaves `lo`, `hi` (leaves, inputs) of a tree, and what is proved on them.
 
-    `claims` are proved ranges (size,) of activations' inputs; `ranges` bounds the value of every
-    node over all leaves.
+    `known` holds ranges (size,) of activations' inputs, `ranges` those of every node's value, over
+    all leaves.
     """
 
     network: Network
     cuts: Cuts
     lo: Array
     hi: Array
-    claims: Mapping[str, Range]
+    known: Mapping[str, Range]
     ranges: Mapping[str, Range]
 
-    def functionals(
-        self,
-        name: str,
-        forms: Array,
-        offsets: Array,
-        *,
-        lower_only: bool = False,
-    ) -> Range:
+    def functionals(self, name: str, forms: Array, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` over all leaves, v the value `name`.
 
         A leaf whose coarse bounds stay within what samples reach is bounded no finer; samples
-        never enter the bounds. With `lower_only` the upper bounds stay coarse.
+        never enter the bounds.
         """
-        worst = Worst(forms, offsets, self._sampled(name, forms) + offsets, lower_only)
+        worst = Worst(forms, offsets, self._sampled(name, forms) + offsets)
         with ThreadPoolExecutor(WORKERS) as pool:
             for _ in pool.map(lambda part: self._add(worst, name, part), _parts(len(self.lo))):
                 pass
@@ -71,53 +62,47 @@ class Leaves:
         return np.stack([rows.min(axis=0), rows.max(axis=0)])
 
     def _add(self, worst: Worst, name: str, part: slice) -> None:
-        state = Pass(self.network, self.lo[part], self.hi[part], self.claims)
+        state = Pass(self.network, self.lo[part], self.hi[part], self.known)
         worst.add(state.until(name), self.lo.shape[1])
 
 
-def bound_leaves(
-    network: Network,
-    box: Box,
-    cuts: Cuts,
-    claims: Mapping[str, Range],
-    certain: Mapping[str, Range],
-) -> Leaves:
+def bound_leaves(network: Network, box: Box, cuts: Cuts, certain: Mapping[str, Range]) -> Leaves:
     """Bounds of every value on the leaves; `certain` are ranges (size,) that hold on the box."""
     lo, hi = _widest_first(*cuts.boxes(box))
-    bent = {n.inputs[0] for n in network.nodes if n.name in _activations(network)}
-    trusted = {name: _within(claims.get(name, certain[name]), certain[name]) for name in bent}
-    for _ in range(ROUNDS):
-        ranges = _union(network, lo, hi, trusted)
-        met = {name: _within(ranges[name], certain[name]) for name in ranges}
-        if all(_holds(met[name], trusted[name]) for name in bent):
-            return Leaves(network, cuts, lo, hi, {n: met[n] for n in bent}, met)
-        trusted = {name: _hull(met[name], trusted[name], certain[name]) for name in bent}
-    plain = {name: certain[name] for name in bent}
-    ranges = _union(network, lo, hi, plain)
-    met = {name: _within(ranges[name], certain[name]) for name in ranges}
-    return Leaves(network, cuts, lo, hi, {n: met[n] for n in bent}, met)
+    known: dict[str, Range] = {}
+    for node in network.activation_nodes():
+        name = node.inputs[0]
+        if name not in known:
+            known[name] = _within(_union(network, lo, hi, known, (name,))[name], certain[name])
+    names = tuple(node.name for node in network.nodes)
+    ranges = _union(network, lo, hi, known, names)
+    ranges = {name: _within(found, certain[name]) for name, found in ranges.items()}
+    ranges[network.source] = (box.lo, box.hi)
+    return Leaves(network, cuts, lo, hi, known, {**ranges, **known})
 
 
-def _union(network: Network, lo: Array, hi: Array, known: Mapping[str, Range]) -> dict[str, Range]:
-    """The ranges of all nodes over all leaves, from one pass that meets what is known."""
+def _union(
+    network: Network, lo: Array, hi: Array, known: Mapping[str, Range], names: tuple[str, ...]
+) -> dict[str, Range]:
+    """The ranges of some values over all leaves, from one pass that meets what is known."""
 
-    def one(part: slice) -> dict[str, Range]:
+    def one(part: slice) -> list[Range]:
         state = Pass(network, lo[part], hi[part], known)
-        found = {network.source: (lo[part].min(axis=0), hi[part].max(axis=0))}
+        found = []
         with np.errstate(all="ignore"):  # threads do not take it over from who started them
-            for node in network.nodes:
-                below, above = state.until(node.name).bounds()
-                found[node.name] = (below.min(axis=0), above.max(axis=0))
+            for name in names:
+                below, above = state.until(name).bounds()
+                found.append((below.min(axis=0), above.max(axis=0)))
         return found
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = list(pool.map(one, _parts(len(lo))))
     return {
         name: (
-            np.min([p[name][0] for p in parts], axis=0),
-            np.max([p[name][1] for p in parts], axis=0),
+            np.min([part[i][0] for part in parts], axis=0),
+            np.max([part[i][1] for part in parts], axis=0),
         )
-        for name in network.sizes
+        for i, name in enumerate(names)
     }
 
 
@@ -132,22 +117,5 @@ def _parts(count: int) -> Iterator[slice]:
     return iter([slice(i, i + BATCH) for i in range(0, count, BATCH)])
 
 
-def _activations(network: Network) -> set[str]:
-    return {n.name for n in network.activation_nodes()}
-
-
 def _within(found: Range, certain: Range) -> Range:
     return np.maximum(found[0], certain[0]), np.minimum(found[1], certain[1])
-
-
-def _holds(found: Range, claim: Range) -> bool:
-    return bool(np.all(found[0] >= claim[0]) and np.all(found[1] <= claim[1]))
-
-
-def _hull(found: Range, claim: Range, certain: Range) -> Range:
-    """The claim, widened to what was found and by a part of the step."""
-    lo, hi = np.minimum(found[0], claim[0]), np.maximum(found[1], claim[1])
-    with np.errstate(all="ignore"):
-        lo = np.where(lo < claim[0], lo - 0.1 * (claim[0] - lo), lo)
-        hi = np.where(hi > claim[1], hi + 0.1 * (hi - claim[1]), hi)
-    return _within((lo, hi), certain)

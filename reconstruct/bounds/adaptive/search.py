@@ -3,7 +3,7 @@
 Activation after activation, in the order of the network: the boxes whose bounds lie farthest
 outside of what samples reach are cut in two, along the input that is to blame for most of the
 looseness. All values share the boxes, and the ranges found so far keep the looseness of one layer
-from compounding in the next. The outcome is a tree and the ranges that it should give.
+from compounding in the next. The outcome is a tree.
 """
 
 from __future__ import annotations
@@ -31,14 +31,6 @@ TIGHT = 0.03  # of the sampled range: a level this close to its samples is done
 MOST_LEAVES = 2**16
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A tree, and the ranges (size,) of activations' inputs that its leaves should give."""
-
-    cuts: Cuts
-    claims: Mapping[str, Range]
-
-
 def find_cuts(
     network: Network,
     box: Box,
@@ -46,7 +38,7 @@ def find_cuts(
     boxes: int,
     seconds: float | None = None,
     progress: Progress = silent,
-) -> Found:
+) -> Cuts:
     """A tree of cuts found with about `boxes` boxes, or in about `seconds` if they are given.
 
     `known` are ranges (size,) of all values that hold on the box. Later layers, whose boxes are
@@ -62,7 +54,7 @@ def find_cuts(
             end = None if seconds is None else start + seconds * share
             for leaves in state.refine(level, _Budget(share * boxes, end), pool):
                 progress(Step(f"cutting the domain for {level.name}", leaves))
-    return Found(state.tree.cuts(), state.claims())
+    return state.tree.cuts()
 
 
 @dataclass(frozen=True)
@@ -85,16 +77,6 @@ class _Search:
         self.nodes = np.zeros(1, dtype=np.int64)
         self.lo, self.hi = box.lo[None], box.hi[None]
         self.ranges: dict[str, tuple[Array, Array]] = {}
-
-    def claims(self) -> dict[str, Range]:
-        """The ranges found, a little wider: leaves bounded once more may differ by rounding."""
-        out = {}
-        with np.errstate(all="ignore"):
-            for name in self.ranges:
-                lo, hi = self.known[name]
-                room = 1e-6 * np.where(np.isfinite(hi - lo), hi - lo, 0.0)
-                out[name] = (lo - room, hi + room)
-        return out
 
     def refine(self, level: Level, budget: _Budget, pool: ThreadPoolExecutor) -> Iterator[int]:
         """Cuts leaves until the level is tight, or the budget or the room is used up."""

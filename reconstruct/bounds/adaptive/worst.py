@@ -19,12 +19,12 @@ class Worst:
     far are bounded again with every symbol.
     """
 
-    def __init__(self, forms: Array, offsets: Array, sampled: Array, lower_only: bool) -> None:
+    def __init__(self, forms: Array, offsets: Array, sampled: Array) -> None:
         self.forms, self.offsets, self.size = forms, offsets, np.abs(forms)
         self.short = forms.astype(np.float32)
         self.short_size = up32(self.size)
         self.low, self.high = np.full(len(forms), np.inf), np.full(len(forms), -np.inf)
-        self.sampled, self.lower_only = sampled, lower_only
+        self.sampled = sampled
         self.lock = Lock()
 
     def add(self, value: Zonotope, inputs: int) -> None:
@@ -32,8 +32,7 @@ class Worst:
         with np.errstate(all="ignore"):
             low, high = self._coarse(value, inputs)
             matters = low < np.minimum(self.sampled[0], self.low)
-            if not self.lower_only:
-                matters |= high > np.maximum(self.sampled[1], self.high)
+            matters |= high > np.maximum(self.sampled[1], self.high)
             reach = np.abs(value.centre) + value.spread()
             for box in np.flatnonzero(matters.any(axis=1)):
                 rows = np.flatnonzero(matters[box])

@@ -1,0 +1,252 @@
+"""Where the target's values can be, on the leaves of a tree of cuts (`reachable` on one box).
+
+The certificate names a tree: bytes in preorder, 0 for a leaf, i + 1 for a cut at the middle of
+coordinate i. Its leaves cover the domain whatever the bytes are, so the tree needs no proof. On
+every leaf a value is enclosed by linear forms in shared symbols,
+
+    v_j = centre_j + Σ_e forms[e, j]·ε_e + δ_j,    |ε_e| ≤ 1,  |δ_j| ≤ radius_j:
+
+one symbol for each input, and one for each unit that bends. With T = |centre| + Σ|forms| + radius,
+a map known as middle ± error costs |middle| radius + error T + γ|middle| T, all of it added to the
+radius. What an activation takes is met with its range over all leaves, which is known by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import (
+    TINY,
+    UNIT,
+    Floats,
+    above,
+    below,
+    dot,
+    gamma,
+    plus,
+    product_error,
+    times,
+)
+from proofs_check.certificates.bends import Band, Bend
+from proofs_check.certificates.forms import Form
+from proofs_check.certificates.report import CheckFailed
+from reconstruct.networks import Box
+from reconstruct.networks.activations import Support, Unitwise
+
+Range = tuple[Floats, Floats]
+Parts = list[tuple[str, slice]]
+BATCH = 64  # leaves at once
+MOST_SYMBOLS = 384  # further ones go into the radius
+
+
+@dataclass(frozen=True, eq=False)
+class Zonotope:
+    """`centre` (leaves, m), `forms` (leaves, symbols, m), `radius` (leaves, m)."""
+
+    centre: Floats
+    forms: Floats
+    radius: Floats
+
+    def spread(self) -> Floats:
+        """Σ|forms| + radius, from above."""
+        with np.errstate(all="ignore"):
+            total = np.abs(self.forms).sum(axis=1)
+        room = np.full(total.shape, 1 + 2 * gamma(self.forms.shape[1] + 1))
+        return plus(times(total, room), self.radius)
+
+    def bounds(self) -> Range:
+        spread = self.spread()
+        with np.errstate(all="ignore"):
+            low = np.where(spread == 0, self.centre, below(self.centre - spread))
+            high = np.where(spread == 0, self.centre, above(self.centre + spread))
+        return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A cut: its form over the sources, its activation (None for a sum), its input's range."""
+
+    name: str
+    parts: Parts
+    floats: Range
+    op: Unitwise | None
+    bend: Bend | None
+    known: Range
+
+
+class LeafBounds:
+    """Bounds of the target's values over all leaves, cut by cut, as `Reachable` gives them."""
+
+    def __init__(self, source: str, domain: Box, code: bytes) -> None:
+        self.source = source
+        self.lo, self.hi = leaves_of(domain, code)
+        self.ranges: dict[str, Range] = {source: (domain.lo, domain.hi)}
+        self.cuts: list[_Cut] = []
+
+    def add_cut(
+        self,
+        name: str,
+        form: Form,
+        floats: Range,
+        op: Unitwise | None,
+        bend: Bend | None,
+        certain: Range,
+    ) -> None:
+        """The range of a cut over all leaves, from those of the cuts before it.
+
+        `certain` bounds the form on the whole domain.
+        """
+        found = [image(form.parts(), floats, values).bounds() for values in self._passes()]
+        lo = np.maximum(np.min([low.min(axis=0) for low, _ in found], axis=0), certain[0])
+        hi = np.minimum(np.max([high.max(axis=0) for _, high in found], axis=0), certain[1])
+        self.cuts.append(_Cut(name, form.parts(), floats, op, bend, (lo, hi)))
+        self.ranges[name] = (lo, hi) if bend is None else bend.range(lo, hi)
+
+    def of_form(self, form: Form, floats: Range) -> Range:
+        """Bounds of a form of the sources over all leaves."""
+        low, high = np.full(form.rows, np.inf), np.full(form.rows, -np.inf)
+        for values in self._passes():
+            low, high = _joined((low, high), form.parts(), floats, values, self.lo.shape[1])
+        return low, high
+
+    def _passes(self) -> Iterator[dict[str, Zonotope]]:
+        """The sources as zonotopes, a batch of leaves at a time."""
+        for start in range(0, len(self.lo), BATCH):
+            part = slice(start, start + BATCH)
+            yield self._sources(self.lo[part], self.hi[part])
+
+    def _sources(self, lo: Floats, hi: Floats) -> dict[str, Zonotope]:
+        inputs = lo.shape[1]
+        with np.errstate(all="ignore"):
+            centre = 0.5 * lo + 0.5 * hi
+            half = above(np.maximum(hi - centre, centre - lo))
+        half = np.where(lo == hi, 0.0, half)
+        forms = np.zeros((len(lo), inputs, inputs))
+        forms[:, np.arange(inputs), np.arange(inputs)] = half
+        values = {self.source: Zonotope(centre, forms, np.zeros_like(centre))}
+        symbols = inputs
+        for cut in self.cuts:
+            value = image(cut.parts, cut.floats, values)
+            if cut.op is not None and cut.bend is not None:
+                value = _bent(cut.op, cut.bend, value, cut.known, symbols)
+                symbols = value.forms.shape[1]
+            values[cut.name] = value
+        return values
+
+
+def leaves_of(domain: Box, code: bytes) -> Range:
+    """The leaves of a tree of cuts, the widest ones first."""
+    lows, highs, stack = [], [], [(domain.lo.copy(), domain.hi.copy())]
+    for byte in code:
+        if not stack or byte > domain.size:
+            raise CheckFailed("tree", "the bytes are not a tree of cuts of this domain")
+        lo, hi = stack.pop()
+        if byte == 0:
+            lows.append(lo)
+            highs.append(hi)
+            continue
+        middle = 0.5 * lo[byte - 1] + 0.5 * hi[byte - 1]
+        upper, lower = lo.copy(), hi.copy()
+        upper[byte - 1] = lower[byte - 1] = middle
+        stack += [(upper, hi), (lo, lower)]
+    if stack or not lows:
+        raise CheckFailed("tree", f"the tree lacks {len(stack)} of its leaves")
+    lo, hi = np.array(lows), np.array(highs)
+    with np.errstate(all="ignore"):
+        order = np.argsort(-np.log2(np.maximum(hi - lo, 1e-300)).sum(axis=1), kind="stable")
+    return lo[order], hi[order]
+
+
+def image(parts: Parts, floats: Range, values: dict[str, Zonotope]) -> Zonotope:
+    """The zonotope of a form of the sources, `parts` its columns, known as middle ± error."""
+    middle, error = floats
+    symbols = max([values[name].forms.shape[1] for name, _ in parts], default=1)
+    batch = len(next(iter(values.values())).centre)
+    centre = np.broadcast_to(middle[:, -1], (batch, len(middle)))
+    forms = np.zeros((batch, symbols, len(middle)))
+    sizes = np.broadcast_to(np.abs(middle[:, -1]), centre.shape)
+    radius, terms = np.broadcast_to(error[:, -1], centre.shape), 2
+    for name, part in parts:
+        value, matrix = values[name], middle[:, part]
+        own, width = value.forms.shape[1], matrix.shape[1]
+        with np.errstate(all="ignore"):
+            centre = centre + value.centre @ matrix.T
+            rows = value.forms.reshape(-1, width) @ matrix.T
+            forms[:, :own] += rows.reshape(batch, own, -1)
+        most = plus(np.abs(value.centre), value.spread())
+        sizes = plus(sizes, dot(most, np.abs(matrix).T))
+        lost = dot(most, error[:, part].T) if error[:, part].any() else np.zeros(centre.shape)
+        radius = plus(radius, dot(value.radius, np.abs(matrix).T), lost)
+        terms += width + 2
+    return Zonotope(centre, forms, plus(radius, product_error(sizes, terms, symbols + 2.0)))
+
+
+def _bent(op: Unitwise, bend: Bend, value: Zonotope, known: Range, first: int) -> Zonotope:
+    """f(v): slope·v + [low, high], half of the gap in a new symbol, or in the radius."""
+    lo, hi = value.bounds()
+    lo, hi = np.maximum(lo, known[0]), np.minimum(hi, known[1])
+    band = _tube(op, bend, lo, hi)
+    slope = band.below
+    with np.errstate(all="ignore"):
+        offset = 0.5 * band.low + 0.5 * band.high
+        half = above(np.maximum(band.high - offset, offset - band.low))
+        half = np.where(band.low == band.high, 0.0, half)
+        centre = np.where(slope == 0, offset, slope * value.centre + offset)
+        kept = np.where(slope[:, None] == 0, 0.0, slope[:, None] * value.forms)
+    size = times(np.abs(slope), plus(np.abs(value.centre), value.spread()))
+    size = plus(size, np.abs(offset))
+    floor = above(np.full(size.shape, 8 * (value.forms.shape[1] + 2) * TINY))
+    rounding = plus(times(size, np.full(size.shape, 8 * UNIT)), floor)
+    plain = (slope == 0) | ((slope == 1) & (offset == 0))
+    radius = plus(times(np.abs(slope), value.radius), np.where(plain, 0.0, rounding))
+    bends = (half > 0) & np.isfinite(half)
+    room = max(0, MOST_SYMBOLS - first)
+    if half.shape[1] > room:
+        bends &= np.argsort(np.argsort(-half, axis=1), axis=1) < room
+    leaves, units = np.nonzero(bends)
+    slots = (np.cumsum(bends, axis=1) - 1)[leaves, units]
+    count = int(slots.max()) + 1 if len(slots) else 0
+    forms = np.zeros((len(centre), first + count, centre.shape[1]))
+    forms[:, : kept.shape[1]] = kept
+    forms[leaves, first + slots, units] = half[leaves, units]
+    return Zonotope(centre, forms, plus(radius, np.where(bends, 0.0, half)))
+
+
+def _tube(op: Unitwise, bend: Bend, lo: Floats, hi: Floats) -> Band:
+    """Lines of one slope below and above f: of the two that are offered, the closer pair."""
+    with np.errstate(all="ignore"):
+        offered = op.slopes(lo, hi, Support.AREA)
+        pairs = [bend.band(lo, hi, (slope, slope)) for slope in offered]
+        closer = pairs[0].high - pairs[0].low <= pairs[1].high - pairs[1].low
+    fields = ("below", "above", "low", "high")
+    return Band(*(np.where(closer, *(getattr(p, f) for p in pairs)) for f in fields))
+
+
+def _joined(
+    found: Range, parts: Parts, floats: Range, values: dict[str, Zonotope], inputs: int
+) -> Range:
+    """The bounds over the leaves so far, joined with those of one more batch.
+
+    A form of one source is bounded coarsely first, with one interval per unit for all symbols but
+    the inputs' own, and again with all of them where that would be worse than what is known.
+    """
+    low, high = found
+    if len(parts) != 1:
+        lows, highs = image(parts, floats, values).bounds()
+        return np.minimum(low, lows.min(axis=0)), np.maximum(high, highs.max(axis=0))
+    name = parts[0][0]
+    value = values[name]
+    rest = Zonotope(value.centre, value.forms[:, inputs:], value.radius).spread()
+    coarse = Zonotope(value.centre, value.forms[:, :inputs], rest)
+    lows, highs = image(parts, floats, {name: coarse}).bounds()
+    for leaf in range(len(lows)):
+        rows = np.flatnonzero((lows[leaf] < low) | (highs[leaf] > high))
+        if len(rows):
+            one = Zonotope(*(a[leaf][None] for a in (value.centre, value.forms, value.radius)))
+            fine = image(parts, (floats[0][rows], floats[1][rows]), {name: one}).bounds()
+            low[rows] = np.minimum(low[rows], np.maximum(lows[leaf, rows], fine[0][0]))
+            high[rows] = np.maximum(high[rows], np.minimum(highs[leaf, rows], fine[1][0]))
+    return low, high

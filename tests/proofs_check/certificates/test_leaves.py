@@ -1,0 +1,100 @@
+"""Certificates that rest on a tree of cuts: proved again on its leaves, whatever the tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates.checker import check
+from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.leaves import LeafBounds, leaves_of
+from proofs_check.certificates.report import CheckFailed
+from reconstruct.bounds import Adaptive, Crown
+from reconstruct.certificates import Verdict
+from reconstruct.constructions import Wide
+from reconstruct.constructions.frozen import draw
+from reconstruct.networks import Box, LeakyRelu, Network, Relu
+from reconstruct.pipeline import reconstruct
+from tests.bounds.rational import holds, rational_values
+from tests.certificates.building import random_target
+
+from .making import certified, document_of, edit
+
+
+def tight(folder, seed: int = 0, activation=None) -> Network:
+    """A reconstruction whose shifts rest on a tree, with its certificate."""
+    rng = np.random.default_rng(seed)
+    target = random_target(rng, (2, 6, 6, 5, 2), activation=activation or Relu())
+    box = Box(-1.0, 1.0).of_size(2)
+    frozen = draw(target, Wide(ratio=1.5), seed=seed)
+    result = reconstruct(target, frozen, domain=box, bounds=Adaptive(boxes=200))
+    method = Adaptive(cuts=result.cuts)
+    certificate = certified(folder, target, result.network, box, bounds=method)
+    assert certificate.verdict is Verdict.CERTIFIED
+    assert certificate.tree is not None and certificate.tree.count(0) > 20
+    return target
+
+
+@pytest.mark.parametrize(("seed", "activation"), [(0, Relu()), (1, LeakyRelu(0.1))])
+def test_a_certificate_on_leaves_is_proved_again(tmp_path, seed, activation) -> None:
+    tight(tmp_path, seed, activation)
+    report = check(tmp_path)
+    assert report.accepted and "bound" in report.verified
+
+
+def test_shifts_that_rest_on_a_tree_need_it(tmp_path) -> None:
+    """Without the tree, or with a coarser one, the units cannot be shown to stay active."""
+    tight(tmp_path)
+    edit(tmp_path, "tree", value=None)
+    assert not check(tmp_path).accepted
+    edit(tmp_path, "tree", value="00")
+    assert not check(tmp_path).accepted
+
+
+@pytest.mark.parametrize("tree", ["", "01", "0000", "03000000", "0g", "0", 5])
+def test_what_is_no_tree_is_rejected_by_name(tmp_path, tree) -> None:
+    tight(tmp_path)
+    edit(tmp_path, "tree", value=tree)
+    assert check(tmp_path).field == "tree"
+
+
+def test_crown_needs_no_tree(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    target, box = random_target(rng, (2, 4, 2)), Box(-1.0, 1.0).of_size(2)
+    network = reconstruct(target, draw(target, Wide()), domain=box).network
+    certified(tmp_path, target, network, box, bounds=Crown())
+    assert document_of(tmp_path)["tree"] is None and check(tmp_path).accepted
+
+
+def test_leaves_cover_the_domain() -> None:
+    lo, hi = leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 2, 0, 0, 0]))
+    assert np.prod(hi - lo, axis=1).sum() == 2.0
+    with pytest.raises(CheckFailed, match="lacks 1 of its leaves"):
+        leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 0]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
+    """Random trees and networks of all sizes of weights: no rational value is outside."""
+    rng = np.random.default_rng(seed)
+    scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
+    op = (Relu(), LeakyRelu(0.3))[seed % 2]
+    weights = [scale * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
+    network = Network.mlp(weights, [rng.normal(size=len(w)) for w in weights], activation=op)
+    width = (1.0, 0.0, 1e-9)[seed % 3]
+    box = Box([-0.5, 0.25], [-0.5 + width, 1.0])
+    names = ["act1", "act2"]
+    forms = Forms(network, {"input": "input", **{n: n for n in names}})
+    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]))
+    nothing = np.full(4, np.inf)
+    for name in names:
+        node = forms.nodes[name]
+        form = forms.whole(node.inputs[0])
+        leaves.add_cut(name, form, form.floats(), op, forms.bend(node), (-nothing, nothing))
+    form = forms.whole("layer3")
+    found = leaves.of_form(form, form.floats())
+    for point in [box.lo, box.hi, *box.sample(4, rng)]:
+        exact = rational_values(network, point)
+        assert holds(found, exact["layer3"])
+        for name in names:
+            assert holds(leaves.ranges[name], exact[name])
