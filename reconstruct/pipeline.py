@@ -204,9 +204,8 @@ def _functionals(known: Reach, source: str, op: Mixing, group: int = 0) -> Funct
     if op.positions == 1:
         return lambda A: known.functionals(source, A)
     assert isinstance(op, Convolution)
-    part, size = op.group(group), known.network.sizes[source] // op.groups
-    block = slice(group * size, (group + 1) * size)
-    return lambda A: known.channels(source, part.with_kernel(A), block)
+    rows = np.split(op.geometry.windows(), op.groups)[group]
+    return lambda A: known.windows(source, dense(A), rows)
 
 
 def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:

@@ -23,7 +23,7 @@ from reconstruct.bounds.propagation import (
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Box, Mixing, Network, Points
+from reconstruct.networks import Activation, Box, Dense, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
@@ -94,54 +94,49 @@ class Reach:
             lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
         return lo, hi
 
-    def channels(self, name: str, op: Mixing, block: slice = slice(None)) -> Range:
-        """Bounds of `op` on the value `name`, the worst position of each channel.
+    def windows(self, name: str, kernel: Array, index: Array) -> Range:
+        """Bounds of `kernel · v[index]` at the worst position, row by row.
 
-        `block` are the units of the value that op takes. On images, intervals first; linear
-        bounds of every position where the method has them.
+        `index` (columns × positions) says where in the value `name` each column of the kernel
+        looks, −1 for a zero. Intervals on every box, and linear bounds of every position where
+        the method has them.
         """
-        if op.positions == 1:
-            return self.functionals(name, op.matrix)
-        lo, hi = np.empty(op.channels), np.empty(op.channels)
-        step = max(1, TILE_PAIRS // op.positions)
-        for start in range(0, op.channels, step):
-            rows = op.hidden_rows(start, min(op.channels, start + step))
-            assert rows is not None
-            part = slice(start, start + rows.channels)
-            lo[part], hi[part] = self._worst_position(name, rows, block)
+        lo, hi = np.empty(len(kernel)), np.empty(len(kernel))
+        step = max(1, TILE_PAIRS // index.shape[1])
+        for start in range(0, len(kernel), step):
+            part = slice(start, start + step)
+            lo[part], hi[part] = self._worst_position(name, kernel[part], index)
         return lo, hi
 
-    def _worst_position(self, name: str, op: Mixing, block: slice) -> Range:
-        """Bounds of some channels over all boxes and positions."""
-        found: Range | None = None
+    def _worst_position(self, name: str, kernel: Array, index: Array) -> Range:
+        """Bounds of some rows over all boxes and positions."""
+        op, found = Dense.over(np.ascontiguousarray(kernel, dtype=np.float64)), None
         for ranges in (self.whole, self.parts):
             if ranges is None:
                 continue
-            low, high = ranges.values[name]
             ends = [
-                op.image(low[i : i + 1, block], high[i : i + 1, block]) for i in range(len(low))
+                op.image(_looked(low, index).T, _looked(high, index).T)
+                for low, high in zip(*ranges.values[name], strict=True)
             ]
-            shape = (op.channels, op.positions)
-            below = np.min([e[0].reshape(shape).min(axis=1) for e in ends], axis=0)
-            above = np.max([e[1].reshape(shape).max(axis=1) for e in ends], axis=0)
+            below = np.min([e[0].min(axis=0) for e in ends], axis=0)
+            above = np.max([e[1].max(axis=0) for e in ends], axis=0)
             found = (below, above) if found is None else meet(found, (below, above))
         assert found is not None
         if self.whole.transfers and name != self.network.source:
-            found = meet(found, self._linear_position(name, op, block))
+            found = meet(found, self._linear_position(name, kernel, index))
         return found
 
-    def _linear_position(self, name: str, op: Mixing, block: slice) -> Range:
-        """The same by forms carried back to the input, a tile of positions at a time."""
+    def _linear_position(self, name: str, kernel: Array, index: Array) -> Range:
+        """The same by forms carried back to the input, a tile of rows at a time."""
+        positions, size = index.shape[1], self.network.sizes[name]
         lows, highs = [], []
-        for _, _, tile in op.tiles(TILE_ELEMENTS):
-            forms = np.zeros((len(tile), self.network.sizes[name]))
-            forms[:, block] = tile
-            low, high = self.functionals(name, forms)
-            lows.append(low)
-            highs.append(high)
-        shape = (op.channels, op.positions)
-        low, high = np.concatenate(lows).reshape(shape), np.concatenate(highs).reshape(shape)
-        return low.min(axis=1), high.max(axis=1)
+        for row in kernel:
+            forms = np.zeros((positions, size + 1))
+            np.add.at(forms, (np.arange(positions)[None], index), row[:, None])
+            low, high = self.functionals(name, forms[:, :-1])
+            lows.append(low.min())
+            highs.append(high.max())
+        return np.array(lows), np.array(highs)
 
     def _check(self, name: str) -> None:
         if name not in self.network.sizes:
@@ -241,3 +236,8 @@ def _adapt(
 def _union(ranges: Range) -> Range:
     """The smallest lower and the largest upper bound over all boxes, as a batch of one."""
     return ranges[0].min(axis=0)[None], ranges[1].max(axis=0)[None]
+
+
+def _looked(values: Array, index: Array) -> Array:
+    """The values at these places, zeros where there is none."""
+    return np.where(index >= 0, values[index], 0.0)

@@ -24,9 +24,10 @@ import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Rigorous
-from reconstruct.certificates.forms import Composites, Form, merge
+from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.verdicts import Segment
-from reconstruct.networks import Activation, Network, Node
+from reconstruct.certificates.views import Form, View, merge
+from reconstruct.networks import Activation, MaxPool, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 
 
@@ -38,6 +39,8 @@ class Reachable(Protocol):
     def functionals(
         self, name: str, weight: Array, offset: Array | None = None
     ) -> tuple[Array, Array]: ...
+
+    def windows(self, name: str, kernel: Array, index: Array) -> tuple[Array, Array]: ...
 
 
 @dataclass
@@ -138,11 +141,13 @@ class _Recursion:
         lo, hi = self.reach.bounds(name)
         if isinstance(op, Activation):
             (inside,) = self.target.node(name).inputs
-            pair = (self.ours.form(inside), self.theirs.form(node.inputs[0]))
+            pixels = op.geometry.height * op.geometry.width if isinstance(op, MaxPool) else 1
+            pair = self._pair(inside, node.inputs[0], pixels)
             error, before = self._compare(*pair, (name, node.name), op)
             self._remember(node.inputs[0], inside, before)
         else:
-            pair = (self.ours.own(name), self.theirs.own(node.name))
+            count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
+            pair = (self.ours.own(name, count), self.theirs.own(node.name, count))
             error, _ = self._compare(*pair, (name, node.name))
         self.state.errors[name] = error
         self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
@@ -150,10 +155,16 @@ class _Recursion:
 
     def _output(self) -> Array:
         ours, theirs = self.target.output, self.candidate.output
-        pair = (self.ours.form(ours), self.theirs.form(theirs))
-        error, _ = self._compare(*pair, ("output", "output"))
+        error, _ = self._compare(*self._pair(ours, theirs), ("output", "output"))
         self._remember(theirs, ours, error)
         return error
+
+    def _pair(
+        self, ours: str, theirs: str, pixels: int = 1
+    ) -> tuple[Form[Enclosure], Form[Enclosure]]:
+        """The forms of both values, their channels at equally many positions."""
+        count = max(self.ours.positions(ours), self.theirs.positions(theirs), pixels)
+        return self.ours.form(ours, count), self.theirs.form(theirs, count)
 
     def _compare(
         self,
@@ -164,7 +175,7 @@ class _Recursion:
     ) -> tuple[Array, Array]:
         """Bounds of |theirs − ours| behind an activation and before it; writes a segment."""
         forms = merge(self.ours.arithmetic, ours, theirs)
-        gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix)
+        gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix, forms[0].positions)
         before = self._error(forms[0], gap)
         error = upward(before) if op is None else op.carried(before)
         self.state.segments.append(self._segment(gap, names, float(error.max())))
@@ -178,7 +189,9 @@ class _Recursion:
             columns=gap.matrix.shape[1] - 1,
             residual_bound=float(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
             constant_bound=float(np.max(gap.constant.magnitude(), initial=0.0)),
-            error_in=max((float(self.state.errors[s].max()) for s, _ in gap.layout), default=0.0),
+            error_in=max(
+                (float(self.state.errors[view.source].max()) for view in gap.layout), default=0.0
+            ),
             error_out=error_out,
             inner=tuple(self.pending),
             margin=min((self.state.margins[i] for i in self.pending), default=None),
@@ -199,10 +212,14 @@ class _Recursion:
 
     def _error(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Array:
         total = gap.constant.magnitude()
-        for (source, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
-            e, h = self.state.errors[source], self.state.magnitudes[source]
-            total = total + matrix.magnitude() @ e + difference.magnitude() @ upward(h + e)
-        return upward(total)
+        total = total if gap.positions == 1 else total[:, None]
+        for (view, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
+            e, h = self.state.errors[view.source], self.state.magnitudes[view.source]
+            e, reached = view(e), view(upward(h + e))
+            if form.positions == 1 and e.ndim == 2:  # one window: a column
+                e, reached = e[:, 0], reached[:, 0]
+            total = total + matrix.magnitude() @ e + difference.magnitude() @ reached
+        return upward(total).ravel()
 
     def _remember(self, theirs: str, ours: str, error: Array) -> None:
         lo, hi = self.reach.bounds(ours)
@@ -236,16 +253,23 @@ class _Recursion:
             constant = form.constant
             lo, hi = constant.high, constant.high
             doubt = np.abs(constant.low) + constant.radius
-            for source, matrix in form.parts():
-                below, above = self.reach.functionals(source, matrix.high)
+            for view, matrix in form.parts():
+                below, above = self._functionals(view, matrix.high)
                 lo, hi = lo + below, hi + above
-                e, h = errors[source], self.state.magnitudes[source]
+                known = errors[view.source], self.state.magnitudes[view.source]
+                e, h = (view.worst(part) for part in known)
                 doubt = doubt + matrix.magnitude() @ e
                 doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
                 doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
-            lows.append(lo - upward(doubt + 2.0**-52 * np.abs(lo)))
-            highs.append(hi + upward(doubt + 2.0**-52 * np.abs(hi)))
+            lows.append(form.spread(lo - upward(doubt + 2.0**-52 * np.abs(lo))))
+            highs.append(form.spread(hi + upward(doubt + 2.0**-52 * np.abs(hi))))
         return np.concatenate(lows), np.concatenate(highs)
+
+    def _functionals(self, view: View, matrix: Array) -> tuple[Array, Array]:
+        """Bounds of the rows on what the view sees, at the worst position."""
+        if view.index is None:
+            return self.reach.functionals(view.source, matrix)
+        return self.reach.windows(view.source, matrix, view.index)
 
 
 def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:

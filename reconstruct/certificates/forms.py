@@ -10,16 +10,17 @@ proof and rationals for the exact one: see `arithmetic`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic
 
 import numpy as np
 
 from reconstruct.certificates.arithmetic import Arithmetic, N
+from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import (
     Activation,
     Add,
+    Convolution,
     Diagonal,
     Mixing,
     Network,
@@ -33,45 +34,6 @@ from reconstruct.numbers.splitting import CHUNK
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
 CHUNK_ELEMENTS = 2**22  # a block of rows of a wide layer holds at most about this many numbers
 DEPTH = 32  # steps in a row after which a form is kept, so that no chain is too long to follow
-
-Layout = tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Form(Generic[N]):
-    """Rows of `[A_1 … A_J | c]`: `layout` lists the sources with their sizes, in column order."""
-
-    layout: Layout
-    matrix: N
-
-    @property
-    def constant(self) -> N:
-        return self.matrix[:, -1]
-
-    def parts(self) -> Iterator[tuple[str, N]]:
-        """The sources with their matrices A_j."""
-        start = 0
-        for source, size in self.layout:
-            yield source, self.matrix[:, start : start + size]
-            start += size
-
-
-def merge(arithmetic: Arithmetic[N], *forms: Form[N]) -> tuple[Form[N], ...]:
-    """The same forms over one common layout, with zeros for sources that do not occur."""
-    layout = tuple(dict.fromkeys(entry for form in forms for entry in form.layout))
-    return tuple(_spread(arithmetic, form, layout) for form in forms)
-
-
-def _spread(arithmetic: Arithmetic[N], form: Form[N], layout: Layout) -> Form[N]:
-    if layout == form.layout:
-        return form
-    own = dict(form.parts())
-    rows = form.matrix.shape[0]
-    blocks = [
-        own[source] if source in own else arithmetic.exact(np.zeros((rows, size)))
-        for source, size in layout
-    ]
-    return Form(layout, arithmetic.beside([*blocks, form.matrix[:, -1:]]))
 
 
 class Composites(Generic[N]):
@@ -98,33 +60,62 @@ class Composites(Generic[N]):
         self._place = {node.name: place for place, node in enumerate(network.nodes)}
         self._landings = self._find_landings()
 
-    def own(self, name: str) -> Form[N]:
+    def positions(self, name: str) -> int:
+        """At how many positions a node's channels stand, as far as the maps before it say."""
+        while name not in self.sources:
+            node = self.network.node(name)
+            if isinstance(node.op, Mixing):
+                return node.op.positions
+            if isinstance(node.op, Add):
+                return max(self.positions(i) for i in node.inputs)
+            if isinstance(node.op, Placement | Select):
+                return 1
+            (name,) = node.inputs
+        return 1
+
+    def own(self, name: str, positions: int | None = None) -> Form[N]:
         """The form of a node over the sources before it, even when it is itself a cut."""
         self._land(name)
-        return self._compute(self.network.node(name), 0, self.network.sizes[name])
+        node = self.network.node(name)
+        count = self.own_positions(name) if positions is None else positions
+        return self._compute(node, 0, self.network.sizes[name] // count, count)
 
-    def form(self, name: str) -> Form[N]:
+    def own_positions(self, name: str) -> int:
+        """The same for a node that is itself a cut."""
+        return max(self.positions(i) for i in self.network.node(name).inputs)
+
+    def form(self, name: str, positions: int | None = None) -> Form[N]:
         """The form of a node; a source is itself."""
-        return self.rows(name, 0, self.network.sizes[name])
+        count = self.positions(name) if positions is None else positions
+        return self.rows(name, 0, self.network.sizes[name] // count, count)
 
     def blocks(self, name: str) -> Iterator[tuple[int, Form[N]]]:
         """The form of a node in blocks of rows, each with its first row."""
-        size = self.network.sizes[name]
+        positions = self.positions(name)
+        size = self.network.sizes[name] // positions
         step = max(1, min(CHUNK, CHUNK_ELEMENTS // (self._columns(name) + 1)))
         for start in range(0, size, step):
-            yield start, self.rows(name, start, min(size, start + step))
+            yield start, self.rows(name, start, min(size, start + step), positions)
 
-    def rows(self, name: str, start: int, stop: int) -> Form[N]:
-        """Rows `start:stop` of the form of a node."""
+    def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form[N]:
+        """Rows `start:stop` of the form of a node, its channels at that many positions."""
         if name in self.sources:
-            size = self.network.sizes[name]
-            eye = np.zeros((stop - start, size + 1))
-            eye[np.arange(stop - start), np.arange(start, stop)] = 1.0
-            return Form(((self.sources[name], size),), self.arithmetic.exact(eye))
+            return self._identity(self._source_view(name, positions), start, stop, positions)
         self._land(name)
         if name in self._cache:
             return self._rows_of(self._cache[name], start, stop)
-        return self._compute(self.network.node(name), start, stop)
+        return self._compute(self.network.node(name), start, stop, positions)
+
+    def _source_view(self, name: str, positions: int) -> View:
+        size = self.network.sizes[name]
+        if positions == 1:
+            return View(self.sources[name], size)
+        return View.of(self.sources[name], np.arange(size).reshape(-1, positions))
+
+    def _identity(self, view: View, start: int, stop: int, positions: int) -> Form[N]:
+        eye = np.zeros((stop - start, view.columns + 1))
+        eye[np.arange(stop - start), np.arange(start, stop)] = 1.0
+        return Form((view,), self.arithmetic.exact(eye), positions)
 
     def combine(self, forms: list[Form[N]]) -> Form[N]:
         """The sum of forms."""
@@ -132,37 +123,102 @@ class Composites(Generic[N]):
         total = spread[0].matrix
         for form in spread[1:]:
             total = total + form.matrix
-        return Form(spread[0].layout, total)
+        return Form(spread[0].layout, total, spread[0].positions)
 
     @staticmethod
     def _rows_of(form: Form[N], start: int, stop: int) -> Form[N]:
-        return Form(form.layout, form.matrix[start:stop])
+        return Form(form.layout, form.matrix[start:stop], form.positions)
 
-    def _compute(self, node: Node, start: int, stop: int) -> Form[N]:
+    def _compute(self, node: Node, start: int, stop: int, positions: int = 1) -> Form[N]:
         op = node.op
         if isinstance(op, Mixing):
+            if op.positions != positions:
+                raise _not_composed(node, f"{op.positions} positions meet {positions}")
             return self._mixing(node, op, start, stop)
         if isinstance(op, Add):
-            return self.combine([self.rows(i, start, stop) for i in node.inputs])
-        if isinstance(op, Select):
-            return self.rows(node.inputs[0], op.start + start, op.start + stop)
+            return self.combine([self.rows(i, start, stop, positions) for i in node.inputs])
         if isinstance(op, Diagonal):
-            scale, shift = self._effective(node.name, op)
-            form = self.rows(node.inputs[0], start, stop)
+            scale, shift = self._channel_factors(node, op, positions)
+            form = self.rows(node.inputs[0], start, stop, positions)
             matrix = form.matrix * scale[start:stop, None]
-            return Form(form.layout, self._shifted(matrix, shift[start:stop]))
-        if isinstance(op, Placement):
-            return self._placed(self.form(node.inputs[0]), op.index[start:stop])
+            return Form(form.layout, self._shifted(matrix, shift[start:stop]), positions)
+        if isinstance(op, Placement | Select):
+            return self._moved(node, op, start, stop, positions)
         if isinstance(op, Activation):
-            form = self.rows(node.inputs[0], start, stop)
+            form = self.rows(node.inputs[0], start, stop, positions)
             matrix = form.matrix.scaled(op.piece.slope)
-            doubt = self.deviations[node.name][start:stop]
+            units = self.deviations[node.name][start * positions : stop * positions]
+            doubt = units.reshape(-1, positions).max(axis=1)
             last = self.arithmetic.doubted(matrix[:, -1], doubt)
-            return Form(form.layout, self._with_last(matrix, last) if doubt.any() else matrix)
+            kept = self._with_last(matrix, last) if doubt.any() else matrix
+            return Form(form.layout, kept, positions)
         raise UnsupportedError(
             f"node {node.name!r}: a certificate needs maps, sums and activations, but this is "
             f"{type(op).__name__}"
         )
+
+    def _channel_factors(self, node: Node, op: Diagonal, positions: int) -> tuple[N, N]:
+        """`(s, t)` of each channel; refused where the pixels of a channel differ."""
+        scale, shift = self._effective(node.name, op)
+        if positions == 1:
+            return scale, shift
+        s, t = (part.reshape(-1, positions) for part in op.effective())
+        if np.any(s != s[:, :1]) or np.any(t != t[:, :1]):
+            raise _not_composed(node, "the pixels of a channel are scaled differently")
+        return scale[::positions], shift[::positions]
+
+    def _moved(
+        self, node: Node, op: Placement | Select, start: int, stop: int, positions: int
+    ) -> Form[N]:
+        """Units that only move: another look at a source, or other rows of a form."""
+        found = self._looked_through(node.name)
+        if positions > 1:
+            if found is None:
+                raise _not_composed(node, "pixels move that are themselves composed")
+            source, index = found
+            view = View.of(source, index.reshape(-1, positions))
+            return self._identity(view, start, stop, positions)
+        if isinstance(op, Select):
+            return self.rows(node.inputs[0], op.start + start, op.start + stop)
+        return self._placed(self.form(node.inputs[0], 1), op.index[start:stop])
+
+    def _looked_through(self, name: str) -> tuple[str, Array] | None:
+        """A value that only moves units of a source: the source, and where each unit comes from."""
+        if name in self.sources:
+            return self.sources[name], np.arange(self.network.sizes[name])
+        node = self.network.node(name)
+        if not isinstance(node.op, Placement | Select):
+            return None
+        below = self._looked_through(node.inputs[0])
+        if below is None:
+            return None
+        source, places = below
+        if isinstance(node.op, Select):
+            return source, places[node.op.block]
+        return source, np.where(node.op.index >= 0, places[node.op.index], -1)
+
+    def _convolved(self, node: Node, op: Convolution, start: int, stop: int) -> Form[N] | None:
+        """A convolution of a source, in windows of it; None where its input is composed."""
+        found = self._looked_through(node.inputs[0])
+        if found is None:
+            return None
+        source, places = found
+        windows = op.geometry.windows()
+        index = np.where(windows >= 0, places[windows], -1)
+        kernel = op.spread_kernel[start:stop]
+        view = View.of(source, index)
+        if op.positions == 1 and len(np.unique(index[index >= 0])) == np.sum(index >= 0):
+            view, kernel = self._whole(source, index[:, 0], kernel)
+        matrix = np.concatenate([kernel, op.offsets[start:stop, None]], axis=1)
+        return Form((view,), self.arithmetic.exact(matrix), op.positions)
+
+    def _whole(self, source: str, index: Array, kernel: Array) -> tuple[View, Array]:
+        """A single window as a matrix on the whole source, as dense maps have it."""
+        size = next(self.network.sizes[n] for n, known in self.sources.items() if known == source)
+        matrix = np.zeros((len(kernel), size))
+        seen = index >= 0
+        matrix[:, index[seen]] = kernel[:, seen]
+        return View(source, size), matrix
 
     def _placed(self, form: Form[N], index: Array) -> Form[N]:
         """The rows of a form at these places, zeros where there is none."""
@@ -173,10 +229,16 @@ class Composites(Generic[N]):
 
     def _mixing(self, node: Node, op: Mixing, start: int, stop: int) -> Form[N]:
         (source,) = node.inputs
-        if source in self.sources:
+        if isinstance(op, Convolution):
+            direct = self._convolved(node, op, start, stop)
+            if direct is not None:
+                return direct
+            if not op.geometry.plain:
+                raise _not_composed(node, "its windows look at values that are themselves composed")
+        elif source in self.sources:
             weight = op.tile(start, stop)
             matrix = np.concatenate([weight, op.bias[start:stop, None]], axis=1)
-            layout = ((self.sources[source], weight.shape[1]),)
+            layout = (View(self.sources[source], weight.shape[1]),)
             return Form(layout, self.arithmetic.exact(matrix))
         if self._wide(node):
             inner = self.form(source)
@@ -193,7 +255,7 @@ class Composites(Generic[N]):
         """Whether a map widens a narrow inner value so much that its form is too large to hold."""
         (source,) = node.inputs
         rows, inner = self.network.sizes[node.name], self.network.sizes[source]
-        if source in self.sources or rows <= inner:
+        if source in self.sources or rows <= inner or isinstance(node.op, Convolution):
             return False
         return rows * inner * self._columns(source) > LARGE
 
@@ -218,12 +280,20 @@ class Composites(Generic[N]):
     def _composed(self, node: Node, op: Mixing) -> Form[N]:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""
         total: Form[N] | None = None
+        pixels = isinstance(op, Convolution)
         for start, block in self.blocks(node.inputs[0]):
-            columns = op.columns(start, start + block.matrix.shape[0])
-            part = Form(block.layout, self.arithmetic.product(columns, block.matrix))
+            stop = start + block.matrix.shape[0]
+            if block.positions != op.positions:
+                raise _not_composed(node, f"{op.positions} positions meet {block.positions}")
+            columns = (
+                op.spread_kernel[:, start:stop] if pixels else op.columns(start, stop)  # type: ignore[attr-defined]
+            )
+            product = self.arithmetic.product(columns, block.matrix)
+            part = Form(block.layout, product, op.positions)
             total = part if total is None else self.combine([total, part])
         assert total is not None
-        return Form(total.layout, self._shifted(total.matrix, self.arithmetic.exact(op.bias)))
+        constant = self.arithmetic.exact(op.channel_bias)
+        return Form(total.layout, self._shifted(total.matrix, constant), op.positions)
 
     def _effective(self, name: str, op: Diagonal) -> tuple[N, N]:
         if name not in self._factors:
@@ -243,7 +313,10 @@ class Composites(Generic[N]):
         todo = [name]
         while todo:
             current = todo.pop()
-            if current in self.sources:
+            op = None if current in self.sources else self.network.node(current).op
+            if isinstance(op, Convolution) and not op.geometry.plain:
+                seen[current] = op.summands * op.groups
+            elif current in self.sources:
                 seen[current] = self.network.sizes[current]
             elif current not in seen:
                 seen[current] = 0
@@ -271,5 +344,12 @@ class Composites(Generic[N]):
         while self._landings and self._place[self._landings[0]] < self._place[name]:
             self._tick()
             landing = self._landings.pop(0)
-            whole = self._compute(self.network.node(landing), 0, self.network.sizes[landing])
-            self._cache[landing] = whole
+            count = self.positions(landing)
+            rows = self.network.sizes[landing] // count
+            self._cache[landing] = self._compute(self.network.node(landing), 0, rows, count)
+
+
+def _not_composed(node: Node, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"node {node.name!r} ({node.op.kind}) cannot be composed with the maps before it: {why}"
+    )

@@ -18,7 +18,8 @@ import numpy as np
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Exact, NotRational, RationalNorm
 from reconstruct.certificates.error_recursion import Reachable, deviation
-from reconstruct.certificates.forms import Composites, Form, merge
+from reconstruct.certificates.forms import Composites
+from reconstruct.certificates.views import Form, merge
 from reconstruct.networks import Activation, Network, Node
 from reconstruct.numbers.arrays import Range
 from reconstruct.numbers.double_double import upward
@@ -81,7 +82,9 @@ class _Proof:
                 self._compare(self.partner[node.name], node)
             elif isinstance(node.op, Activation) and node.name in used:
                 self._on_line(self.theirs, node, self._range(node.inputs[0]))
-        last = self.ours.form(self.target.output), self.theirs.form(self.network.output)
+        outputs = self.target.output, self.network.output
+        count = max(self.ours.positions(outputs[0]), self.theirs.positions(outputs[1]))
+        last = self.ours.form(outputs[0], count), self.theirs.form(outputs[1], count)
         self._equal(*last, "the maps to the output")
         margin = float(self.margin) if np.isfinite(self.margin) else None
         return Identity(True, "every composed map is equal, every inner unit on its line", margin)
@@ -90,9 +93,11 @@ class _Proof:
         """The same map before an activation, or the same sum."""
         if isinstance(node.op, Activation):
             (inside,) = self.target.node(name).inputs
-            pair = self.ours.form(inside), self.theirs.form(node.inputs[0])
+            count = max(self.ours.positions(inside), self.theirs.positions(node.inputs[0]))
+            pair = self.ours.form(inside, count), self.theirs.form(node.inputs[0], count)
         else:
-            pair = self.ours.own(name), self.theirs.own(node.name)
+            count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
+            pair = self.ours.own(name, count), self.theirs.own(node.name, count)
         self._equal(*pair, f"the maps to {name!r}")
 
     def _equal(self, ours: Form[RationalMatrix], theirs: Form[RationalMatrix], what: str) -> None:
@@ -108,15 +113,18 @@ class _Proof:
     def _bounds(self, form: Form[RationalMatrix]) -> Range:
         """Floats near the numbers of a form, their error added outward."""
         lo, hi = form.constant.between()
-        for source, part in form.parts():
+        for view, part in form.parts():
             low, high = part.between()
-            below, above = self.reach.functionals(source, low)
-            least, most = self.reach.bounds(source)
-            size = np.maximum(np.abs(least), np.abs(most))
+            if view.index is None:
+                below, above = self.reach.functionals(view.source, low)
+            else:
+                below, above = self.reach.windows(view.source, low, view.index)
+            least, most = self.reach.bounds(view.source)
+            size = view.worst(np.maximum(np.abs(least), np.abs(most)))
             doubt = upward((high - low) @ size)
             lo, hi = np.nextafter(lo + below, -np.inf), np.nextafter(hi + above, np.inf)
             lo, hi = np.nextafter(lo - doubt, -np.inf), np.nextafter(hi + doubt, np.inf)
-        return lo, hi
+        return form.spread(lo), form.spread(hi)
 
     def _on_line(self, forms: Composites[RationalMatrix], node: Node, ends: Range) -> None:
         assert isinstance(node.op, Activation)

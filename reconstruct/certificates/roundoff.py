@@ -24,7 +24,16 @@ from typing import Any
 import numpy as np
 
 from reconstruct.certificates.error_recursion import Layered
-from reconstruct.networks import Activation, Add, Diagonal, Map, Mixing, Network, Node
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Convolution,
+    Diagonal,
+    Map,
+    Mixing,
+    Network,
+    Node,
+)
 from reconstruct.networks.maps.map import Fed
 from reconstruct.numbers.double_double import Array, upward
 from reconstruct.numbers.precision import Precision
@@ -118,6 +127,8 @@ class _Forward:
 
     def _mixing(self, node: Node, op: Mixing, value: _Value) -> _Value:
         """Products in blocks of rows, so that a wide map is never copied whole."""
+        if isinstance(op, Convolution):
+            return self._convolution(node, op, value)
         results = []
         for start, stop, weight in op.tiles(2**22):
             results.append(self._rows(weight, op.bias[start:stop], value))
@@ -136,11 +147,30 @@ class _Forward:
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
         return size, upward(np.abs(weight) @ value.carried), upward(local + lost), rounded
 
+    def _convolution(self, node: Node, op: Convolution, value: _Value) -> _Value:
+        """The same for a kernel, at all positions at once."""
+        kernel = op.kernel.astype(np.float64, copy=False)
+        cast, offset = self.precision.cast(kernel), self.precision.cast(op.bias)
+        exact, rough, moved = (
+            Convolution(np.abs(part), op.geometry, None, op.groups)
+            for part in (kernel, cast, cast - kernel)
+        )
+        size = upward(exact.linear(value.size[None])[0] + np.abs(op.bias))
+        rounded = upward(rough.linear(value.computed[None])[0] + np.abs(offset))
+        terms = op.summands + FOLDED
+        local = rough.linear(value.local[None])[0] + self.precision.gamma(terms) * rounded
+        local = local + moved.linear(value.computed[None])[0] + np.abs(offset - op.bias)
+        lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
+        carried = upward(exact.linear(value.carried[None])[0])
+        if node.inputs[0] not in self.sources:
+            carried = np.minimum(carried, self._through_composite(node.name))
+        return _Value(size, carried, upward(local + lost), rounded)
+
     def _through_composite(self, name: str) -> Array:
         """|A'| times the errors of the sources: far below |M2||s||M1| times them."""
         form = self.layered.composites.form(name)
-        parts = (m.magnitude() @ self.source_errors[source] for source, m in form.parts())
-        return upward(sum(parts))
+        parts = [m.magnitude() @ v(self.source_errors[v.source]) for v, m in form.parts()]
+        return upward(np.sum([part.ravel() for part in parts], axis=0))
 
     # --- diagonal maps and activations ----------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.bounds.propagation import Ranges
-from reconstruct.networks import Activation
+from reconstruct.networks import Unitwise
 from reconstruct.numbers.arrays import Array
 from reconstruct.refutation.gradients import adjoints
 
@@ -46,7 +46,7 @@ def _losses(state: Ranges, sensitivity: dict[str, Array]) -> dict[str, Array]:
     """For each value that an activation takes: what its undecided units lose, times the range."""
     losses = {}
     for node in state.network.nodes:
-        if not isinstance(node.op, Activation) or node.name not in sensitivity:
+        if not isinstance(node.op, Unitwise) or node.name not in sensitivity:
             continue
         lo, hi = state.values[node.inputs[0]]
         bent = ~node.op.straight(lo, hi)

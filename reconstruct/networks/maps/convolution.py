@@ -131,6 +131,11 @@ class Geometry:
         inner = total[:, :, top : top + self.height, left : left + self.width]
         return np.ascontiguousarray(inner).reshape(count, self.size)
 
+    def windows(self) -> Array:
+        """Where each kernel entry looks, (channels·kh·kw, positions); −1 stands for a pad."""
+        places = np.arange(1, self.size + 1, dtype=np.int64)[None]
+        return np.asarray(self.patches(places)[0].reshape(-1, self.positions) - 1)
+
     @property
     def plain(self) -> bool:
         """Whether every patch is one pixel, in order: a 1×1 kernel without strides or pads."""
@@ -207,6 +212,17 @@ class Convolution(Mixing):
         return np.repeat(self.offsets, self.positions)
 
     @property
+    def spread_kernel(self) -> Array:
+        """The kernels of all groups as one matrix, zeros between them: c_out × c_in·kh·kw."""
+        if self.groups == 1:
+            return np.asarray(self.kernels[0], dtype=np.float64)
+        rows, columns = self.kernels[0].shape
+        whole = np.zeros((self.groups, rows, self.groups, columns))
+        for g, kernel in enumerate(self.kernels):
+            whole[g, :, g] = kernel
+        return whole.reshape(self.groups * rows, -1)
+
+    @property
     def kernels(self) -> tuple[Array, ...]:
         """One matrix for each group, (c_out/groups) × (c_in/groups·kh·kw): what is solved for."""
         rows = self.kernel.reshape(self.groups, self.channels // self.groups, -1)
@@ -230,11 +246,6 @@ class Convolution(Mixing):
         rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
         pixels = Geometry(rows.shape[1] * self.groups, *self.geometry.output, (1, 1))
         return Convolution(rows[:, :, None, None], pixels, None, self.groups)
-
-    def group(self, index: int) -> Convolution:
-        """One group as a convolution of its own, on its own channels, without the bias."""
-        narrow = replace(self.geometry, channels=self.geometry.channels // self.groups)
-        return Convolution(self.kernels[index].reshape(-1, *self.kernel.shape[1:]), narrow)
 
     # --- the map and its transpose --------------------------------------------------------------
 
