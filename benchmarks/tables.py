@@ -18,7 +18,19 @@ PAGE = ROOT / "docs" / "performance.md"
 UNSHOWN = ("benchmark", "versions", "machine", "seed", "reason")
 MOST_COLUMNS = 9
 # What people ask first; results that are not listed follow by name.
-ORDER = ("runs", "targets", "honesty", "refusal", "solvers", "operator", "sparse", "deep")
+ORDER = (
+    "runs",
+    "targets",
+    "honesty",
+    "refusal",
+    "solvers",
+    "growth",
+    "operator",
+    "ranks",
+    "whitening",
+    "sparse",
+    "deep",
+)
 OWN_PAGE = ("training", "training_existence")  # shown, summed up, in docs/training.md
 
 HEAD = """# Measured performance

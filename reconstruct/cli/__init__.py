@@ -24,9 +24,13 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    if launched():
+    if not launched():
+        return _command(argv)
+    try:
         return run_as_job(lambda: _command(argv))
-    return _command(argv)
+    except ReconstructError as error:  # there is no MPI to run a job with
+        _say(str(error))
+        return BAD_INPUT
 
 
 def _command(argv: Sequence[str] | None) -> int:

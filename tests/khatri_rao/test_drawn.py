@@ -162,3 +162,33 @@ def test_zeros_are_found_in_what_is_drawn() -> None:
     assert obstruction is not None
     assert obstruction.rank == 0
     assert repr(M1) == "Drawn(30 × 3, float32)"
+
+
+def test_weights_of_a_frozen_network_are_drawn_tile_by_tile() -> None:
+    """The same bits as the matrices that a network is drawn with."""
+    from functools import partial
+
+    from reconstruct.networks.draw import TILE, Pencil
+
+    m, k, n = 6, 5, 1100
+    pencil = Pencil(seed=3)
+    M1, M2 = pencil.matrix(2, 0, n, k), pencil.matrix(2, 1, m, n, hidden=1)
+
+    def tile(label: int, across: int, fan_in: int, index: int) -> np.ndarray:
+        length = min(TILE, n - index * TILE)
+        return pencil.tile(2, label, index, length, across, fan_in=fan_in)
+
+    drawn1 = Drawn((n, k), partial(tile, 0, k, k), tile=TILE)
+    drawn2 = Drawn((n, m), partial(tile, 1, m, n), tile=TILE).T
+    W = np.random.default_rng(0).standard_normal((m, k))
+    stored_ = solve(M1, M2, W, ConjugateGradient())
+    assert np.array_equal(solve(drawn1, drawn2, W, ConjugateGradient()).s, stored_.s)
+
+
+def test_a_source_can_be_sent_to_another_process() -> None:
+    import pickle
+
+    M1 = sources(4, 3, 30, tile=8)[0]
+    M1[0:5]
+    again = pickle.loads(pickle.dumps(M1.part(slice(10, 25))))
+    assert np.array_equal(again[:], M1[10:25])

@@ -202,3 +202,12 @@ def test_bad_usage_ends_every_rank(target: Path) -> None:
     usage = run("command", target, "run")
     assert usage.returncode == 2
     assert usage.stderr.count("usage:") == 1
+
+
+def test_a_job_without_mpi4py_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
+    assert main(["inspect", "missing.onnx"]) == 2
+    assert "the MPI engine needs mpi4py" in capsys.readouterr().err
