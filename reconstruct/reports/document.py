@@ -108,6 +108,7 @@ def target_part(target: Network) -> dict[str, Any]:
         "file": target.metadata.get("file"),
         "sha256": target.metadata.get("sha256"),
         "maps": [list(shape) for shape in target.maps],
+        "weight_count": target.weights,
         "parameters": target.parameters,
     }
 
@@ -124,6 +125,7 @@ def _frozen_part(result: Result) -> dict[str, Any]:
         "sparsity": known.get("sparsity"),
         "sha256": weights_hash(network),
         "maps": [list(shape) for shape in network.maps],
+        "weight_count": network.weights,
         "parameters": network.parameters,
         "nonzeros": network.nonzeros,
         "tunable": network.tunable,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 DASH = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -64,6 +65,15 @@ def domain_text(domain: Mapping[str, Sequence[float]]) -> str:
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
     return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
+
+
+def weight_count(part: Mapping[str, Any]) -> int:
+    """The weights of a network in a report; a kernel that moves over an image counts once.
+
+    Reports of older versions have no images in them: there it is the entries of the maps.
+    """
+    known = part.get("weight_count")
+    return int(sum(m * k for m, k in part.get("maps") or ()) if known is None else known)
 
 
 def _shown(value: float | None, digits: int, rounding: str) -> str:

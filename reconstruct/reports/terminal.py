@@ -6,7 +6,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.numbers import at_least, at_most, domain_text, duration, number
+from reconstruct.reports.numbers import (
+    at_least,
+    at_most,
+    domain_text,
+    duration,
+    number,
+    weight_count,
+)
 
 COLUMNS = 80
 LABEL = 23  # columns for the names of figures
@@ -93,8 +100,8 @@ def figures(report: Mapping[str, Any]) -> list[str]:
     ]
     frozen = report.get("frozen")
     if frozen:
-        weights = sum(m * k for m, k in frozen["maps"])
-        rows.append(("frozen", f"{weights:,} weights, {frozen['nonzeros']:,} non-zero"))
+        weights, kept = weight_count(frozen), frozen["nonzeros"]
+        rows.append(("frozen", f"{weights:,} weights, {kept:,} non-zero"))
         rows.append(("tunable", f"{frozen['tunable']:,} norm parameters"))
     rows.append(("time", duration(report["cost"]["seconds"])))
     return [wrapped(f"{name:<{LABEL}}{text}", " " * LABEL) for name, text in rows]

@@ -10,12 +10,28 @@ from typing import Any
 import pytest
 
 from reconstruct.reports.environment import peak_bytes
+from reconstruct.reports.numbers import weight_count
 from reconstruct.reports.sections.networks import _sizes
+from tests.constructions.test_images import one_convolution
+from tests.reports.conftest import run_in_memory
 
 BALLAST = 1 << 29
 
 
 def test_weights_biases_and_norm_parameters_are_all_parameters(report: dict[str, Any]) -> None:
+    adds_up(report)
+
+
+def test_kernels_of_images_count_once() -> None:
+    target = one_convolution("padded")
+    report, _ = run_in_memory(target)
+    adds_up(report)
+    assert report["target"]["weight_count"] == target.node("c").op.kernel.size
+    del report["target"]["weight_count"]
+    assert weight_count(report["target"]) == sum(m * k for m, k in report["target"]["maps"])
+
+
+def adds_up(report: dict[str, Any]) -> None:
     rows = re.findall(r"<tr>(.*?)</tr>", str(_sizes(report)), flags=re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.DOTALL) for row in rows]
     f = {c[0].partition(" ")[0]: c[2].replace(",", "") for c in cells if c[0]}

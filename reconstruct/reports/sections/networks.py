@@ -6,6 +6,7 @@ from typing import Any
 
 from reconstruct.reports.figures.diagram import diagram, rows_of
 from reconstruct.reports.markup import Markup, element, figure, table
+from reconstruct.reports.numbers import weight_count
 from reconstruct.reports.run_files import RunFiles
 
 LEGEND = (
@@ -40,8 +41,7 @@ def section(run: RunFiles) -> Markup:
 
 def _sizes(report: Any) -> Markup:
     target, frozen = report["target"], report.get("frozen") or report.get("candidate") or {}
-    weights = sum(m * k for m, k in frozen.get("maps") or ())
-    target_weights = sum(m * k for m, k in target["maps"])
+    weights, target_weights = weight_count(frozen), weight_count(target)
     known = frozen.get("parameters") is not None and frozen.get("tunable") is not None
     biases = f"{frozen['parameters'] - frozen['tunable'] - weights:,}" if known else "–"
     rows = [
