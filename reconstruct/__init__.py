@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reconstruct.constructions import (
         Deep,
         Factored,
+        Fitted,
         Frozen,
         Stacked,
         Wide,
@@ -52,6 +53,7 @@ _HOMES = {
     "reconstruct.constructions": (
         "Deep",
         "Factored",
+        "Fitted",
         "Frozen",
         "Stacked",
         "Wide",
@@ -80,6 +82,7 @@ __all__ = [
     "Elu",
     "Exact",
     "Factored",
+    "Fitted",
     "Frozen",
     "InputError",
     "Interval",

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.construction import ExactNorm, LayerSolution, SiteSolution
+from reconstruct.constructions.construction import ExactNorm, LayerSolution, LeftOut, SiteSolution
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
@@ -51,8 +51,10 @@ class SiteStore:
             head = json.loads(bytes(data["head"]).decode())
             norms = {name: _norm(data, i, kept) for i, (name, kept) in enumerate(head["norms"])}
             rows = tuple(_row(data, i, kept) for i, kept in enumerate(head["systems"]))
+            left = [data[key] for key in ("left.weight", "left.bias") if key in data]
         self.reused += 1
-        return SiteSolution(norms, rows, _exact(head["exact"]))
+        left_out = LeftOut(*left) if left else None
+        return SiteSolution(norms, rows, _exact(head["exact"]), left_out)
 
     def store(self, site: str, solution: SiteSolution) -> None:
         arrays: dict[str, Any] = {}
@@ -60,6 +62,9 @@ class SiteStore:
             arrays |= {f"{i}.{part}": getattr(norm, part) for part in PARTS}
         for i, row in enumerate(solution.systems):
             arrays[f"{i}.s"] = row.s
+        if solution.left_out is not None:
+            arrays["left.weight"] = solution.left_out.weight
+            arrays["left.bias"] = solution.left_out.bias
         head = {
             "norms": [[name, [n.eps, n.positions]] for name, n in solution.norms.items()],
             "systems": [_told(row) for row in solution.systems],

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.constructions.construction import (
     ExactNorm,
+    Examples,
     Functionals,
     LayerSolution,
+    LeftOut,
     SiteSolution,
     Task,
 )
@@ -31,10 +34,22 @@ from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.sites import Site, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, RankProof, Solver, Status
-from reconstruct.networks import Box, Convolution, Matrix, Mixing, Network, Node, Norm, dense
+from reconstruct.networks import (
+    Box,
+    Convolution,
+    Matrix,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+    Points,
+    dense,
+)
 from reconstruct.networks.normal_form import NormalForm
-from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress, Step, silent
+
+EXAMPLES = 2000  # inputs of the domain on which a map is fitted, where it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +129,14 @@ def reconstruct(
     dtype: Any = np.float64,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
+    data: ArrayLike | None = None,
 ) -> Result:
     """Choose the norm parameters of `frozen` so that it equals `target` on the domain.
 
     A plain `Network` is taken as the frozen layers of a wide construction. `dtype` float32 rounds
     the gammas and betas to float32 numbers; the network is then the same in both precisions.
+    `data` are inputs (rows) that a construction may fit to; by default they are drawn from the
+    domain.
     """
     start = time.perf_counter()
     kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
@@ -130,21 +148,27 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    drifts = drift(known, layout.plans)
+    left_out = _left_out(layout)
+    drifts = drift(known, left_out)
     chosen = solver or Auto()
-    solutions = []
+    x = _inputs(box, data)
+    solutions: list[SiteSolution] = []
     for number, site in enumerate(sites, start=1):
         node = form.network.node(site.target)
         done = checkpoint.load(site.target) if checkpoint else None
         if done is None:
             task = _task(number, node, known, layout, rational=chosen.rational)
             task = task if drifts is None else _drifted(task, node, drifts)
+            task = replace(task, examples=_examples(layout, kept.network, site, x, solutions))
             label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
             hear = _prefixed(progress, label)
             done = layout.plans[site.target].solve(task, site, kept.network, chosen, hear)
             if checkpoint:
                 checkpoint.store(site.target, done)
         solutions.append(done)
+        if done.left_out is not None:
+            left_out[site.target] = done.left_out
+            drifts = drift(known, left_out)
         progress(Step("maps solved", number, len(sites)))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start
@@ -181,6 +205,37 @@ def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bo
         )
     )
     return replace(parts[0], groups=parts)
+
+
+def _left_out(layout: Layout) -> dict[str, LeftOut | None]:
+    """What the maps leave out by design, before anything is solved."""
+    known = {name: plan.left_out for name, plan in layout.plans.items()}
+    return {
+        name: None if rest is None else LeftOut(rest, np.zeros(len(rest)))
+        for name, rest in known.items()
+    }
+
+
+def _inputs(domain: Box, data: ArrayLike | None) -> Array:
+    """What maps are fitted on, where they are: the data that came, or inputs of the domain."""
+    if data is None:
+        return domain.sample(EXAMPLES, np.random.default_rng(0))
+    return Points(data).of_size(domain.size).x
+
+
+def _examples(
+    layout: Layout, frozen: Network, site: Site, x: Array, solved: list[SiteSolution]
+) -> Examples:
+    """Inputs of the site in the frozen network as solved so far, and the target's values there."""
+    so_far = tuple(solved)
+
+    def examples() -> tuple[Array, Array]:
+        norms = {name: norm for s in so_far for name, norm in s.norms.items()}
+        network = frozen.with_ops(norms)
+        wanted = layout.form.network.values(x)[site.target]
+        return network.values(x)[site.source], wanted
+
+    return examples
 
 
 def _drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:

@@ -46,7 +46,7 @@ def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     how = run.add_argument_group("how to reconstruct")
     how.add_argument(
         "--construction",
-        choices=["wide", "factored", "deep", "stacked"],
+        choices=["wide", "factored", "deep", "stacked", "fitted"],
         default="wide",
         help="(wide)",
     )

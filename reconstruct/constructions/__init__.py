@@ -11,6 +11,7 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.deep.construction import Deep
 from reconstruct.constructions.factored import Factored, factor
+from reconstruct.constructions.fitted import Fitted
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
 from reconstruct.constructions.stacked.construction import Stacked
@@ -30,6 +31,7 @@ __all__ = [
     "ExactMap",
     "ExactNorm",
     "Factored",
+    "Fitted",
     "Frozen",
     "LayerSolution",
     "SitePlan",

@@ -55,6 +55,11 @@ class Blueprint:
 def hidden_width(ratio: float, equations: int) -> int:
     """`⌈ratio · equations⌉`, the hidden width that `--ratio` asks for."""
     check_ratio(ratio)
+    return share(ratio, equations)
+
+
+def share(ratio: float, equations: int) -> int:
+    """`⌈ratio · equations⌉`, at least 1, for any ratio."""
     return max(1, _ceil(ratio * equations))
 
 

@@ -9,7 +9,7 @@ asks for its name or class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
@@ -20,10 +20,11 @@ from reconstruct.constructions.blueprint import Blueprint
 from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
 from reconstruct.networks import Matrix, Mixing, Network, Norm
-from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress
 
 Functionals: TypeAlias = Callable[[Matrix], tuple[Vector, Vector]]
+Examples: TypeAlias = Callable[[], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Task:
     `weight` is the map's kernel (m × k); `functionals(A)` gives rigorous bounds (lo, hi) of `A h`
     over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|.
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
-    the h are its patches, wherever they lie.
+    the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
+    has so far at this place, on data, and the values z that the target has behind it.
     """
 
     index: int
@@ -66,6 +68,7 @@ class Task:
     magnitude: Vector
     exact: ExactMap | None = None
     groups: tuple[Task, ...] = ()
+    examples: Examples | None = None
 
     @property
     def each(self) -> tuple[Task, ...]:
@@ -113,18 +116,34 @@ class LayerSolution(Solution):
     def iterations(self) -> int:
         return len(self.history) if self.steps is None else self.steps
 
+    def timed(self, seconds: float) -> LayerSolution:
+        """The same with the time of the whole site."""
+        return replace(self, seconds=seconds)
+
     @property
     def message(self) -> str:
         return super().message if self.said is None else self.said
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOut:
+    """`|W − W̃|` and `|b − b̃|` of a site that computes another map, known once it is solved."""
+
+    weight: NDArray[np.float64]
+    bias: Vector
+
+
+@dataclass(frozen=True, eq=False)
 class SiteSolution:
-    """The norms that make a site compute its map; `exact` when they were solved for rationally."""
+    """The norms that make a site compute its map; `exact` when they were solved for rationally.
+
+    `left_out` when the map that it computes is another one.
+    """
 
     norms: Mapping[str, Norm]
     systems: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None = None
+    left_out: LeftOut | None = None
 
 
 class SitePlan(Protocol):

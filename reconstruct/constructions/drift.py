@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.construction import SitePlan
+from reconstruct.constructions.construction import LeftOut
 from reconstruct.networks import Activation, Map, Mixing, Node
 from reconstruct.numbers.arrays import Vector
 
 MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
 
 
-def drift(known: Reach, plans: Mapping[str, SitePlan]) -> Mapping[str, Vector] | None:
-    """For each value of the target a bound of what the approximation adds; None if it is none."""
-    left_out = {name: plan.left_out for name, plan in plans.items()}
+def drift(known: Reach, left_out: Mapping[str, LeftOut | None]) -> Mapping[str, Vector] | None:
+    """For each value of the target a bound of what the approximation adds; None if it is none.
+
+    `left_out` says what each map leaves out, as far as it is known: what comes behind a map that
+    is not solved yet is told without it.
+    """
     if all(rest is None for rest in left_out.values()):
         return None
     network = known.network
@@ -41,12 +43,12 @@ def drift(known: Reach, plans: Mapping[str, SitePlan]) -> Mapping[str, Vector] |
 
 
 def _added(
-    node: Node, known: Reach, left_out: Mapping[str, NDArray[np.float64] | None], error: Vector
+    node: Node, known: Reach, left_out: Mapping[str, LeftOut | None], error: Vector
 ) -> Vector | float:
-    """|R|·(max|h| + e) of what the map leaves out, the same at every position."""
+    """|R|·(max|h| + e) + |b − b̃| of what the map leaves out, the same at every position."""
     rest = left_out.get(node.name)
     if rest is None or not isinstance(node.op, Mixing):
         return 0.0
     lo, hi = known.bounds(node.inputs[0])
     reached = node.op.seen(np.maximum(np.abs(lo), np.abs(hi)) + error)
-    return np.repeat(rest @ reached, node.op.positions)
+    return np.repeat(rest.weight @ reached + rest.bias, node.op.positions)

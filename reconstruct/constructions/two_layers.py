@@ -112,8 +112,8 @@ def solve_two_layers(
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
     W = task.weight if exact is None else np.array(exact.weight, dtype=object)
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
-    hidden = _place_hidden(layers, task, solution.s)
-    norm1, norm2 = _norms(layers, task.bias, solution.s, hidden)
+    hidden = place_hidden(layers, task, solution.s)
+    norm1, norm2 = norms_of(layers, task.bias, solution.s, hidden)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
     rational = None
     if exact is not None and solution.rationals is not None:
@@ -153,13 +153,14 @@ def scale_rows(s: Vector, matrix: Matrix) -> NDArray[np.float64]:
     return s[:, None] * dense(matrix)
 
 
-def _place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
+def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
+    """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
     functional = scale_rows(s, layers.M1)
     lo, hi = task.functionals(functional)
     return place(layers.activation.piece, lo, hi, np.abs(functional) @ task.magnitude, ROOM)
 
 
-def _norms(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm, Norm]:
+def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases c1, c2 absorbed.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is

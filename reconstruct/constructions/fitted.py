@@ -1,0 +1,166 @@
+"""Fewer hidden neurons than equations: the best fit on data, and honest about what is left out.
+
+Below m·k neurons no γ gives every W. Where the inputs of a map really lie, less is enough: with h
+the values that the frozen network itself has by then, on data, and z what the target has behind the
+map, the scales solve
+
+    min_s  Σ ‖M2 diag(s) M1 (h − h̄) − (z − z̄)‖²,
+
+least squares weighted by the covariance of h: its Gram matrix is (M2ᵀM2) ∘ (M1 C M1ᵀ). The offset
+matches the means. The map that comes out is W̃ ≠ W; `left_out` tells how far, so that shifts cover
+the drift and the certificate bounds the error. It is an approximation and is called nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+from numpy.typing import NDArray
+
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan, share
+from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
+from reconstruct.constructions.nodes import kernel_of
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import TwoLayers, norms_of, place_hidden
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.khatri_rao import RankProof, Solver, Status
+from reconstruct.networks import Mixing, Network, dense
+from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.progress import Progress
+
+RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: directions without data stay small
+SOLVED = 1e-9  # a relative residual of the whole map up to which nothing counts as left out
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """`ratio` hidden neurons for each of the m·k equations, which may be fewer than one."""
+
+    ratio: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio < 1e6:
+            raise InputError(
+                f"the ratio must be above 0, a share of the m·k neurons that every map would "
+                f"need, but is {self.ratio:g}; 0.5 is a good choice"
+            )
+
+    @property
+    def name(self) -> str:
+        return "fitted"
+
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map of the target is fitted by two frozen layers on data, with fewer "
+            "than m·k neurons between them: an approximation"
+        )
+
+    def plan(self, op: Mixing) -> FittedPlan:
+        if op.positions > 1:
+            raise UnsupportedError(
+                f"maps without shared weights can be fitted, but a {type(op).__name__} has "
+                f"{op.positions} positions; use --construction wide"
+            )
+        m, k = kernel_of(op).shape
+        return FittedPlan(m, k, share(self.ratio, m * k))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class FittedPlan:
+    """An m × k map fitted by two layers with `width` neurons between them."""
+
+    rows: int
+    cols: int
+    width: int
+
+    left_out = None
+
+    @property
+    def blueprint(self) -> Blueprint:
+        entering = LayerPlan(self.width, (0, self.cols), carry=False)
+        return Blueprint(self.rows, self.cols, (entering, LayerPlan(self.rows, None, carry=True)))
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        return ((self.rows, self.cols, self.width),)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        """Any width will do."""
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        if solver.rational or task.examples is None:
+            raise InputError(
+                "a fitted map is a least-squares fit on data in float64: use another solver than "
+                "exact, and a domain that can be sampled"
+            )
+        start = time.perf_counter()
+        first, second = site.layers
+        layers = TwoLayers.at(frozen, first, second)
+        h, z = task.examples()
+        s = least_squares(dense(layers.M1), dense(layers.M2), h, z)
+        made = (dense(layers.M2) * s) @ dense(layers.M1)
+        bias = z.mean(axis=0) - made @ h.mean(axis=0)
+        hidden = place_hidden(layers, task, s)
+        norms = norms_of(layers, bias, s, hidden)
+        row = self._row(task, s, made, float(np.max(np.abs(hidden.shift), initial=0.0)), (h, z))
+        left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
+        named = dict(zip((first.norm, second.norm), norms, strict=True))
+        seconds = time.perf_counter() - start
+        return SiteSolution(named, (row.timed(seconds),), left_out=left)
+
+    def _row(
+        self, task: Task, s: Vector, made: Array, shift: float, data: tuple[Array, Array]
+    ) -> LayerSolution:
+        h, z = data
+        size = float(np.linalg.norm(task.weight)) or 1.0
+        residual = float(np.linalg.norm(made - task.weight)) / size
+        centred = (h - h.mean(axis=0)) @ made.T - (z - z.mean(axis=0))
+        spread = float(np.linalg.norm(z - z.mean(axis=0))) or 1.0
+        on_data = float(np.linalg.norm(centred)) / spread
+        status = Status.SOLVED if residual <= SOLVED else Status.TOO_NARROW
+        return LayerSolution(
+            s=s,
+            status=status,
+            solver="least squares",
+            residual=residual,
+            shape=(self.rows, self.cols),
+            index=task.index,
+            name=task.name,
+            shift_max=shift,
+            history=(on_data,),
+            said=(
+                f"fitted: {self.width} neurons for {self.rows * self.cols} equations, on "
+                f"{len(h)} inputs the fit misses {on_data:.1e} of the spread, as a matrix "
+                f"{residual:.1e} of W: an approximation"
+            ),
+        )
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        """None: with fewer neurons than equations there is no full rank to prove."""
+        return (None,)
+
+    def describe(self) -> None:
+        return None
+
+
+def least_squares(M1: NDArray[np.float64], M2: NDArray[np.float64], h: Array, z: Array) -> Vector:
+    """The s that makes `M2 diag(s) M1 (h − h̄)` closest to `z − z̄` over all rows of the data."""
+    inputs, wanted = h - h.mean(axis=0), z - z.mean(axis=0)
+    hidden = inputs @ M1.T
+    gram = (M2.T @ M2) * (hidden.T @ hidden)
+    right = np.einsum("ol,ol->l", M2, wanted.T @ hidden)
+    ridge = RIDGE * float(np.trace(gram)) / len(gram)
+    if not ridge > 0:
+        return np.zeros(len(gram))
+    return np.asarray(la.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos"))
