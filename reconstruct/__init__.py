@@ -21,7 +21,7 @@ from reconstruct.version import __version__
 
 if TYPE_CHECKING:
     from proofs_check.certificates import check
-    from reconstruct import khatri_rao, training
+    from reconstruct import khatri_rao, studies, training
     from reconstruct.bounds import Adaptive, Crown, Interval, Split
     from reconstruct.bridge.from_torch import from_torch
     from reconstruct.bridge.to_torch import to_torch
@@ -108,6 +108,7 @@ __all__ = [
     "one_layer",
     "reconstruct",
     "save",
+    "studies",
     "to_torch",
     "training",
 ]
@@ -116,7 +117,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("khatri_rao", "training"):
+    if name in ("khatri_rao", "studies", "training"):
         return importlib.import_module(f"reconstruct.{name}")
     home = _HOME_OF.get(name)
     if home is None:

@@ -148,31 +148,59 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    left_out = _left_out(layout)
-    drifts = drift(known, left_out)
-    chosen = solver or Auto()
-    x = _inputs(box, data)
-    solutions: list[SiteSolution] = []
-    for number, site in enumerate(sites, start=1):
-        node = form.network.node(site.target)
-        done = checkpoint.load(site.target) if checkpoint else None
-        if done is None:
-            task = _task(number, node, known, layout, rational=chosen.rational)
-            task = task if drifts is None else _drifted(task, node, drifts)
-            task = replace(task, examples=_examples(layout, kept.network, site, x, solutions))
-            label = f"map {number}/{len(sites)} ({task.weight.shape[0]}×{task.weight.shape[1]})"
-            hear = _prefixed(progress, label)
-            done = layout.plans[site.target].solve(task, site, kept.network, chosen, hear)
-            if checkpoint:
-                checkpoint.store(site.target, done)
-        solutions.append(done)
-        if done.left_out is not None:
-            left_out[site.target] = done.left_out
-            drifts = drift(known, left_out)
-        progress(Step("maps solved", number, len(sites)))
+    work = _Work(layout, kept.network, sites, known, solver or Auto(), progress, checkpoint)
+    solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known.cuts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """The sites of one run, solved one after the other."""
+
+    layout: Layout
+    frozen: Network
+    sites: tuple[Site, ...]
+    known: Reach
+    solver: Solver
+    progress: Progress
+    checkpoint: Checkpoint | None
+
+    def run(self, x: Array) -> list[SiteSolution]:
+        """All solutions; what a map leaves out widens the shifts of those behind it."""
+        left_out = _left_out(self.layout)
+        drifts = drift(self.known, left_out)
+        found: list[SiteSolution] = []
+        for number, site in enumerate(self.sites, start=1):
+            done = self.checkpoint.load(site.target) if self.checkpoint else None
+            if done is None:
+                done = self._solve(number, site, drifts, x, tuple(found))
+                if self.checkpoint:
+                    self.checkpoint.store(site.target, done)
+            found.append(done)
+            if done.left_out is not None:
+                left_out[site.target] = done.left_out
+                drifts = drift(self.known, left_out)
+            self.progress(Step("maps solved", number, len(self.sites)))
+        return found
+
+    def _solve(
+        self,
+        number: int,
+        site: Site,
+        drifts: Mapping[str, Vector] | None,
+        x: Array,
+        before: tuple[SiteSolution, ...],
+    ) -> SiteSolution:
+        node = self.known.network.node(site.target)
+        task = _task(number, node, self.known, self.layout, rational=self.solver.rational)
+        task = task if drifts is None else _drifted(task, node, drifts)
+        task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
+        m, k = task.weight.shape
+        hear = _prefixed(self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
+        plan = self.layout.plans[site.target]
+        return plan.solve(task, site, self.frozen, self.solver, hear)
 
 
 def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
@@ -224,13 +252,12 @@ def _inputs(domain: Box, data: ArrayLike | None) -> Array:
 
 
 def _examples(
-    layout: Layout, frozen: Network, site: Site, x: Array, solved: list[SiteSolution]
+    layout: Layout, frozen: Network, site: Site, x: Array, solved: tuple[SiteSolution, ...]
 ) -> Examples:
     """Inputs of the site in the frozen network as solved so far, and the target's values there."""
-    so_far = tuple(solved)
 
     def examples() -> tuple[Array, Array]:
-        norms = {name: norm for s in so_far for name, norm in s.norms.items()}
+        norms = {name: norm for s in solved for name, norm in s.norms.items()}
         network = frozen.with_ops(norms)
         wanted = layout.form.network.values(x)[site.target]
         return network.values(x)[site.source], wanted

@@ -30,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_export(commands)
     _add_train(commands)
+    _add_study(commands)
     return parser
 
 
@@ -212,3 +213,18 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_speech(group: argparse._ActionsContainer) -> None:
     group.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
     group.add_argument("--quiet", action="store_true", help="no progress, no messages")
+
+
+def _add_study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    study = _command(commands, "study", "answer a question about norm tuning by many trials")
+    study.add_argument("name", metavar="NAME", help="sparsity, width, depth, conditioning, stacked")
+    study.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    study.add_argument(
+        "--grid", action="append", metavar="NAME=V,V,…", help="values of one parameter; repeatable"
+    )
+    study.add_argument("--seeds", type=int, metavar="N", help="trials for each point of the grid")
+    study.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default 1)")
+    study.add_argument("--resume", action="store_true", help="go on where it was stopped")
+    study.add_argument("--force", action="store_true", help="replace what OUT holds")
+    study.add_argument("--json", action="store_true", help="findings as JSON")
+    study.add_argument("--quiet", action="store_true", help="no progress")

@@ -39,9 +39,13 @@ SOLVED = 1e-9  # a relative residual of the whole map up to which nothing counts
 
 @dataclass(frozen=True)
 class Fitted:
-    """`ratio` hidden neurons for each of the m·k equations, which may be fewer than one."""
+    """`ratio` hidden neurons for each of the m·k equations, which may be fewer than one.
+
+    `plain` fits W itself, every direction of its input alike, instead of what it does on data.
+    """
 
     ratio: float = 0.5
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio < 1e6:
@@ -68,10 +72,10 @@ class Fitted:
                 f"{op.positions} positions; use --construction wide"
             )
         m, k = kernel_of(op).shape
-        return FittedPlan(m, k, share(self.ratio, m * k))
+        return FittedPlan(m, k, share(self.ratio, m * k), self.plain)
 
     def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio}
+        return {"ratio": self.ratio, "plain": self.plain}
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class FittedPlan:
     rows: int
     cols: int
     width: int
+    plain: bool = False
 
     left_out = None
 
@@ -107,7 +112,7 @@ class FittedPlan:
         start = time.perf_counter()
         first, second = site.layers
         layers = TwoLayers.at(frozen, first, second)
-        h, z = task.examples()
+        h, z = _everywhere(task) if self.plain else task.examples()
         s = least_squares(dense(layers.M1), dense(layers.M2), h, z)
         made = (dense(layers.M2) * s) @ dense(layers.M1)
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
@@ -152,6 +157,12 @@ class FittedPlan:
 
     def describe(self) -> None:
         return None
+
+
+def _everywhere(task: Task) -> tuple[Array, Array]:
+    """Inputs whose covariance is the identity, and what W makes of them."""
+    h = np.vstack([np.eye(task.weight.shape[1]), -np.eye(task.weight.shape[1])])
+    return h, h @ task.weight.T + task.bias
 
 
 def least_squares(M1: NDArray[np.float64], M2: NDArray[np.float64], h: Array, z: Array) -> Vector:

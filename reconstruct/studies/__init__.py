@@ -1,0 +1,13 @@
+"""Studies: questions about norm tuning, each answered by rows, a plot and a page."""
+
+from reconstruct.studies.conditioning import CONDITIONING
+from reconstruct.studies.depth import DEPTH
+from reconstruct.studies.runner import Settings, run_study
+from reconstruct.studies.sparsity import SPARSITY
+from reconstruct.studies.stacked import STACKED
+from reconstruct.studies.study import Finding, Parameter, Study
+from reconstruct.studies.width import WIDTH
+
+STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED)}
+
+__all__ = ["STUDIES", "Finding", "Parameter", "Settings", "Study", "run_study"]

@@ -1,0 +1,87 @@
+"""report.html of a study: the question, what the rows say, the plot, the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reconstruct.formats.files import write_atomically
+from reconstruct.reports.figures.canvas import available, drawn
+from reconstruct.reports.markup import Markup, element, figure, table
+from reconstruct.reports.page import POLICY, style
+from reconstruct.studies.study import Finding, Rows, Study, mean, trials
+from reconstruct.version import __version__
+
+NO_FIGURE = "This page was made without its plot, because matplotlib is not installed."
+MOST_ROWS = 400  # of the table; all of them are in rows.jsonl
+
+
+def write_page(path: Path, study: Study, rows: Rows) -> None:
+    """Write the page of the rows."""
+    write_atomically(path, render(study, rows).encode())
+
+
+def render(study: Study, rows: Rows) -> str:
+    """The page as HTML text."""
+    findings = study.findings(rows)
+    svg = drawn(study.name, findings[0].sentence, lambda canvas: study.draw(canvas, rows))
+    body = element(
+        "body",
+        element(
+            "main",
+            element("h1", study.question),
+            *(element("p", study.about) for _ in range(bool(study.about))),
+            *(_finding(finding) for finding in findings),
+            figure(svg, f"{len(rows)} trials.") if svg is not None else None,
+            None if available() else element("p", NO_FIGURE, class_="note"),
+            _table(study, rows),
+        ),
+        element("footer", f"Made by reconstruct {__version__}."),
+    )
+    return f"<!doctype html>\n{element('html', _head(study), body, lang='en')}\n"
+
+
+def _head(study: Study) -> Markup:
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"study {study.name}"),
+        element("style", Markup(style())),
+    )
+
+
+def _finding(finding: Finding) -> Markup:
+    return element(
+        "section",
+        element("p", element("strong", finding.sentence)),
+        element("p", f"Known as: {finding.evidence.value}. Refuted by: {finding.refuted_by}."),
+    )
+
+
+def _table(study: Study, rows: Rows) -> Markup:
+    names = [parameter.name for parameter in study.parameters]
+    body = list(_means(study, rows, names))[:MOST_ROWS]
+    return table("Means over the seeds", (*names, *study.columns), body)
+
+
+def _means(study: Study, rows: Rows, names: list[str]) -> Iterator[tuple[str, ...]]:
+    seen = {name: sorted({row[name] for row in rows}, key=str) for name in names}
+    for point, _ in trials({n: sorted(v, key=_order) for n, v in seen.items()}, 1):
+        own = [row for row in rows if all(row[n] == v for n, v in point.items())]
+        if own:
+            yield (
+                *(str(v) for v in point.values()),
+                *(_shown(mean(own, c)) for c in study.columns),
+            )
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    return (1, value) if isinstance(value, str) else (0, value)
+
+
+def _shown(value: float) -> str:
+    return "–" if value != value else f"{value:.3g}"

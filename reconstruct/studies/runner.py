@@ -1,0 +1,140 @@
+"""Running a study: rows as they come, killed and resumed without loss, many processes if asked.
+
+OUT holds `study.json` (what was asked), `rows.jsonl` (one row per trial, in the order of the grid)
+and `report.html`. A row depends on its point and seed alone, so a study that was killed and resumed
+has the same rows, byte by byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.formats.files import write_atomically
+from reconstruct.progress import Progress, Step, silent
+from reconstruct.studies.page import write_page
+from reconstruct.studies.study import Outcome, Row, Study, trials
+
+SETTINGS, ROWS = "study.json", "rows.jsonl"
+SCHEMA = "reconstruct.study/1"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which part of a study to run, and how: `grid` overrides values by parameter name."""
+
+    grid: Mapping[str, str] = field(default_factory=dict)
+    seeds: int | None = None
+    jobs: int = 1
+    resume: bool = False
+    force: bool = False
+
+
+def run_study(
+    study: Study, output: Path, settings: Settings | None = None, progress: Progress = silent
+) -> tuple[Row, ...]:
+    """All rows of the study; those that OUT holds already are not computed again."""
+    chosen = settings or Settings()
+    grid, seeds = study.grid(chosen.grid), _seeds(study, chosen)
+    _open(output, study, {"grid": {k: list(v) for k, v in grid.items()}, "seeds": seeds}, chosen)
+    wanted = trials(grid, seeds)
+    rows = list(_kept(output / ROWS))[: len(wanted)]
+    with (output / ROWS).open("a", encoding="utf-8") as file:
+        for outcome in _outcomes(study, wanted[len(rows) :], chosen.jobs):
+            point, seed = wanted[len(rows)]
+            row = {**point, "seed": seed, **outcome.row}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.flush()
+            rows.append(row)
+            if outcome.keep is not None:
+                _keep(output, study.name, len(rows), outcome.keep)
+            progress(Step(f"study {study.name}", len(rows), len(wanted)))
+    write_page(output / "report.html", study, rows)
+    return tuple(rows)
+
+
+def _seeds(study: Study, settings: Settings) -> int:
+    seeds = study.seeds if settings.seeds is None else settings.seeds
+    for name, value in (("--seeds", seeds), ("--jobs", settings.jobs)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, but is {value}")
+    return seeds
+
+
+def _open(output: Path, study: Study, asked: Mapping[str, Any], settings: Settings) -> None:
+    """An existing OUT is refused without --force or --resume; --resume needs the same question."""
+    document = {"schema": SCHEMA, "study": study.name, **asked}
+    path = output / SETTINGS
+    if output.exists() and settings.force:
+        shutil.rmtree(output)
+    if not output.exists():
+        output.mkdir(parents=True)
+        write_atomically(path, (json.dumps(document, indent=2) + "\n").encode())
+        (output / ROWS).touch()
+        return
+    if not settings.resume:
+        raise InputError(
+            f"{output} exists already; use --resume to go on, or --force to start anew"
+        )
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if found != document:
+        raise InputError(
+            f"{output} holds another study, or this one with another grid or other seeds; use the "
+            f"same options, or --force to start anew"
+        )
+    _cut(output / ROWS)
+
+
+def _cut(path: Path) -> None:
+    """Drop a last line that was not written whole."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content or not path.exists():
+        write_atomically(path, whole)
+
+
+def _kept(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def _outcomes(
+    study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int
+) -> Iterator[Outcome]:
+    if jobs == 1 or len(wanted) < 2:
+        yield from (study.trial(point, seed) for point, seed in wanted)
+        return
+    with ProcessPoolExecutor(min(jobs, len(wanted)), initializer=_one_thread) as pool:
+        points, seeds = zip(*wanted, strict=True)
+        yield from pool.map(study.trial, points, seeds)
+
+
+def _one_thread() -> None:
+    """Processes share the processors already: one BLAS thread each."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def _keep(output: Path, name: str, number: int, arrays: Mapping[str, Any]) -> None:
+    """Arrays that a trial thought worth keeping, such as a counterexample."""
+    folder = output / "kept"
+    folder.mkdir(exist_ok=True)
+    np.savez(folder / f"{name}-{number}.npz", **arrays)
+
+
+def read_rows(output: Path) -> tuple[Row, ...]:
+    """The rows that a study wrote."""
+    return tuple(_kept(output / ROWS))

@@ -1,0 +1,136 @@
+"""Depth without skip connections: how many neurons does M_L D_L … D_1 M_0 = W need?
+
+Scaling between neighbouring diagonals changes nothing, so Σ n_i ≥ d² + L − 1 is necessary for all W
+(a count of parameters: proved). Whether it nearly suffices is measured: Gauss-Newton from a few
+random starts either reaches W to rounding or it does not, and failing is no proof of impossibility.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reconstruct.constructions.blueprint import share
+from reconstruct.constructions.stacked.construction import least_widths, shared_out
+from reconstruct.constructions.stacked.gauss_newton import fit
+from reconstruct.constructions.stacked.product import Product
+from reconstruct.networks.draw import Pencil
+from reconstruct.numbers.arrays import dense
+from reconstruct.progress import silent
+from reconstruct.reports.figures.palette import SERIES
+from reconstruct.studies.study import (
+    Evidence,
+    Finding,
+    Outcome,
+    Parameter,
+    Point,
+    Rows,
+    Study,
+    mean,
+    select,
+    values_of,
+)
+
+
+def trial(point: Point, seed: int) -> Outcome:
+    d, layers = point["d"], point["layers"]
+    needed = d * d + layers - 1
+    total = max(share(point["ratio"], needed), sum(least_widths(d, d, layers)))
+    widths = shared_out(total, least_widths(d, d, layers))
+    sizes = [d, *widths, d]
+    pencil = Pencil(seed)
+    factors = [dense(pencil.matrix(0, i, sizes[i + 1], sizes[i])) for i in range(layers + 1)]
+    W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
+    found = fit(Product(tuple(factors)), W, silent)
+    return Outcome(
+        {
+            "widths": total,
+            "needed": needed,
+            "solved": found.converged,
+            "residual": found.residual,
+            "condition": found.condition,
+            "steps": len(found.history) - 1,
+            "starts": found.starts,
+        }
+    )
+
+
+def least_ratio(rows: Rows) -> float | None:
+    """The least ratio of the grid from which on every trial was solved."""
+    found = None
+    for ratio in reversed(values_of(rows, "ratio")):
+        if mean(select(rows, ratio=ratio), "solved") < 1:
+            break
+        found = float(ratio)
+    return found
+
+
+def findings(rows: Rows) -> list[Finding]:
+    said: list[str] = []
+    lost: list[str] = []
+    for d in values_of(rows, "d"):
+        for layers in values_of(rows, "layers"):
+            ratio = least_ratio(select(rows, d=d, layers=layers))
+            (lost if ratio is None else said).append(
+                f"L = {layers}" if ratio is None else f"{ratio:g} at L = {layers}"
+            )
+    sizes = ", ".join(f"{d}×{d}" for d in values_of(rows, "d"))
+    failed = f"; not in every trial at any ratio of the grid: {', '.join(lost)}" if lost else ""
+    return [
+        Finding(
+            f"For {sizes} maps every trial is solved from Σ widths = {', '.join(said) or 'none'} "
+            f"times d² + L − 1 on{failed}.",
+            Evidence.MEASURED,
+            "a draw at these ratios that no start of Gauss-Newton solves",
+        ),
+        Finding(
+            "Fewer than d² + L − 1 neurons in all cannot give every W: of Σ n_i scales, L − 1 are "
+            "spent on moving factors between neighbours.",
+            Evidence.PROVED,
+            "nothing: it is a count of dimensions",
+        ),
+    ]
+
+
+def draw(figure: Any, rows: Rows) -> None:
+    left, right = figure.subplots(1, 2)
+    for i, layers in enumerate(values_of(rows, "layers")):
+        own = select(rows, layers=layers)
+        ratios = values_of(own, "ratio")
+        colour, dash = SERIES[i % len(SERIES)], "-" if i < len(SERIES) else "--"
+        solved = [mean(select(own, ratio=r), "solved") for r in ratios]
+        left.plot(
+            ratios, solved, dash, color=colour, marker="o", markersize=3, label=f"L = {layers}"
+        )
+        good = [select(own, ratio=r, solved=True) for r in ratios]
+        known = [(r, mean(g, "condition")) for r, g in zip(ratios, good, strict=True) if g]
+        right.plot(*zip(*known, strict=True), dash, color=colour) if known else None
+    left.set_xlabel("Σ widths / (d² + L − 1)")
+    left.set_ylabel("share solved")
+    left.legend()
+    right.set_xlabel("Σ widths / (d² + L − 1)")
+    right.set_ylabel("condition of J, where solved")
+    right.set_yscale("log")
+
+
+STACKED = Study(
+    name="stacked",
+    question="How deep may a stack without skip connections be?",
+    parameters=(
+        Parameter("d", "rows and columns of the map", (8,), 1, 64),
+        Parameter("layers", "hidden layers", (1, 2, 3, 4, 6, 8), 1, 64),
+        Parameter(
+            "ratio", "neurons in all, over d² + L − 1", (1.0, 1.05, 1.1, 1.2, 1.3, 1.5), 0.1, 100
+        ),
+    ),
+    seeds=3,
+    trial=trial,
+    findings=findings,
+    draw=draw,
+    columns=("solved", "residual", "condition", "steps", "starts"),
+    about=(
+        "A d × d map as a product of frozen random factors with diagonals between them, the "
+        "diagonals found by damped Gauss-Newton from up to four random starts."
+    ),
+)

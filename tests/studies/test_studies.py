@@ -1,0 +1,135 @@
+"""Studies: rows that resume byte by byte, grids that are refused in a sentence, pages that read."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.errors import InputError
+from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
+from reconstruct.studies.sparsity import threshold
+from reconstruct.studies.study import Evidence, Outcome, mean, trials
+
+SMALL = {
+    "sparsity": {"d": "3", "ratio": "1.5", "p": "0.3,1"},
+    "width": {"ratio": "0.3"},
+    "depth": {"d": "4", "block": "1,2", "ratio": "1,2"},
+    "conditioning": {"d": "4", "ratio": "1,2", "weights": "gaussian,sparse"},
+    "stacked": {"d": "3", "layers": "1,2", "ratio": "1.3"},
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_gives_rows_findings_and_a_page(name, tmp_path):
+    study = STUDIES[name]
+    rows = run_study(study, tmp_path / "out", Settings(grid=SMALL[name], seeds=1))
+    assert len(rows) == len(trials(study.grid(SMALL[name]), 1))
+    written = (tmp_path / "out" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in written] == [dict(row) for row in rows]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    first = study.findings(rows)[0]
+    assert study.question in page and first.evidence.value in page
+    assert page.count("<svg") == 1
+
+
+def test_killed_at_any_byte_and_resumed_gives_the_same_rows(tmp_path):
+    study, out = STUDIES["sparsity"], tmp_path / "out"
+    settings = Settings(grid=SMALL["sparsity"], seeds=3)
+    run_study(study, out, settings)
+    whole = (out / "rows.jsonl").read_bytes()
+    rng = np.random.default_rng(0)
+    for cut in [0, *rng.integers(1, len(whole), size=4), len(whole)]:
+        (out / "rows.jsonl").write_bytes(whole[:cut])
+        run_study(study, out, Settings(grid=SMALL["sparsity"], seeds=3, resume=True))
+        assert (out / "rows.jsonl").read_bytes() == whole
+
+
+def test_processes_give_the_rows_of_one(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    run_study(STUDIES["sparsity"], one, Settings(grid=SMALL["sparsity"], seeds=2))
+    run_study(STUDIES["sparsity"], two, Settings(grid=SMALL["sparsity"], seeds=2, jobs=2))
+    assert (one / "rows.jsonl").read_bytes() == (two / "rows.jsonl").read_bytes()
+
+
+def test_an_existing_folder_and_another_question_are_refused(tmp_path):
+    out = tmp_path / "out"
+    run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
+    with pytest.raises(InputError, match="exists already; use --resume"):
+        run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
+    with pytest.raises(InputError, match="another grid or other seeds"):
+        run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, resume=True))
+    run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, force=True))
+
+
+@pytest.mark.parametrize(
+    ("study", "grid", "message"),
+    [
+        ("sparsity", {"p": "1.2"}, r"p must lie between 1e-06 and 1 .* but is 1\.2"),
+        ("sparsity", {"d": "0"}, "d must lie between 1 and 64 .* but is 0"),
+        ("sparsity", {"d": "four"}, "d must be a whole number .* but is 'four'"),
+        ("sparsity", {"q": "1"}, "has no parameter 'q'; it has d, ratio, p"),
+        ("conditioning", {"weights": "cauchy"}, "must be one of gaussian, .* but is 'cauchy'"),
+    ],
+)
+def test_bad_grids_in_one_sentence(study, grid, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        run_study(STUDIES[study], tmp_path / "out", Settings(grid=grid))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_line(cli_study):
+    code, out, err = cli_study("stacked", "--grid", "d=3", "--grid", "layers=1", "--seeds", "1")
+    assert code == 0 and "Σ widths" in out and "rows.jsonl" in out
+    code, _, err = cli_study("stackd")
+    assert code == 2 and "no study 'stackd'; there are sparsity, width" in err
+    code, _, err = cli_study("stacked", "--grid", "d")
+    assert code == 2 and "NAME=VALUE" in err
+
+
+@pytest.fixture
+def cli_study(tmp_path, capsys):
+    from reconstruct.cli import main
+
+    def call(*words: str):
+        code = main(["study", *words, "-o", str(tmp_path / "out"), "--force", "--quiet"])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_a_threshold_lies_where_half_is_reached():
+    rows = [{"p": p, "full": full} for p, n in ((0.2, 0), (0.4, 1), (0.6, 4)) for full in _of(n)]
+    assert threshold(rows) == pytest.approx(0.4 + 0.2 * (0.5 - 0.25) / 0.75)
+    assert threshold([row for row in rows if row["p"] < 0.5]) is None
+
+
+def _of(count: int) -> list[bool]:
+    return [i < count for i in range(4)]
+
+
+def _coin(point, seed):
+    heads = int(np.random.default_rng(seed).integers(2))
+    return Outcome({"heads": heads}, {"seed": np.array(seed)} if heads else None)
+
+
+def test_a_study_of_ones_own_is_one_file(tmp_path):
+    study = Study(
+        name="coin",
+        question="Does it fall on heads?",
+        parameters=(Parameter("side", "which", (1,), 1, 2),),
+        seeds=10,
+        trial=_coin,
+        findings=lambda rows: [
+            Finding(f"{mean(rows, 'heads'):.1f} heads.", Evidence.MEASURED, "more throws")
+        ],
+        draw=lambda figure, rows: figure.subplots().plot([r["heads"] for r in rows]),
+        columns=("heads",),
+    )
+    rows = run_study(study, tmp_path / "out")
+    kept = list((tmp_path / "out" / "kept").glob("*.npz"))
+    assert len(kept) == sum(row["heads"] for row in rows) > 0
+    assert rc.studies.STUDIES is STUDIES
