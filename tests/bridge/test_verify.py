@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from reconstruct.bridge.from_torch import from_torch
+from reconstruct.bridge.norms import norm_layers
 from reconstruct.cli import main
-from reconstruct.formats import load
-from reconstruct.training import load_data, mlp
-from reconstruct.training.freezing import norm_layers
+from reconstruct.formats import load, save
+from reconstruct.training import Schedule, load_data, mlp, resnet, train
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +56,19 @@ def test_the_written_network_is_the_trained_module(trained):
     assert report["runs"][0]["accuracy"] == pytest.approx(np.mean(right))
 
 
+def exported_by_torch(module, shape, path):
+    """What torch's own exporter makes of the module: norms behind convolutions are folded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that exporter is the older of torch's two
+        example = (torch.zeros(1, *shape).double(),)
+        torch.onnx.export(module, example, str(path), dynamo=False, input_names=["x"])
+
+
 def test_verify_certifies_it_against_what_torch_itself_exports(trained, tmp_path, capsys):
     """torch's exporter rounds eps to float32, which is all that the two files differ by."""
     module = rebuilt_module(trained)
     path = tmp_path / "by-torch.onnx"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that exporter is the older of torch's two
-        torch.onnx.export(
-            module, (torch.zeros(1, 4).double(),), str(path), dynamo=False, input_names=["x"]
-        )
+    exported_by_torch(module, (4,), path)
     written = trained / "out" / "network-0.onnx"
     words = ["verify", str(written), str(path), "--domain", "0,2", "--json", "--samples", "100"]
     assert main(words) == 0
@@ -73,9 +78,24 @@ def test_verify_certifies_it_against_what_torch_itself_exports(trained, tmp_path
 
     with torch.no_grad():
         norm_layers(module)["2"].weight[0] += 0.01
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module, (torch.zeros(1, 4).double(),), str(path), dynamo=False, input_names=["x"]
-        )
+    exported_by_torch(module, (4,), path)
     assert main(words) == 1
+
+
+def test_a_residual_network_of_which_only_the_norms_were_trained_is_certified(tmp_path, capsys):
+    """Norms kept on one side, folded into the convolutions by torch on the other."""
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    x = rng.random((24, 1, 4, 4)) + 0.5 * y[:, None, None, None]
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    data = load_data(tmp_path / "data.npz")
+    module = resnet(8, 2, data, seed=0)
+    train(module, data, "norms", Schedule(epochs=2, batch=6))
+    ours, theirs = tmp_path / "ours.onnx", tmp_path / "by-torch.onnx"
+    save(from_torch(module.double(), data.test_x[:1]), ours)
+    exported_by_torch(module, (1, 4, 4), theirs)
+    words = ["verify", str(ours), str(theirs), "--domain", "0,1", "--json", "--samples", "50"]
+    assert main(words) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "certified"
+    assert report["error"]["certified_bound"] < 1e-9
