@@ -30,7 +30,7 @@ from reconstruct.training.models.resnet import resnet
 from reconstruct.training.models.vgg import vgg
 from reconstruct.training.schedule import Schedule
 
-BINS = 40
+BINS = 24
 
 
 class Family(StrEnum):

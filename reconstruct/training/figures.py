@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.reports.figures.canvas import drawn
+from reconstruct.reports.figures.canvas import drawn, powers_of_ten
 from reconstruct.reports.figures.palette import FIRST, SECOND, SERIES
 from reconstruct.reports.markup import Markup
 
@@ -29,6 +29,7 @@ def curves_figure(runs: Sequence[Mapping[str, Any]]) -> Markup | None:
             shares = 100 * np.array(history["train_accuracy"])
             right.plot(epochs, shares, color=colour, linestyle="--", linewidth=0.9)
         left.set_yscale("log")
+        powers_of_ten(left.yaxis)
         left.set_xlabel("epoch")
         left.set_ylabel("loss while training")
         right.set_xlabel("epoch")

@@ -155,5 +155,6 @@ def _command(report: Mapping[str, Any]) -> str:
         f"reconstruct train --model {model['family']} --depth {model['depth']} "
         f"--width {model['width']} --gamma {model['gamma']} --data {data} "
         f"--tune {report['tune']} --epochs {schedule['epochs']} --batch {schedule['batch']} "
-        f"--rate {schedule['rate']} --decay {schedule['decay']} --seeds {seeds} -o OUT"
+        f"--rate {schedule['rate']} --momentum {schedule['momentum']} "
+        f"--decay {schedule['decay']} --seeds {seeds} -o OUT"
     )
