@@ -199,17 +199,26 @@ def _aligned(whole: Digits, left: Digits) -> tuple[Digits, Digits]:
 def nearest(whole: Whole, unit: int) -> tuple[Floats, Floats]:
     """`(middle, error)` with |N/D − middle| ≤ error, entry by entry; no error where N = 0.
 
-    Digits are added from the largest on: sums are exact up to 2^53 units of the digit, and what is
-    rounded later is rounded relative to the result; digits below the smallest float lose η each.
+    Digits are added from the largest on, and what each sum loses is kept (Knuth's TwoSum): at most
+    u|S|, and at most the digit itself, since S is a float. So `lost` is known to 2^-100 of S. What
+    lies below the smallest float loses η a digit; a D that is no power of two costs two roundings.
     """
-    length, scale = len(whole.digits), unit.bit_length()
-    middle = np.zeros(whole.shape)
+    length, scale = len(whole.digits), unit.bit_length() - 1
+    middle = lost = np.zeros(whole.shape)
     with np.errstate(all="ignore"):
         for place in reversed(range(length)):
-            middle = middle + np.ldexp(whole.digits[place].astype(np.float64), BITS * place - scale)
-        middle = middle / float(Fraction(unit, 1 << scale))
-        error = above(np.abs(middle) * ((length + 4) * 2 * UNIT) + 2 * (length + 2) * TINY)
-    known, zero = np.isfinite(middle), ~whole.nonzero()
+            digit = np.ldexp(whole.digits[place].astype(np.float64), BITS * place - scale)
+            total = middle + digit
+            part = total - middle
+            lost = lost + ((middle - (total - part)) + (digit - part))
+            middle = total
+        error = np.abs(lost) * (1 + 2.0**-40) + np.abs(middle) * 2.0**-96
+        if unit != 1 << scale:
+            divisor = float(Fraction(unit, 1 << scale))
+            middle = middle / divisor
+            error = error / divisor * (1 + 2.0**-50) + np.abs(middle) * (3 * UNIT)
+        error = above(above(error) + 2 * (length + 2) * TINY)
+    known, zero = np.isfinite(middle) & np.isfinite(error), ~whole.nonzero()
     error = np.where(zero, 0.0, np.where(known, error, np.inf))
     return np.where(zero | ~known, 0.0, middle), error
 

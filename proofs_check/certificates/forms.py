@@ -18,6 +18,8 @@ from proofs_check.certificates.arithmetic import (
     CHUNK,
     Floats,
     Whole,
+    above,
+    below,
     dot,
     exact,
     largest,
@@ -68,6 +70,9 @@ class Form:
         rows = slice(start, stop)
         return Form(self.layout, self.whole.part(rows), self.unit, self.radius[rows])
 
+    def take(self, rows: npt.NDArray[np.intp]) -> Form:
+        return Form(self.layout, Whole(self.whole.digits[:, rows]), self.unit, self.radius[rows])
+
     def parts(self) -> list[tuple[str, slice]]:
         """The columns of each source; the constant is the last column."""
         return _places(self.layout)
@@ -117,6 +122,22 @@ class Form:
         if self.radius.any():
             radius = dot(np.abs(weight), self.radius)
         return Form(self.layout, whole @ self.whole, self.unit * unit, radius)
+
+    def between(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+        """The least and the largest value for sources in `[lo, hi]`: exact but for the radius.
+
+        A⁺lo + A⁻hi + c and A⁺hi + A⁻lo + c in integers; floats only take the outcome.
+        """
+        ends = np.ones((len(lo) + 1, 2))
+        ends[:-1, 0], ends[:-1, 1] = lo, hi
+        whole, unit = exact(ends)
+        swapped = Whole(whole.digits[:, :, ::-1])
+        falls = self.whole.digits[-1] < 0
+        rising, falling = (Whole(np.where(mask, self.whole.digits, 0)) for mask in (~falls, falls))
+        middle, error = nearest(rising @ whole + falling @ swapped, self.unit * unit)
+        error = plus(error, dot(self.radius, np.abs(ends).max(axis=1))[:, None])
+        low = np.where(error == 0, middle, below(middle - error))[:, 0]
+        return low, np.where(error == 0, middle, above(middle + error))[:, 1]
 
     def largest(self) -> Floats:
         """An upper bound of every |entry|; an exact zero stays zero."""

@@ -34,6 +34,7 @@ from proofs_check.certificates.forms import Form
 from reconstruct.networks.activations import Line, Support, Unitwise
 
 Range = tuple[Floats, Floats]
+SMALL = 2**16  # entries of a form that is bounded without rounding too
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,14 @@ class Reachable:
             high = high.add(self.least(name, -middle[:, part]), missed)
         return low.lowest(), -high.lowest()
 
+    def exactly(self, form: Form) -> Range:
+        """Interval bounds without rounding on the way: for units at the very edge of a piece."""
+        sources = [self.ranges[name] for name, _ in form.parts()]
+        if not all(np.isfinite(end).all() for pair in sources for end in pair):
+            return np.full(form.rows, -np.inf), np.full(form.rows, np.inf)
+        lo, hi = (np.concatenate([np.zeros(0), *(pair[i] for pair in sources)]) for i in (0, 1))
+        return form.between(lo, hi)
+
     def least(self, name: str, a: Floats) -> Floats:
         """A lower bound of a·h (a: rows × size) for the source `name`, the best of all ways."""
         found = self._interval(name, a)
@@ -86,12 +95,12 @@ class Reachable:
         return found
 
     def _interval(self, name: str, a: Floats) -> Floats:
-        """a⁺·lo + a⁻·hi, less its rounding: at most 2n products to a sum."""
+        """a⁺·lo + a⁻·hi, less its rounding: n products that are not zero, and one sum more."""
         lo, hi = self.ranges[name]
         size = dot(np.abs(a), self.largest(name))
         with np.errstate(all="ignore"):
             value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
-        return Tally.start(value, product_error(size, 2 * a.shape[1] + 2, 1.0)).lowest()
+        return Tally.start(value, product_error(size, a.shape[1] + 1, 1.0)).lowest()
 
     def _carried_back(self, name: str, a: Floats, kind: int) -> Floats:
         """A lower bound of a·h_name, carried back to the box along lines of one kind."""
@@ -138,6 +147,8 @@ class Reachable:
     ) -> None:
         """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (op None)."""
         lo, hi = self.of_form(form, floats)
+        if form.rows * form.radius.shape[1] <= SMALL:
+            lo, hi = meet([(lo, hi), self.exactly(form)], 1)
         reach = np.maximum(np.abs(lo), np.abs(hi))
         if op is None or bend is None:
             one, zero = np.ones_like(lo), np.zeros_like(lo)

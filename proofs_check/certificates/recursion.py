@@ -25,6 +25,8 @@ from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.sums import Add
 
+EDGE = 64  # units of a block that are bounded again without rounding
+
 
 class Recursion:
     """The recursion for the candidate as its file has it, or with rational `norms` instead.
@@ -141,7 +143,14 @@ class Recursion:
                 if source in errors:
                     size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
                     by = plus(by, dot(size, errors[source]))
-            doubts.append(_deviation(forms, node, widened(lo, hi, by)))
+            doubt = _deviation(forms, node, widened(lo, hi, by))
+            rows = np.flatnonzero(doubt)[:EDGE]
+            if len(rows):  # perhaps by rounding alone
+                few = form.take(rows)
+                edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
+                edge = meet([(lo[rows], hi[rows]), edge], 1)
+                doubt[rows] = _deviation(forms, node, widened(*edge, by[rows]))
+            doubts.append(doubt)
         forms.doubts[node.name] = np.concatenate(doubts)
         if self.exact and forms.doubts[node.name].any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
