@@ -123,7 +123,7 @@ def cgls(K: LinearMap, state: Inner, aim: float, limit: int, watch: Watch | None
                 return state
             if watch is not None:
                 watch(state)
-        size = state.residuals[-1]
+        size = state.residuals[state.now.steps - 1]
         if size <= aim or size > GROWN * state.smallest:
             return state
         if not _turn(K, state, size, dtype):
