@@ -18,6 +18,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    shared_symbols,
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.products import (
@@ -69,6 +70,7 @@ _FILES = (
     accumulated_rounding,
     exact_splitting,
     back_substitution,
+    shared_symbols,
     equal_units,
     guard,
 )

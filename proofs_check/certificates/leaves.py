@@ -9,6 +9,8 @@ every leaf a value is enclosed by linear forms in shared symbols,
 one symbol for each input, and one for each unit that bends. With T = |centre| + Σ|forms| + radius,
 a map known as middle ± error costs |middle| radius + error T + γ|middle| T, all of it added to the
 radius. What an activation takes is met with its range over all leaves, which is known by then.
+
+Rests on proofs_check: shared-symbols, accumulated-rounding.
 """
 
 from __future__ import annotations

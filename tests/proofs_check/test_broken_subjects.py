@@ -20,6 +20,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    shared_symbols,
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.products import (
@@ -255,6 +256,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "back-substitution",
         "a chord that starts at zero",
         back_substitution.Duality(upper=lambda lo, hi: (Fraction(1), Fraction(0))),
+    ),
+    (
+        "shared-symbols",
+        "a tube of slope 1",
+        shared_symbols.Symbols(tube=lambda lo, hi: (Fraction(1), Fraction(0), Fraction(0))),
     ),
     (
         "equal-units",

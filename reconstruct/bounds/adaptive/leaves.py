@@ -4,6 +4,8 @@ Layer after layer: with the ranges of the activations before it known over all l
 what the next activation takes on every leaf; the union over the leaves is its range, and the passes
 after it rest on that. No leaf's zonotope is trusted beyond it, so that looseness of one leaf in one
 layer does not compound in the next.
+
+Rests on proofs_check: shared-symbols.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A tree is written in preorder, one byte per node: 0 for a leaf, i + 1 for a node that is cut at
 the middle of coordinate i, its lower half first. Two halves share their face, so the leaves
 always cover the box, whatever the bytes say.
+
+Rests on proofs_check: shared-symbols.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ rounding does goes into `radius`: with T = |centre| + Σ|forms| + radius and u =
     activation:  radius' = |λ| radius + 4u(|λ| T + |offset|) + underflow  (nothing for λ = 0, 1).
 
 What is not finite bounds nothing: such a radius is +inf, and `bounds` then says ±inf.
+
+Rests on proofs_check: shared-symbols, accumulated-rounding.
 """
 
 from __future__ import annotations

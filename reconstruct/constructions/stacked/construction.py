@@ -5,6 +5,8 @@
 Moving a factor from one diagonal to the next changes nothing, so of the Σ n_i parameters L − 1 are
 spent: Σ n_i ≥ m·k + L − 1 is necessary for all W. That it nearly suffices for random factors is
 measured, not proved: each solution is found by Gauss-Newton, and the certificate bounds its error.
+
+Rests on proofs_check: stacked-width.
 """
 
 from __future__ import annotations
