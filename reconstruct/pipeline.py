@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.bounds.adaptive import Cuts
+from reconstruct.constructions.balance import balanced
 from reconstruct.constructions.construction import (
     ExactNorm,
     Examples,
@@ -142,13 +143,16 @@ def reconstruct(
     kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
     kept = replace(kept, network=as_stored(kept.network))
     box = domain.of_size(target.size_in)
+    chosen = solver or Auto()
     layout = kept.layout_of(target)
+    if isinstance(kept.construction, Wide) and not chosen.rational:
+        layout = balanced(layout, kept.construction, box)
     form = layout.form
     sites = find_sites(form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    work = _Work(layout, kept.network, sites, known, solver or Auto(), progress, checkpoint)
+    work = _Work(layout, kept.network, sites, known, chosen, progress, checkpoint)
     solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start

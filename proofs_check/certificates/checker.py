@@ -24,6 +24,7 @@ from proofs_check.certificates.reading import digest, parse, read
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.roundoff import check_figures
+from proofs_check.certificates.scaling import scaled
 from reconstruct.networks import Network
 from reconstruct.networks.maps import Norm
 
@@ -100,12 +101,13 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     verified = []
     if claims.method == "general":
         raise NotCheckable("a bound by branch and bound is not checked independently")
+    model = scaled(target, claims.scales)
     if claims.bound is not None:
-        covers("bound", claims.bound, Recursion(claims, target, candidate).run())
+        covers("bound", claims.bound, Recursion(claims, model, candidate).run())
         verified.append("bound")
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
-        Recursion(claims, target, candidate, norms).run()
+        Recursion(claims, model, candidate, norms).run()
         verified.append("exact_identity")
     if claims.verdict == "refuted" or claims.witness is not None:
         check_witness(claims, target, candidate)

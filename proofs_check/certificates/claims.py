@@ -76,6 +76,7 @@ class Claims:
     marks: Mapping[str, str]
     grid: tuple[int, ...] | None
     tree: bytes | None
+    scales: Mapping[str, tuple[int, ...]]
     segments: tuple[Segment, ...]
     exact_identity: bool
     exact_norms: Mapping[str, RationalNorm] | None

@@ -27,6 +27,7 @@ SCHEMA = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 CELLS = 2**16  # a grid of more cells than this is refused
 NODES = 2**18  # a tree of more nodes than this is refused
+POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
     "verdict": ("certified", "refuted", "undecided"),
@@ -84,6 +85,7 @@ def read(document: Mapping[str, Json]) -> Claims:
         marks=_marks(document.get("lines", {})),
         grid=_grid(document.get("grid"), domain),
         tree=_tree(document.get("tree"), domain),
+        scales=_scales(document.get("scales", {})),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
         exact_norms=None if norms is None else _norms(norms),
@@ -248,6 +250,17 @@ def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:
         return bytes.fromhex(text)
     except ValueError:
         raise CheckFailed("tree", f"bytes in hexadecimal are needed, not {_shown(value)}") from None
+
+
+def _scales(value: Json) -> dict[str, tuple[int, ...]]:
+    """Powers of two by activation, one whole number for each unit."""
+    found = {}
+    for name, row in _object(value, "scales").items():
+        powers = [p for p in _list(row, "scales") if isinstance(p, int) and abs(p) <= POWERS]
+        if len(powers) != len(_list(row, "scales")) or any(isinstance(p, bool) for p in powers):
+            raise CheckFailed("scales", f"whole numbers from -{POWERS} to {POWERS} are needed")
+        found[name] = tuple(powers)
+    return found
 
 
 def _segments(value: Json) -> tuple[Segment, ...]:

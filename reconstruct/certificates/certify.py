@@ -18,11 +18,13 @@ from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.roundoff import roundoff
+from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Network, Unitwise
 from reconstruct.networks.activations import TIE
+from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.double_double import upward
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
@@ -115,6 +117,11 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
+        self.powers = powers(self.target, self.network, self.box)
+        try:
+            self.model = rescaled(self.target, self.powers)
+        except InputError:  # a weight would leave its floats: the proof is tried without
+            self.powers, self.model = {}, self.target
         limit = inf if self.time_limit is None else self.started + self.time_limit
         self.timely = until(
             limit, self.tell
@@ -168,7 +175,7 @@ class _Work:
         enough, or else by the one with the smallest bound."""
         best = start
         try:
-            for alignment in alignments(self.target, self.network, self.box):
+            for alignment in alignments(self.model, self.network, self.box):
                 found = self._by(alignment, start)
                 if found.bound is not None and found.bound < _or_inf(best.bound):
                     best, self.alignment = found, alignment
@@ -182,14 +189,14 @@ class _Work:
         """The target's bounds, once."""
         if self.known is None:
             self.tell(Step("bounds of the target", 0, None))
-            self.known = reach(self.target, self.box, self.method, progress=self.timely)
+            self.known = reach(self.model, self.box, self.method, progress=self.timely)
         return self.known
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
         """The layered proof with these cuts, with the three figures."""
         known = self._reach()
         try:
-            layered = bound_layers(self.target, self.network, known, alignment, self._tick)
+            layered = bound_layers(self.model, self.network, known, alignment, self._tick)
         except UnsupportedError as error:
             self.tried.append(f"layer by layer: {error}")
             return start
@@ -209,11 +216,12 @@ class _Work:
             method="layered",
             segments=tuple(_published_segment(segment) for segment in layered.segments),
             alignment=alignment.pairs,
-            lines=_lines(self.target, known, alignment),
-            grid=grid(self.target, self.box, known.method)
+            lines=_lines(self.model, known, alignment),
+            grid=grid(self.model, self.box, known.method)
             if isinstance(known.method, Split)
             else None,
             tree=None if known.cuts is None else known.cuts.code,
+            scales={name: tuple(row.tolist()) for name, row in self.powers.items()},
         )
 
     def _float_bound(self, layered: Layered, dtype: Any) -> float | None:
@@ -275,7 +283,7 @@ class _Work:
         if self.alignment is None or certificate.method != "layered":
             return certificate
         known = self._reach()
-        outcome = prove_identity(self.target, self.network, norms, known, self.alignment)
+        outcome = prove_identity(self.model, self.network, norms, known, self.alignment)
         tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
         if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
             return replace(certificate, tried=tried)

@@ -118,6 +118,7 @@ def build_document(
         "lines": dict(certificate.lines),
         "grid": None if certificate.grid is None else list(certificate.grid),
         "tree": None if certificate.tree is None else certificate.tree.hex(),
+        "scales": {name: list(row) for name, row in certificate.scales.items()},
         "segments": [_segment(segment) for segment in certificate.segments],
         "exact_identity": certificate.exact_identity,
         "exact_norms": _norms(exact_norms) if certificate.exact_identity else None,

@@ -93,7 +93,8 @@ class Certificate:
     that the network with rational norms equals the target by `==`; `bound` is then still that of
     the network as written in floats. `alignment`, `lines`, `grid` and `tree` are hints for the
     checker: the cuts, which bent units take slope 1 below, the sub-boxes of a split, the tree of
-    a branch and bound.
+    a branch and bound. With `scales`, segments speak of the target with the units of these
+    activations multiplied by powers of two, which is the same function.
     """
 
     verdict: Verdict
@@ -113,6 +114,7 @@ class Certificate:
     tried: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     tree: bytes | None = field(default=None, repr=False)
+    scales: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seconds: float = 0.0
 
     def __bool__(self) -> bool:

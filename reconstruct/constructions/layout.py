@@ -34,6 +34,11 @@ def lay_out(target: Network, construction: Construction, *, merge: bool = True) 
     """Refuse a target that cannot be rebuilt, and plan each of its maps."""
     form = normal_form(target, merge=merge)
     check_target(form.network)
+    return planned(target, form, construction)
+
+
+def planned(target: Network, form: NormalForm, construction: Construction) -> Layout:
+    """The plan of each map of a normal form."""
     plans = {
         node.name: construction.plan(mixing_at(form.network, node.name))
         for node in form.network.nodes

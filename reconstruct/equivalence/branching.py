@@ -6,8 +6,8 @@ import numpy as np
 
 from reconstruct.bounds.propagation import Ranges
 from reconstruct.networks import Unitwise
+from reconstruct.networks.gradients import adjoints
 from reconstruct.numbers.arrays import Array
-from reconstruct.refutation.gradients import adjoints
 
 DRAWS = 3
 

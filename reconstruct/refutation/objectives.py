@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reconstruct.networks.gradients import gradient
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.refutation.gradients import gradient
 
 HELD = 2**23  # values of all nodes together that may be held at once
 

@@ -22,7 +22,7 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
-from reconstruct.refutation.gradients import gradient
+from reconstruct.networks.gradients import gradient
 from reconstruct.refutation.search import histogram, search
 
 

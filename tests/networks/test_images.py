@@ -24,9 +24,9 @@ from reconstruct.networks import (
     Relu,
     SumPool,
 )
+from reconstruct.networks.gradients import gradient
 from reconstruct.networks.normal_form import fold_norms, normal_form
 from reconstruct.refutation.exact_point import evaluate_exact
-from reconstruct.refutation.gradients import gradient
 
 
 @st.composite

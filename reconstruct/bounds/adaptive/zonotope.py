@@ -19,11 +19,12 @@ Rests on proofs_check: shared-symbols, accumulated-rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from reconstruct.networks.activations import Activation, Support, Unitwise
-from reconstruct.networks.maps import Diagonal, Map, Mixing, Select
+from reconstruct.networks.maps import Diagonal, Map, Mixing
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, gamma, midpoint, up
 
@@ -42,14 +43,22 @@ class Zonotope:
     def symbols(self) -> int:
         return int(self.forms.shape[1])
 
+    @cached_property
     def spread(self) -> Array:
         """At least Σ|forms| + radius; +inf where that is not a number."""
-        total = np.abs(self.forms).sum(axis=1) * (1 + gamma(self.symbols + 4)) + self.radius
+        with np.errstate(all="ignore"):
+            total = np.abs(self.forms).sum(axis=1) * (1 + gamma(self.symbols + 4)) + self.radius
         return np.where(np.isnan(total), np.inf, up(up(total)))
+
+    @cached_property
+    def reach(self) -> Array:
+        """At least the largest |v|, but for one rounding: |centre| + spread."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.abs(self.centre) + self.spread)
 
     def bounds(self) -> Range:
         """Bounds of every unit, (boxes, m)."""
-        spread = self.spread()
+        spread = self.spread
         with np.errstate(all="ignore"):
             lo, hi = down(self.centre - spread), up(self.centre + spread)
         exact = spread == 0
@@ -66,18 +75,23 @@ def of_boxes(lo: Array, hi: Array) -> Zonotope:
     return Zonotope(centre, forms, np.zeros_like(centre))
 
 
+def of_range(found: Range, symbols: int) -> Zonotope:
+    """A range without any form: for what nothing more is known of."""
+    with np.errstate(all="ignore"):
+        centre, half = midpoint(*found)
+    return Zonotope(centre, np.zeros((len(centre), symbols, centre.shape[1])), _number(half))
+
+
 def image(op: Map, value: Zonotope) -> Zonotope:
     """The zonotope of `L v + c`."""
-    if isinstance(op, Select):
-        block = op.block
-        return Zonotope(value.centre[:, block], value.forms[:, :, block], value.radius[:, block])
     if isinstance(op, Diagonal):
         return _scaled(op, value)
-    assert isinstance(op, Mixing)
+    if not isinstance(op, Mixing):
+        return of_range(op.image(*value.bounds()), value.symbols)
     boxes, symbols, inputs = value.forms.shape
     centre = op.linear(value.centre) + op.bias
     forms = op.linear(value.forms.reshape(-1, inputs)).reshape(boxes, symbols, -1)
-    total = np.abs(value.centre) + value.spread()
+    total = value.reach
     terms = op.summands
     lost = 4 * (symbols + 2) * terms * TINY
     rounding = gamma(terms + 2) * (op.absolute(total) + np.abs(op.bias))
@@ -90,7 +104,7 @@ def _scaled(op: Diagonal, value: Zonotope) -> Zonotope:
     scale, scale_error = midpoint(*op.scale_bounds())
     shift, shift_error = midpoint(*op.shift_bounds())
     size = np.abs(scale)
-    total = np.abs(value.centre) + value.spread()
+    total = value.reach
     rounding = (4 * UNIT * size + scale_error) * total + 2 * UNIT * np.abs(shift) + shift_error
     lost = 4 * (value.symbols + 2) * TINY
     radius = (size * value.radius + rounding) * SLACK + lost
@@ -148,7 +162,7 @@ def activate(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) 
     with np.errstate(all="ignore"):
         centre = np.where(slope == 0, offset, slope * value.centre + offset)
         kept = np.where(slope[:, None, :] == 0, 0.0, slope[:, None, :] * value.forms)
-        size = np.abs(slope) * (np.abs(value.centre) + value.spread()) + np.abs(offset)
+        size = np.abs(slope) * (value.reach) + np.abs(offset)
         lost = 4 * (value.symbols + 2) * TINY
         rounding = np.where(plain & (offset == 0), 0.0, 4 * UNIT * size + lost)
         radius = np.where(slope == 0, 0.0, np.abs(slope) * value.radius)
@@ -168,11 +182,8 @@ def activate(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) 
 
 def _boxed(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) -> Bent:
     """The range alone, for what is not a function of one number."""
-    with np.errstate(all="ignore"):
-        centre, half = midpoint(*op.image(lo, hi))
     none = np.zeros(0, dtype=np.int64)
-    forms = np.zeros((len(centre), first, centre.shape[1]))
-    return Bent(Zonotope(centre, forms, _number(half)), first, none, none, none)
+    return Bent(of_range(op.image(lo, hi), first), first, none, none, none)
 
 
 def tube(op: Unitwise, lo: Array, hi: Array) -> tuple[Array, Array, Array]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reconstruct.networks import Activation, Map, Network, Node
+from reconstruct.networks.activations import Activation
+from reconstruct.networks.graph import Network, Node
+from reconstruct.networks.maps import Map
 from reconstruct.numbers.arrays import Array
 
 

@@ -1,0 +1,66 @@
+"""Which units are scaled: a planted imbalance is found and undone, and rounding does less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.certificates.scaling import powers
+from reconstruct.constructions.balance import balance
+from reconstruct.networks import Box, Network
+from reconstruct.networks.rescaling import rescaled
+
+BOX = Box(-1.0, 1.0).of_size(3)
+
+
+def even(seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    sizes = ((3, 8), (8, 8), (8, 2))
+    weights = [rng.normal(size=(m, k)).astype(np.float32) / np.sqrt(k) for k, m in sizes]
+    return Network.mlp(weights, [0.1 * rng.normal(size=len(w)).astype(np.float32) for w in weights])
+
+
+def planted(seed: int = 0) -> tuple[Network, dict[str, np.ndarray]]:
+    """A network whose units were scaled by wild powers of two."""
+    rng = np.random.default_rng(seed + 100)
+    wild = {name: rng.integers(-9, 10, size=8) for name in ("act1", "act2")}
+    return rescaled(even(seed), wild), wild
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_planted_imbalance_is_undone(seed):
+    network, wild = planted(seed)
+    found = balance(network, BOX)
+    own = balance(even(seed), BOX)
+    for name, row in wild.items():
+        left = row + found[name] - own.get(name, np.zeros(8, dtype=np.int64))
+        assert np.ptp(left) <= 4 < np.ptp(row), (name, left)  # rounded, and up to a common power
+    assert max(np.abs(row).max() for row in own.values()) <= 4
+
+
+def test_rounding_does_less_and_the_certificate_holds():
+    target, _ = planted(1)
+    frozen = rc.draw(target, construction=rc.Wide(ratio=1.5), seed=0)
+    result = rc.reconstruct(target, frozen, domain=BOX)
+    x = BOX.sample(2000, np.random.default_rng(0)).astype(np.float32)
+    exact = target(x.astype(np.float64))
+    error = np.abs(result.network(x, dtype=np.float32) - exact).max()
+    factors = powers(target, result.network, BOX)
+    assert set(factors) == {"act1", "act2"}
+    assert np.abs(result.network(x.astype(np.float64)) - exact).max() < 1e-10
+    assert error < 2e-5 * np.abs(exact).max()
+    certificate = rc.certify(target, result.network, domain=BOX)
+    assert certificate.verdict.value == "certified" and certificate.scales
+
+
+def test_a_network_with_the_same_units_has_no_powers():
+    assert powers(even(), even(), BOX) == {}
+
+
+def test_exact_solves_and_factored_maps_stay_as_they_are():
+    target, _ = planted(2)
+    for construction, solver in ((rc.Wide(), rc.Exact()), (rc.Factored(), None)):
+        frozen = rc.draw(target, construction=construction, seed=0)
+        result = rc.reconstruct(target, frozen, domain=BOX, solver=solver)
+        assert powers(target, result.network, BOX) == {}
