@@ -23,6 +23,7 @@ from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import Unitwise
+from reconstruct.networks.maps import Map
 from reconstruct.networks.sums import Add
 
 EDGE = 64  # units of a block that are bounded again without rounding
@@ -207,6 +208,10 @@ def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[
                 raise CheckFailed("alignment", "the cuts are not in the order of the networks")
             last[index] = places[index][name]
         ours, theirs = (net.nodes[i] for net, i in zip((target, candidate), last, strict=True))
+        for node in (ours, theirs):
+            if not isinstance(node.op, Unitwise | Add | Map):
+                what = f"{node.name!r}: {type(node.op).__name__}"
+                raise NotCheckable(f"{what} is not an operation the checker knows")
         if target.sizes[pair[0]] != candidate.sizes[pair[1]] or not _alike(ours, theirs):
             raise CheckFailed("alignment", f"{pair[0]!r} and {pair[1]!r} are not alike")
     return claims.alignment

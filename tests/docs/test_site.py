@@ -15,7 +15,7 @@ import reconstruct
 from benchmarks import figures, tables
 from docs.reference import command_line, library, schemas
 from proofs_check.chain import GROUPS
-from reconstruct.constructions.shifts import SLACK
+from reconstruct.constructions.shifts import ROOM, SLACK
 from tests.docs.commands import ROOT
 
 DOCS = ROOT / "docs"
@@ -163,7 +163,8 @@ def test_keys_tell_the_rows_of_every_table_apart() -> None:
 
 def test_the_slack_of_shifts_is_the_one_in_the_code() -> None:
     text = (DOCS / "certificates.md").read_text(encoding="utf-8")
-    assert SLACK == 2.0**-5 and "A margin of 2⁻⁵ of" in text
+    assert ROOM == 2.0**-12 and "leave 2⁻¹² of" in text
+    assert SLACK == 2.0**-5 and "2⁻⁵ of it, 3 % (`SLACK`)" in text
 
 
 def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
