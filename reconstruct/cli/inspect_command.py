@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -27,7 +28,7 @@ def main(options: Namespace) -> int:
     network = load(options.network, nnet_header=options.nnet_header)
     form = normal_form(network, merge=options.merge)
     Pencil(sparsity=options.sparsity)  # refuses a sparsity outside of (0, 1]
-    costs = [cost(form.network, c, options.sparsity) for c in choices.constructions(options)]
+    costs = list(_costs(form.network, options))
     if options.json:
         print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))
         return 0
@@ -35,6 +36,15 @@ def main(options: Namespace) -> int:
     print()
     print("\n".join(_construction_table(costs, form.network)))
     return 0
+
+
+def _costs(target: Network, options: Namespace) -> Iterator[Cost]:
+    """What each construction costs; those that cannot rebuild one of the maps are left out."""
+    for construction in choices.constructions(options):
+        try:
+            yield cost(target, construction, options.sparsity)
+        except UnsupportedError:
+            continue
 
 
 def _network_text(network: Network, form: NormalForm) -> str:

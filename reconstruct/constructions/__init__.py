@@ -22,6 +22,7 @@ CONSTRUCTIONS = {
     "factored": Factored,
     "deep": Deep,
     "stacked": Stacked,
+    "fitted": Fitted,
 }  # by the command line's names
 
 __all__ = [

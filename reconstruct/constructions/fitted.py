@@ -66,13 +66,8 @@ class Fitted:
         )
 
     def plan(self, op: Mixing) -> FittedPlan:
-        if op.positions > 1:
-            raise UnsupportedError(
-                f"maps without shared weights can be fitted, but a {type(op).__name__} has "
-                f"{op.positions} positions; use --construction wide"
-            )
         m, k = kernel_of(op).shape
-        return FittedPlan(m, k, share(self.ratio, m * k), self.plain)
+        return FittedPlan(m, k, share(self.ratio, m * k), op.positions, self.plain)
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "plain": self.plain}
@@ -85,6 +80,7 @@ class FittedPlan:
     rows: int
     cols: int
     width: int
+    positions: int = 1
     plain: bool = False
 
     left_out = None
@@ -99,7 +95,12 @@ class FittedPlan:
         return ((self.rows, self.cols, self.width),)
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
-        """Any width will do."""
+        """Any width will do, but only for maps without shared weights."""
+        if self.positions > 1:
+            raise UnsupportedError(
+                f"maps without shared weights can be fitted, but map {number} ({site.target!r}) is "
+                f"applied at {self.positions} positions; use --construction wide"
+            )
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress

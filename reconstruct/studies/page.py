@@ -64,13 +64,14 @@ def _finding(finding: Finding) -> Markup:
 
 def _table(study: Study, rows: Rows) -> Markup:
     names = [parameter.name for parameter in study.parameters]
-    body = list(_means(study, rows, names))[:MOST_ROWS]
+    body = list(means(study, rows))[:MOST_ROWS]
     return table("Means over the seeds", (*names, *study.columns), body)
 
 
-def _means(study: Study, rows: Rows, names: list[str]) -> Iterator[tuple[str, ...]]:
-    seen = {name: sorted({row[name] for row in rows}, key=str) for name in names}
-    for point, _ in trials({n: sorted(v, key=_order) for n, v in seen.items()}, 1):
+def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
+    """For each point of the grid that has rows: its values, and the means of the columns."""
+    seen = {p.name: sorted({row[p.name] for row in rows}, key=_order) for p in study.parameters}
+    for point, _ in trials(seen, 1):
         own = [row for row in rows if all(row[n] == v for n, v in point.items())]
         if own:
             yield (

@@ -73,14 +73,14 @@ def findings(rows: Rows) -> list[Finding]:
         for layers in values_of(rows, "layers"):
             ratio = least_ratio(select(rows, d=d, layers=layers))
             (lost if ratio is None else said).append(
-                f"L = {layers}" if ratio is None else f"{ratio:g} at L = {layers}"
+                f"L = {layers}" if ratio is None else f"{ratio:g} (L = {layers})"
             )
     sizes = ", ".join(f"{d}×{d}" for d in values_of(rows, "d"))
     failed = f"; not in every trial at any ratio of the grid: {', '.join(lost)}" if lost else ""
     return [
         Finding(
-            f"For {sizes} maps every trial is solved from Σ widths = {', '.join(said) or 'none'} "
-            f"times d² + L − 1 on{failed}.",
+            f"For {sizes} maps every trial is solved as soon as Σ widths is d² + L − 1 times "
+            f"{', '.join(said) or '(none)'}{failed}.",
             Evidence.MEASURED,
             "a draw at these ratios that no start of Gauss-Newton solves",
         ),

@@ -107,6 +107,12 @@ def test_a_threshold_lies_where_half_is_reached():
     assert threshold([row for row in rows if row["p"] < 0.5]) is None
 
 
+def test_the_page_beyond_the_paper_is_made_from_the_shipped_rows():
+    from benchmarks.beyond import PAGE, page
+
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
 def _of(count: int) -> list[bool]:
     return [i < count for i in range(4)]
 

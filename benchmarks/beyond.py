@@ -1,0 +1,94 @@
+"""docs/beyond-the-paper.md from the rows of the studies in benchmarks/results/studies.
+
+python -m benchmarks.beyond           writes the page
+python -m benchmarks.beyond --rows    runs every study on its default grid first
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from reconstruct.studies import STUDIES, Study, run_study
+from reconstruct.studies.page import means
+from reconstruct.studies.runner import ROWS, read_rows
+from reconstruct.studies.study import Rows
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "studies"
+PAGE = ROOT / "docs" / "beyond-the-paper.md"
+MOST = 24  # lines of a table on the page
+
+HEAD = """# Beyond the paper
+
+Questions about norm tuning that the paper leaves open, each answered by one command with rows, a
+plot and a page. The sentences and tables here are made from the rows under
+`benchmarks/results/studies/` by `python -m benchmarks.beyond`; each says how it is known:
+**proved**, **exact per trial** (a certainty about every trial that was run, and about no other), or
+**measured**.
+
+Run one yourself, with a grid of your own; stop it and go on:
+
+    reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --jobs 2
+    reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --resume
+
+"""
+
+CONSTRUCTIONS = """## Two constructions that come out of it
+
+`--construction stacked --layers L` rebuilds each map in L hidden layers without skip connections,
+`--construction fitted --ratio C` fits it on data below m·k neurons:
+
+    reconstruct run mine.onnx -o fit --domain 0,1 --construction fitted --ratio 0.75  # exit code 1
+
+A stack is certified like any other result: how its gammas were found is of no matter to the proof,
+which bounds the difference of the two networks as they are. When Gauss-Newton does not reach W, the
+run says so with the numbers and fails. A fitted network is an approximation: its rows say how much
+of each map is left out, the certificate bounds the error where it can, and nothing is called
+certified beyond that bound. From Python, `rc.reconstruct(…, data=x)` says on which inputs to fit.
+"""
+
+
+def page() -> str:
+    """The page as Markdown text."""
+    parts = [HEAD]
+    for study in STUDIES.values():
+        rows = read_rows(RESULTS / study.name)
+        parts.append("\n".join(_section(study, rows)))
+    return "\n".join([*parts, CONSTRUCTIONS])
+
+
+def _section(study: Study, rows: Rows) -> Iterator[str]:
+    yield f"## {study.question}\n"
+    if study.about:
+        yield f"{study.about}\n"
+    for finding in study.findings(rows):
+        yield f"- **{finding.sentence}** {finding.evidence.value.capitalize()}."
+        yield f"  Refuted by: {finding.refuted_by}."
+    names = [parameter.name for parameter in study.parameters]
+    yield f"\n`reconstruct study {study.name} -o out` ({len(rows)} trials; means over the seeds):\n"
+    yield "| " + " | ".join([*names, *study.columns]) + " |"
+    yield "|" + "---|" * (len(names) + len(study.columns))
+    lines = list(means(study, rows))
+    step = -(-len(lines) // MOST)
+    for line in lines[::step]:
+        yield "| " + " | ".join(line) + " |"
+    yield ""
+
+
+def measure() -> None:
+    """Run every study on its default grid and keep its rows."""
+    for study in STUDIES.values():
+        with tempfile.TemporaryDirectory() as folder:
+            run_study(study, Path(folder) / "out")
+            (RESULTS / study.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(folder) / "out" / ROWS, RESULTS / study.name / ROWS)
+
+
+if __name__ == "__main__":
+    if "--rows" in sys.argv[1:]:
+        measure()
+    PAGE.write_text(page(), encoding="utf-8")
