@@ -93,7 +93,8 @@ def compare(target: Path, network: Path, folder: Path, domain: str) -> tuple[flo
         save(load(target), reference)
     else:
         _cast_to_double(target, reference)
-    box = load_domain(domain, load(target).size_in).of_size(load(target).size_in)
+    box = load_domain(domain, load(target).size_in)
+    assert isinstance(box, Box)
     x = points(box)
     rows = max(1, 2**25 // max(load(network).sizes.values()))
     worst = scale = 0.0

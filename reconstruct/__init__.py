@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from reconstruct.errors import InputError, ReconstructError
     from reconstruct.formats import load, load_domain, save
     from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
-    from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Relu, Selu
+    from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
 
@@ -64,7 +64,16 @@ _HOMES = {
     "reconstruct.errors": ("InputError", "ReconstructError"),
     "reconstruct.formats": ("load", "load_domain", "save"),
     "reconstruct.khatri_rao": ("Auto", "ConjugateGradient", "Direct", "Exact"),
-    "reconstruct.networks": ("Box", "Clip", "Elu", "LeakyRelu", "Network", "Relu", "Selu"),
+    "reconstruct.networks": (
+        "Box",
+        "Clip",
+        "Elu",
+        "LeakyRelu",
+        "Network",
+        "Points",
+        "Relu",
+        "Selu",
+    ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
 }
@@ -88,6 +97,7 @@ __all__ = [
     "Interval",
     "LeakyRelu",
     "Network",
+    "Points",
     "ReconstructError",
     "Relu",
     "Result",

@@ -31,13 +31,14 @@ from reconstruct.constructions.drift import drift
 from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.frozen import Frozen, as_stored
 from reconstruct.constructions.layout import Layout
-from reconstruct.constructions.nodes import mixing_at, norm_at
-from reconstruct.constructions.sites import Site, find_sites
+from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
+from reconstruct.constructions.sites import Site, Watched, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import Auto, RankProof, Solver, Status
 from reconstruct.networks import (
     Box,
     Convolution,
+    Domain,
     Matrix,
     Mixing,
     Network,
@@ -63,7 +64,7 @@ class Result:
 
     layout: Layout
     frozen: Frozen
-    domain: Box
+    domain: Box | Points
     sites: tuple[Site, ...]
     network: Network
     layers: tuple[LayerSolution, ...]
@@ -89,6 +90,26 @@ class Result:
     def status(self) -> Status:
         failed = [layer.status for layer in self.layers if not layer.solved]
         return failed[0] if failed else Status.SOLVED
+
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """The hidden activations' inputs, with the pieces on which the sites are their maps."""
+        return tuple(
+            Watched(layer.norm, activation_at(self.network, layer.activation).piece)
+            for site in self.sites
+            for layer in site.layers
+            if layer.activation is not None
+        )
+
+    def margin(self, x: ArrayLike) -> Vector:
+        """The least distance of a hidden unit from the end of its piece, for each input.
+
+        Where it is 0 or more every site acts as its map, so that the network is the target up to
+        the residuals, whether or not the input is in the domain (proofs_check: guard).
+        """
+        rows = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        valued = (self.network.values(row[None]) for row in rows)
+        return np.array([min(w.margin(values) for w in self.watched) for values in valued])
 
     def prove_ranks(self) -> tuple[RankProof | None, ...]:
         """For each of `layers` an exact proof that its system has full rank, where there is one."""
@@ -124,7 +145,8 @@ def reconstruct(
     target: Network,
     frozen: Frozen | Network,
     *,
-    domain: Box,
+    domain: Box | Points,
+    slack: float = 1.0,
     solver: Solver | None = None,
     bounds: Method | None = None,
     dtype: Any = np.float64,
@@ -134,7 +156,9 @@ def reconstruct(
 ) -> Result:
     """Choose the norm parameters of `frozen` so that it equals `target` on the domain.
 
-    A plain `Network` is taken as the frozen layers of a wide construction. `dtype` float32 rounds
+    On a domain made of data, shifts cover the ranges seen there widened by the factor 1 + `slack`,
+    so that unseen inputs are covered as a rule: the guard tells which are. A plain `Network` is
+    taken as the frozen layers of a wide construction. `dtype` float32 rounds
     the gammas and betas to float32 numbers; the network is then the same in both precisions.
     `data` are inputs (rows) that a construction may fit to; by default they are drawn from the
     domain.
@@ -152,7 +176,8 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    work = _Work(layout, kept.network, sites, known, chosen, progress, checkpoint)
+    room = slack if isinstance(box, Points) else None
+    work = _Work(layout, kept.network, sites, known, chosen, progress, checkpoint, room)
     solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start
@@ -170,6 +195,7 @@ class _Work:
     solver: Solver
     progress: Progress
     checkpoint: Checkpoint | None
+    slack: float | None = None
 
     def run(self, x: Array) -> list[SiteSolution]:
         """All solutions; what a map leaves out widens the shifts of those behind it."""
@@ -200,6 +226,7 @@ class _Work:
         node = self.known.network.node(site.target)
         task = _task(number, node, self.known, self.layout, rational=self.solver.rational)
         task = task if drifts is None else _drifted(task, node, drifts)
+        task = task if self.slack is None else _slackened(task, self.slack)
         task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
         m, k = task.weight.shape
         hear = _prefixed(self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
@@ -248,7 +275,7 @@ def _left_out(layout: Layout) -> dict[str, LeftOut | None]:
     }
 
 
-def _inputs(domain: Box, data: ArrayLike | None) -> Array:
+def _inputs(domain: Domain, data: ArrayLike | None) -> Array:
     """What maps are fitted on, where they are: the data that came, or inputs of the domain."""
     if data is None:
         return domain.sample(EXAMPLES, np.random.default_rng(0))
@@ -267,6 +294,18 @@ def _examples(
         return network.values(x)[site.source], wanted
 
     return examples
+
+
+def _slackened(task: Task, slack: float) -> Task:
+    """The same task with ranges widened about their middle by the factor 1 + slack."""
+
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        lo, hi = task.functionals(A)
+        room = slack * 0.5 * (hi - lo)
+        return lo - room, hi + room
+
+    groups = tuple(_slackened(part, slack) for part in task.groups)
+    return replace(task, functionals=functionals, groups=groups)
 
 
 def _drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:

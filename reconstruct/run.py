@@ -17,10 +17,12 @@ from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen, weights_hash
+from reconstruct.errors import ReconstructError
 from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
+from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent
@@ -36,6 +38,8 @@ FILES = (
     "report.json",
     "report.html",
 )
+GUARD_FILE = "network_guarded.onnx"  # where it was asked for, or the domain is made of data
+GUARDED = 32  # inputs of the domain at which the guard is tried for the report
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,11 @@ class Job:
     target: Network
     target_path: Path
     frozen: Frozen
-    domain: Box
+    domain: Box | Points
     output: Path
+    slack: float = 1.0
+    guard: bool = False
+    folded: bool = True
     solver: Solver = field(default_factory=Auto)
     bounds: Method = field(default_factory=Crown)
     dtype: str = "float64"
@@ -65,7 +72,8 @@ class Job:
                 "frozen": weights_hash(self.frozen.network),
                 "construction": repr(self.frozen.construction),
                 "merge": self.frozen.merge,
-                "domain": [self.domain.lo.tolist(), self.domain.hi.tolist()],
+                "domain": [part.tolist() for part in self.domain.boxes],
+                "slack": self.slack,
                 "solver": repr(self.solver),
                 "bounds": repr(self.bounds),
             }
@@ -94,6 +102,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 job.target,
                 job.frozen,
                 domain=job.domain,
+                slack=job.slack,
                 solver=job.solver,
                 bounds=job.bounds,
                 dtype=np.dtype(job.dtype),
@@ -107,14 +116,34 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
         if not job.resume:
             folder.discard()
         raise
-    folder.publish(FILES)
+    folder.publish(published(folder.staging))
+    _read_back(job, outcome)
     return outcome
+
+
+def published(staging: Path) -> tuple[str, ...]:
+    """The finished files: those of the list that were made, data files of networks first."""
+    data = sorted(path.name for path in staging.glob("*.onnx.data"))
+    return (*data, *(name for name in (GUARD_FILE, *FILES) if (staging / name).exists()))
+
+
+def _read_back(job: Job, outcome: RunOutcome) -> None:
+    """The published network is the one that was certified, its data files included."""
+    if not any(job.output.glob("*.onnx.data")):
+        return
+    again = load(job.output / "network.onnx")
+    for key in ("sha256", "data_sha256"):
+        if again.metadata.get(key) != outcome.network.metadata.get(key):
+            raise ReconstructError(
+                f"{job.output}: the published network is not the one that was certified ({key} "
+                f"differs); run it again"
+            )
 
 
 def _finish(
     job: Job, folder: OutputFolder, result: Result, start: float, progress: Progress
 ) -> RunOutcome:
-    network = _write_networks(folder.staging, result, job.dtype)
+    network = _write_networks(folder.staging, result, job)
     conclusion = conclude(
         job.target,
         network,
@@ -147,10 +176,26 @@ def _finish(
         options=job.options,
         seconds=seconds,
         rank_proofs=proofs,
+        guard=_guard(job, result),
     )
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)
+
+
+def _guard(job: Job, result: Result) -> dict[str, Any] | None:
+    """What the guard says of the domain's own inputs; None where none was written."""
+    if not (job.guard or isinstance(job.domain, Points)):
+        return None
+    x = result.domain.sample(GUARDED, np.random.default_rng(0))[:GUARDED]
+    margins = result.margin(x)
+    return {
+        "file": GUARD_FILE,
+        "slack": job.slack if isinstance(job.domain, Points) else None,
+        "inputs": len(x),
+        "share": float(np.mean(margins >= 0)),
+        "least_margin": float(margins.min()),
+    }
 
 
 def _same_leaves(method: Method, result: Result) -> Method:
@@ -160,22 +205,27 @@ def _same_leaves(method: Method, result: Result) -> Method:
     return method
 
 
-def _write_networks(folder: Path, result: Result, dtype: str) -> Network:
-    """Write f in its three forms; return it as it is read back, for that is what is certified."""
-    save(result.network, folder / "network.onnx", dtype=np.dtype(dtype))
-    save(fold_norms(result.network), folder / "network_folded.onnx", dtype=np.dtype(dtype))
+def _write_networks(folder: Path, result: Result, job: Job) -> Network:
+    """Write f in its forms; return it as it is read back, for that is what is certified."""
+    dtype = np.dtype(job.dtype)
+    save(result.network, folder / "network.onnx", dtype=dtype)
+    if job.folded:
+        save(fold_norms(result.network), folder / "network_folded.onnx", dtype=dtype)
+    if job.guard or isinstance(job.domain, Points):
+        write_guarded(result.network, result.watched, folder / GUARD_FILE, dtype)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **_norm_arrays(result, np.dtype(dtype)))
+    np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
     write_atomically(folder / "norms.npz", buffer.getvalue())
     return load(folder / "network.onnx")
 
 
 def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The norms under the names that a state dict would use."""
+    """The norms under the names that a state dict would use, and the eps of each."""
     arrays: dict[str, Any] = {}
     for name, norm in result.norms.items():
         arrays[f"{name}.weight"] = norm.gamma.astype(dtype)
         arrays[f"{name}.bias"] = norm.beta.astype(dtype)
         arrays[f"{name}.running_mean"] = norm.mean.astype(dtype)
         arrays[f"{name}.running_var"] = norm.var.astype(dtype)
+        arrays[f"{name}.eps"] = np.float64(norm.eps)
     return arrays

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Add, Box, Network, Node
+from reconstruct.networks import Activation, Add, Domain, Network, Node
 from reconstruct.numbers.arrays import Array
 
 POINTS = 48
@@ -56,7 +56,7 @@ class Alignment:
         return {candidate.source: target.source, **{c: t for t, c in self.pairs}}
 
 
-def alignments(target: Network, candidate: Network, box: Box) -> Iterator[Alignment]:
+def alignments(target: Network, candidate: Network, box: Domain) -> Iterator[Alignment]:
     """Alignments to try, the likeliest first, none of them twice."""
     seen: set[tuple[tuple[str, str], ...]] = set()
     for origin, find in (
@@ -93,7 +93,7 @@ def by_structure(target: Network, candidate: Network) -> tuple[tuple[str, str], 
     return tuple((a.name, b.name) for a, b in pairs)
 
 
-def by_values(target: Network, candidate: Network, box: Box) -> tuple[tuple[str, str], ...]:
+def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[str, str], ...]:
     """Each cut with the first later one whose values are as close as any, or with its namesake."""
     points = _points(box)
     theirs = cuts(candidate)
@@ -151,7 +151,7 @@ def _compared(node: Node, values: dict[str, Array]) -> Array:
     return values[node.name if isinstance(node.op, Add) else node.inputs[0]]
 
 
-def _points(box: Box) -> Array:
+def _points(box: Domain) -> Array:
     rng = np.random.default_rng(SEED)
     return np.concatenate([box.sample(POINTS, rng), box.corners(POINTS // 4, rng)])
 

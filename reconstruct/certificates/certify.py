@@ -22,7 +22,7 @@ from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Box, Network, Unitwise
+from reconstruct.networks import Box, Domain, Network, Unitwise
 from reconstruct.networks.activations import TIE
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.double_double import upward
@@ -42,7 +42,7 @@ def certify(
     target: Network,
     network: Network,
     *,
-    domain: Box,
+    domain: Domain,
     bounds: Method | None = None,
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
@@ -74,7 +74,9 @@ def certify(
     return replace(certificate, seconds=time.perf_counter() - work.started)
 
 
-def comparable(target: Network, network: Network, domain: Box, tolerance: float | None) -> Box:
+def comparable(
+    target: Network, network: Network, domain: Domain, tolerance: float | None
+) -> Domain:
     """The box for two networks that can be compared on it; refuses others, before any work."""
     for what, ours, theirs in (
         ("inputs", target.size_in, network.size_in),
@@ -92,7 +94,7 @@ def comparable(target: Network, network: Network, domain: Box, tolerance: float 
     return domain.of_size(target.size_in)
 
 
-def _output_scale(target: Network, box: Box) -> float:
+def _output_scale(target: Network, box: Domain) -> float:
     """The largest |target| at sampled points: a lower bound of the true one, but for rounding."""
     rng = np.random.default_rng(SEED)
     points = np.concatenate([box.sample(SCALE_POINTS, rng), box.corners(SCALE_POINTS, rng)])
@@ -105,7 +107,7 @@ def _output_scale(target: Network, box: Box) -> float:
 class _Work:
     target: Network
     network: Network
-    box: Box
+    box: Domain
     method: Method
     tell: Progress
     time_limit: float | None
@@ -218,7 +220,7 @@ class _Work:
             alignment=alignment.pairs,
             lines=_lines(self.model, known, alignment),
             grid=grid(self.model, self.box, known.method)
-            if isinstance(known.method, Split)
+            if isinstance(known.method, Split) and isinstance(self.box, Box)
             else None,
             tree=None if known.cuts is None else known.cuts.code,
             scales={name: tuple(row.tolist()) for name, row in self.powers.items()},
@@ -251,7 +253,7 @@ class _Work:
         outcome = bound_difference(
             self.target,
             self.network,
-            self.box,
+            Box(self.box.lo, self.box.hi),  # of data the hull: larger than need be
             tolerance=tolerance,
             time_limit=max(0.0, deadline - time.perf_counter()),
             progress=self.tell,
@@ -306,7 +308,7 @@ class _Work:
         )
 
 
-def _blank(box: Box, tolerance: float, scale: float) -> Certificate:
+def _blank(box: Domain, tolerance: float, scale: float) -> Certificate:
     """Nothing proved yet."""
     return Certificate(
         Verdict.UNDECIDED, Rigor.NUMERICAL, box, None, None, None, tolerance, scale, "none"

@@ -10,7 +10,7 @@ from reconstruct.bounds import Method
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.certify import certify, comparable
 from reconstruct.certificates.verdicts import Certificate
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Domain, Network
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.search import Search, search
 
@@ -29,7 +29,7 @@ def conclude(
     target: Network,
     candidate: Network,
     *,
-    domain: Box,
+    domain: Domain,
     bounds: Method | None = None,
     tolerance: float | None = None,
     samples: int = 10_000,

@@ -22,7 +22,7 @@ from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load
 from reconstruct.formats.files import write_atomically
-from reconstruct.networks import Network
+from reconstruct.networks import Domain, Network
 from reconstruct.refutation.witness import Witness
 
 SCHEMA = "reconstruct.certificate/1"
@@ -105,10 +105,7 @@ def build_document(
         "method": certificate.method,
         "target": dict(target),
         "candidate": dict(candidate),
-        "domain": {
-            "lo": [float(x).hex() for x in certificate.domain.lo],
-            "hi": [float(x).hex() for x in certificate.domain.hi],
-        },
+        "domain": _domain(certificate.domain),
         "tolerance": _hex(certificate.tolerance),
         "output_scale": _hex(certificate.output_scale),
         "bound": _hex(certificate.bound),
@@ -127,6 +124,19 @@ def build_document(
         "seconds": _hex(certificate.seconds),
     }
     return {**document, "digest": _digest(document)}
+
+
+def _domain(domain: Domain) -> dict[str, Any]:
+    """The ends of the box, or of every box that the domain is made of."""
+    if domain.kind == "box":
+        ends = {"lo": domain.lo, "hi": domain.hi}
+        return {side: [x.hex() for x in end.tolist()] for side, end in ends.items()}
+    lows, highs = domain.boxes
+    return {
+        "kind": domain.kind,
+        "lo": [[x.hex() for x in row] for row in lows.tolist()],
+        "hi": [[x.hex() for x in row] for row in highs.tolist()],
+    }
 
 
 def _segment(segment: Segment) -> dict[str, Any]:

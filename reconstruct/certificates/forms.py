@@ -21,12 +21,15 @@ from reconstruct.networks import (
     Activation,
     Add,
     Convolution,
+    Dense,
     Diagonal,
     Mixing,
     Network,
     Node,
+    Operation,
     Placement,
     Select,
+    Sparse,
 )
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.splitting import CHUNK
@@ -187,15 +190,12 @@ class Composites(Generic[N]):
         if name in self.sources:
             return self.sources[name], np.arange(self.network.sizes[name])
         node = self.network.node(name)
-        if not isinstance(node.op, Placement | Select):
-            return None
-        below = self._looked_through(node.inputs[0])
-        if below is None:
+        index = _places(node.op)
+        below = None if index is None else self._looked_through(node.inputs[0])
+        if index is None or below is None:
             return None
         source, places = below
-        if isinstance(node.op, Select):
-            return source, places[node.op.block]
-        return source, np.where(node.op.index >= 0, places[node.op.index], -1)
+        return source, np.where(index >= 0, places[index], -1)
 
     def _convolved(self, node: Node, op: Convolution, start: int, stop: int) -> Form[N] | None:
         """A convolution of a source, in windows of it; None where its input is composed."""
@@ -347,6 +347,22 @@ class Composites(Generic[N]):
             count = self.positions(landing)
             rows = self.network.sizes[landing] // count
             self._cache[landing] = self._compute(self.network.node(landing), 0, rows, count)
+
+
+def _places(op: Operation) -> Array | None:
+    """Where each unit comes from, −1 for a zero, if the operation only moves units about."""
+    if isinstance(op, Select):
+        return np.arange(op.start, op.stop)
+    if isinstance(op, Placement):
+        return op.index
+    if not isinstance(op, Dense | Sparse) or op.bias.any() or op.nonzeros > op.shape[0]:
+        return None
+    rows, columns = op.weight.nonzero()
+    if len(np.unique(rows)) < len(rows) or np.any(op.weight[rows, columns] != 1):
+        return None
+    index = np.full(op.shape[0], -1)
+    index[rows] = columns
+    return index
 
 
 def _not_composed(node: Node, why: str) -> UnsupportedError:

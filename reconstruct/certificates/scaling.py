@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Domain, Network
 from reconstruct.networks.rescaling import scalable
 from reconstruct.numbers.arrays import Array
 
@@ -20,7 +20,7 @@ CLOSE = 2.0**-6  # a ratio this close to a power of two, in its logarithm, is ta
 LARGEST = 64
 
 
-def powers(target: Network, candidate: Network, box: Box) -> dict[str, Array]:
+def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]:
     """For activations of the target with a namesake in the candidate: the powers of its units.
 
     Only those that are not all zero; empty when the two networks have the same units.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from reconstruct.networks import Box
+from reconstruct.networks import Domain
 from reconstruct.refutation.witness import Witness
 
 
@@ -99,7 +99,7 @@ class Certificate:
 
     verdict: Verdict
     rigor: Rigor
-    domain: Box
+    domain: Domain
     bound: float | None
     float64_bound: float | None
     float32_bound: float | None

@@ -7,13 +7,17 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from reconstruct.equivalence.export import FILES, export
+from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
+from reconstruct.networks import Box
 from reconstruct.reports.folder import OutputFolder
 
 
 def main(options: Namespace) -> int:
     target, candidate = load(options.target), load(options.candidate)
     domain = load_domain(options.domain, target.size_in)
+    if not isinstance(domain, Box):
+        raise InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
     folder = OutputFolder(options.output, force=options.force)
     try:
         files = export(

@@ -8,7 +8,7 @@ from reconstruct.version import __version__
 
 DOMAIN_HELP = (
     "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, "
-    "a .vnnlib file, or an .npz with lo and hi"
+    "a .vnnlib file, an .npz with lo and hi, or an .npz with x (data: these inputs alone)"
 )
 
 
@@ -62,6 +62,16 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
     run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
     run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
+    _add_radius(run)
+    run.add_argument(
+        "--slack", type=float, metavar="S", help="widen ranges seen on data by 1 + S (default 1)"
+    )
+    run.add_argument(
+        "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
+    )
+    run.add_argument(
+        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
+    )
     frozen = run.add_argument_group("the frozen network")
     frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
     frozen.add_argument("--ratio", type=float, help="hidden neurons per equation (default 1.5)")
@@ -99,6 +109,12 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_speech(check)
 
 
+def _add_radius(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--radius", type=float, metavar="R", help="boxes of this radius around the inputs of data"
+    )
+
+
 def _add_bounds(parser: argparse._ActionsContainer) -> None:
     """How to bound the target's values: the same for every command that does."""
     parser.add_argument(
@@ -117,6 +133,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verify.add_argument("target", metavar="TARGET")
     verify.add_argument("candidate", metavar="CANDIDATE")
     verify.add_argument("--domain", required=True, help=DOMAIN_HELP)
+    _add_radius(verify)
     _add_bounds(verify)
     verify.add_argument("--samples", type=int, default=10_000, metavar="N")
     verify.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")

@@ -13,7 +13,7 @@ from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.reports.terminal import summary
 from reconstruct.run import Job, run
@@ -30,6 +30,9 @@ def main(options: Namespace) -> int:
         target_path=Path(options.target),
         frozen=frozen,
         domain=domain,
+        slack=_slack(options, domain),
+        guard=options.guard,
+        folded=options.folded,
         output=Path(options.output),
         solver=choices.solver(options.solver),
         bounds=choices.bounds(options),
@@ -55,11 +58,21 @@ def main(options: Namespace) -> int:
     return FAILED if failed and code == exit_code(Verdict.UNDECIDED) else code
 
 
-def _domain(options: Namespace, target: Network) -> Box:
+def _slack(options: Namespace, domain: Box | Points) -> float:
+    if options.slack is None:
+        return 1.0
+    if isinstance(domain, Box):
+        raise InputError("--slack widens the ranges seen on data, but the domain is a box")
+    if not 0 <= options.slack < float("inf"):
+        raise InputError(f"--slack must be a number of at least 0, but is {options.slack}")
+    return float(options.slack)
+
+
+def _domain(options: Namespace, target: Network) -> Box | Points:
     if options.domain is None:
         say("no --domain given: every claim is made on [-1, 1] for each input", options)
         return Box(-1.0, 1.0).of_size(target.size_in)
-    return load_domain(options.domain, target.size_in).of_size(target.size_in)
+    return load_domain(options.domain, target.size_in, options.radius)
 
 
 def _frozen(options: Namespace, target: Network) -> Frozen:

@@ -24,7 +24,7 @@ FILES = ("certificate.json", "report.json", "report.html")
 def main(options: Namespace) -> int:
     target = load(options.target, nnet_header=options.nnet_header)
     candidate = load(options.candidate, nnet_header=options.nnet_header)
-    domain = load_domain(options.domain, target.size_in).of_size(target.size_in)
+    domain = load_domain(options.domain, target.size_in, options.radius)
     if options.time_limit is not None and not options.time_limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {options.time_limit}")
     folder = OutputFolder(options.output, force=options.force) if options.output else None

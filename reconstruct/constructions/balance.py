@@ -21,7 +21,7 @@ import numpy as np
 
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.layout import Layout, planned
-from reconstruct.networks import Box, Mixing, Network, Node, dense
+from reconstruct.networks import Domain, Mixing, Network, Node, dense
 from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.rescaling import rescaled, scalable
 from reconstruct.numbers.arrays import Array, Vector
@@ -42,7 +42,7 @@ class _Site:
     effects: Vector
 
 
-def balanced(layout: Layout, construction: Construction, box: Box) -> Layout:
+def balanced(layout: Layout, construction: Construction, box: Domain) -> Layout:
     """The layout with units scaled, where the target's own units can be.
 
     Not meant for rational solves, which stay with the target's own numbers, nor for maps that are
@@ -57,7 +57,7 @@ def balanced(layout: Layout, construction: Construction, box: Box) -> Layout:
     return planned(layout.target, form, construction)
 
 
-def balance(network: Network, box: Box) -> dict[str, Array]:
+def balance(network: Network, box: Domain) -> dict[str, Array]:
     """Exponents for the activations that can be scaled; empty when nothing can be gained."""
     free = {node.name: node for node in scalable(network)}
     if not free:
@@ -76,7 +76,7 @@ def balance(network: Network, box: Box) -> dict[str, Array]:
     return {name: powers for name, powers in exponents.items() if powers.any()}
 
 
-def _sites(network: Network, box: Box) -> dict[str, _Site] | None:
+def _sites(network: Network, box: Domain) -> dict[str, _Site] | None:
     """The maps as squares; None where samples are not finite, or a map is too wide to look at."""
     rng = np.random.default_rng(SEED)
     points = np.concatenate([box.sample(POINTS, rng), box.corners(POINTS // 8, rng)])

@@ -92,9 +92,9 @@ def draw(
         else:
             nodes.append(Node(node.name, node.op, inputs))
             outputs[node.name] = node.name
-    network = Network(
-        target.size_in, tuple(nodes), outputs[form.network.output], form.network.source
-    )
+    kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
+    ends = (outputs[form.network.output], form.network.source)
+    network = Network(target.size_in, tuple(nodes), *ends, kept)
     origin = {"seed": seed, "weights": weights.value, "sparsity": sparsity}
     return Frozen(network, chosen, merge, origin, layout)
 

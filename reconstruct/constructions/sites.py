@@ -19,9 +19,11 @@ from reconstruct.networks import (
     Network,
     Node,
     Norm,
+    Piece,
     Select,
 )
 from reconstruct.networks.normal_form import rebuilt
+from reconstruct.numbers.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,19 @@ class Site:
     @property
     def output(self) -> str:
         return self.layers[-1].norm
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The input of a hidden activation by its node, and the piece that it has to stay on."""
+
+    node: str
+    piece: Piece
+
+    def margin(self, values: Mapping[str, Array]) -> float:
+        """The least distance of the values from the ends of the piece."""
+        low, high = float(values[self.node].min()), float(values[self.node].max())
+        return min(low - self.piece.lo, self.piece.hi - high)
 
 
 def find_sites(

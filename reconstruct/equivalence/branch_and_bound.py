@@ -18,8 +18,7 @@ from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.branching import looseness
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing
-from reconstruct.networks import Activation
-from reconstruct.networks.box import Box
+from reconstruct.networks import Activation, Box
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until

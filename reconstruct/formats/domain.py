@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,26 +14,46 @@ from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.npy import read_arrays
 from reconstruct.formats.npz import real_array
 from reconstruct.formats.vnnlib import read_vnnlib
-from reconstruct.networks import Box
+from reconstruct.networks import Box, Points
 
 SYNTAX = (
     "write LO,HI for all inputs (as in -0.5,0.5), or lo1,lo2,…:hi1,hi2,… for each, or name a "
-    ".vnnlib file or an .npz file with lo and hi"
+    ".vnnlib file, an .npz file with lo and hi, or one with x (data)"
 )
 
+FILES = (".vnnlib", ".npz")
 
-def load_domain(text: str | os.PathLike[str], size: int | None = None) -> Box:
-    """The box that `text` says or that the file of that name holds; `size` spreads a cube."""
+
+def load_domain(
+    text: str | os.PathLike[str], size: int | None = None, radius: float | None = None
+) -> Box | Points:
+    """The domain that `text` says or that the file of that name holds; `size` spreads a cube.
+
+    An .npz with an array x is data: these inputs, or with a radius the boxes around them.
+    """
     path = Path(text)
+    found = _load(path, text, radius)
+    if radius is not None and isinstance(found, Box):
+        raise InputError(
+            "a radius belongs to a domain made of data, an .npz with an array x, but this one is a "
+            "box; leave --radius out"
+        )
+    if size is None:
+        return found
+    with naming(path) if format_suffix(path) in FILES else nullcontext():
+        return found.of_size(size)
+
+
+def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:
     suffix = format_suffix(path)
-    if suffix in (".vnnlib", ".npz"):
+    if suffix in FILES:
         with naming(path):
             most = read_limit()
             content = unpacked(read_bytes(path, most), most)
-            box = read_vnnlib(content) if suffix == ".vnnlib" else _read_npz_box(content, most)
-            return box if size is None else box.of_size(size)
-    box = parse_box(str(text))
-    return box if size is None else box.of_size(size)
+            if suffix == ".vnnlib":
+                return read_vnnlib(content)
+            return _read_npz(content, most, radius)
+    return parse_box(str(text))
 
 
 def parse_box(text: str) -> Box:
@@ -57,13 +78,21 @@ def _numbers(side: str, text: str) -> list[float]:
     return numbers
 
 
-def _read_npz_box(content: bytes, limit: int) -> Box:
+def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
     arrays = read_arrays(content, Budget(max(limit, len(content))))
+    if "x" in arrays and not {"lo", "hi"} & set(arrays):
+        labels = arrays.get("y")
+        if labels is not None and len(labels) != len(arrays["x"]):
+            raise InputError(
+                f"the data need one label for each of the {len(arrays['x'])} inputs in x, but y "
+                f"has {len(labels)}"
+            )
+        return Points(real_array("x", arrays["x"]), radius or 0.0)
     missing = {"lo", "hi"} - set(arrays)
     if missing:
         shown = ", ".join(sorted(arrays)[:6]) or "no arrays"
         raise InputError(
-            f"a domain needs the arrays lo and hi, but this .npz has {shown}; add "
-            f"{' and '.join(sorted(missing))}"
+            f"a domain needs the arrays lo and hi (a box) or x (data), but this .npz has {shown}; "
+            f"add {' and '.join(sorted(missing))}, or x"
         )
     return Box(*(real_array(key, arrays[key]) for key in ("lo", "hi")))

@@ -30,7 +30,7 @@ from reconstruct.networks.maps import (
     SumPool,
 )
 from reconstruct.networks.operation import Operation
-from reconstruct.networks.points import Points
+from reconstruct.networks.points import Domain, Points
 from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
@@ -43,6 +43,7 @@ __all__ = [
     "Convolution",
     "Dense",
     "Diagonal",
+    "Domain",
     "Elu",
     "Geometry",
     "Kink",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
+
+Domain: TypeAlias = "Box | Points"  # where a claim holds
 
 
 @dataclass(frozen=True, eq=False)

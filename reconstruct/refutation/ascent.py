@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.networks.box import Box
+from reconstruct.networks import Box
 from reconstruct.numbers.arrays import Array
 
 STEPS = 2.0 ** -np.arange(0.0, 24.0, 2.0)  # fractions of the box's width tried along a direction

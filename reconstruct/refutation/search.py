@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.networks.box import Box
-from reconstruct.networks.graph import Network
+from reconstruct.networks import Box, Domain, Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.ascent import ascend
@@ -63,7 +62,7 @@ class Search:
 def search(
     target: Network,
     candidate: Network,
-    box: Box,
+    box: Domain,
     *,
     samples: int = 10_000,
     seed: int = 0,
@@ -86,15 +85,16 @@ def search(
         now = time.perf_counter()
         work.deadline = min(work.deadline, now + max(LOCAL_SECONDS, now - start))
         (progress or silent)(Step("local search", 0, None))
-        work.climb(restarts)
-        work.drive_to_edges()
+        if isinstance(work.box, Box):  # data have nothing between them to climb through
+            work.climb(restarts)
+            work.drive_to_edges()
     return work.outcome(time.perf_counter() - start)
 
 
 class _Search:
     """The state of one search: the points seen so far and what was measured there."""
 
-    def __init__(self, target: Network, candidate: Network, box: Box, seed: int) -> None:
+    def __init__(self, target: Network, candidate: Network, box: Domain, seed: int) -> None:
         self.target, self.candidate, self.box, self.seed = target, candidate, box, seed
         self.rng = np.random.default_rng(seed)
         self.deadline = inf
@@ -150,6 +150,7 @@ class _Search:
             self._keep(*self._ascend(self.objective, edges))
 
     def _ascend(self, objective: Any, starts: Array) -> tuple[Array, Array]:
+        assert isinstance(self.box, Box)
         return ascend(objective, starts, self.box, self.rng, rounds=ROUNDS, deadline=self.deadline)
 
     def _keep(self, points: Array, gaps: Array) -> None:
@@ -192,7 +193,7 @@ def histogram(gaps: Array) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(edges.tolist()), tuple(int(c) for c in counts)
 
 
-def _representable(points: Array, box: Box) -> Array:
+def _representable(points: Array, box: Domain) -> Array:
     """The points rounded to float32 numbers, and back into the box where it holds any."""
     near = points.astype(np.float32)
     near = np.where(near < box.lo, np.nextafter(near, np.float32(np.inf)), near)

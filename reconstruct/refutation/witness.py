@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Domain, Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rationals import Interval
 from reconstruct.refutation.exact_point import Evaluator
@@ -46,7 +46,7 @@ def least_difference(first: Iterable[Interval], second: Iterable[Interval]) -> F
     return max(gaps, default=Fraction(0))
 
 
-def strictly_inside(point: Array, box: Box) -> bool:
+def strictly_inside(point: Array, box: Domain) -> bool:
     """Inside of the box's interior, as far as it has one: a side of no width cannot be left."""
     flat = box.lo == box.hi
     return bool(np.all(flat | ((point > box.lo) & (point < box.hi)))) and box.contains(point)
@@ -72,7 +72,7 @@ def _room(lo: Fraction, hi: Fraction) -> Fraction:
 class Replay:
     """Both networks ready for exact evaluation; turns points into witnesses."""
 
-    def __init__(self, target: Network, candidate: Network, box: Box) -> None:
+    def __init__(self, target: Network, candidate: Network, box: Domain) -> None:
         self.target, self.candidate, self.box = target, candidate, box
         self._exact = (Evaluator(target), Evaluator(candidate))
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
     from reconstruct.constructions.construction import LayerSolution
     from reconstruct.khatri_rao import RankProof
-    from reconstruct.networks import (
-        Network,
-    )
+    from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
     from reconstruct.refutation.search import Search
 
@@ -38,6 +36,7 @@ def build_report(
     *,
     options: Mapping[str, Any],
     seconds: float,
+    guard: Mapping[str, Any] | None = None,
     rank_proofs: Sequence[RankProof | None] | None = None,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; with rank proofs if they were made."""
@@ -50,13 +49,14 @@ def build_report(
         "rigor": certificate.rigor.value,
         "target": target_part(result.target),
         "frozen": _frozen_part(result),
-        "domain": {"lo": result.domain.lo.tolist(), "hi": result.domain.hi.tolist()},
+        "domain": domain_part(result.domain),
         "layers": _layers(result, certificate, rank_proofs),
         "error": error_part(certificate, search),
         "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
         "environment": environment(),
         "status": result.status.value,
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
+        "guard": None if guard is None else dict(guard),
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": found,
@@ -83,7 +83,7 @@ def build_comparison(
         "target": target_part(target),
         "candidate": target_part(candidate),
         "frozen": None,
-        "domain": {"lo": box.lo.tolist(), "hi": box.hi.tolist()},
+        "domain": domain_part(box),
         "layers": [],
         "error": error_part(certificate, search),
         "cost": {"seconds": certificate.seconds + search.seconds, "peak_bytes": peak_bytes()},
@@ -101,6 +101,15 @@ def _worst(found: Mapping[str, Any]) -> list[float] | None:
     """The sampled input at which the networks differ most."""
     points = found.get("worst") or ()
     return list(points[0]["point"]) if points else None
+
+
+def domain_part(domain: Domain) -> dict[str, Any]:
+    """The ends of the box; of a domain made of data those of its hull, and what it is made of."""
+    ends = {"lo": domain.lo.tolist(), "hi": domain.hi.tolist()}
+    if domain.kind == "box":
+        return {**ends, "kind": "box"}
+    inputs, radius = len(domain.boxes[0]), getattr(domain, "radius", 0.0)
+    return {**ends, "kind": domain.kind, "inputs": inputs, "radius": radius}
 
 
 def target_part(target: Network) -> dict[str, Any]:

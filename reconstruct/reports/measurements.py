@@ -16,6 +16,7 @@ from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import (
     Box,
+    Domain,
     Network,
 )
 from reconstruct.pipeline import Result
@@ -48,7 +49,7 @@ def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[
 
 
 def comparison(
-    target: Network, candidate: Network, box: Box, worst: ArrayLike | None
+    target: Network, candidate: Network, box: Domain, worst: ArrayLike | None
 ) -> dict[str, Any]:
     """The same for two networks that came from elsewhere: no sites, nothing solved."""
     return {
@@ -108,12 +109,14 @@ def scaled_singular_values(operator: KhatriRao) -> Vector | None:
 
 
 def slice_through(
-    target: Network, network: Network, box: Box, worst: ArrayLike | None
+    target: Network, network: Network, box: Domain, worst: ArrayLike | None
 ) -> dict[str, Any] | None:
     """f − g along the line through the middle of the domain and its worst point, edge to edge.
 
     `position` runs from −1 to 1 (the middle is 0); the output shown is the one that differs most.
     """
+    if not isinstance(box, Box):
+        return None  # data have no middle and no edge
     work = network.weights + target.weights
     count = int(min(SLICE_POINTS, SLICE_WORK // max(work, 1)))
     middle = box.lo / 2 + box.hi / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -59,9 +59,13 @@ def size(count: int | None) -> str:
     return f"{count} bytes"
 
 
-def domain_text(domain: Mapping[str, Sequence[float]]) -> str:
-    """`[lo, hi]^d` for a cube, else the hull."""
+def domain_text(domain: Mapping[str, Any]) -> str:
+    """`[lo, hi]^d` for a cube, else the hull; of data, what it is made of."""
     lo, hi = domain["lo"], domain["hi"]
+    if domain.get("kind") == "points":
+        return f"these {domain['inputs']:,} inputs"
+    if domain.get("kind") == "boxes":
+        return f"the boxes of radius {domain['radius']:g} around these {domain['inputs']:,} inputs"
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
     return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"

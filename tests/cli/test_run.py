@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import reconstruct.pipeline as pipeline
+from reconstruct.constructions import wide
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
 from reconstruct.run import FILES
@@ -296,7 +296,7 @@ def test_an_output_below_a_file_cannot_be_made(cli, target, tmp_path):
 def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run = ("run", target, "-o", out, "--domain", "-1,1")
-    solve = pipeline.Wide.solve
+    solve = wide.WidePlan.solve
     solved = []
 
     def interrupted(self, task, *rest):
@@ -305,7 +305,7 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
         solved.append(task.index)
         return solve(self, task, *rest)
 
-    monkeypatch.setattr(pipeline.Wide, "solve", interrupted)
+    monkeypatch.setattr(wide.WidePlan, "solve", interrupted)
     code, _, stderr = cli(*run)
     assert code == 130 and "--resume" in stderr
     assert os.listdir(out) == [".partial"]
@@ -321,7 +321,7 @@ def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, m
     def broken(*args):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(pipeline.Wide, "solve", broken)
+    monkeypatch.setattr(wide.WidePlan, "solve", broken)
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
     assert code == 4 and "internal error: ZeroDivisionError" in stderr
     assert not (tmp_path / "out").exists()

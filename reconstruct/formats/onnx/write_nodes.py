@@ -28,6 +28,8 @@ from reconstruct.networks import (
     Unitwise,
 )
 
+IMAGE = 4  # rank of a batch of images
+
 
 def write_node(node: Node, draft: Draft) -> None:
     """Writes one node; its value's shape is known to the draft afterwards."""
@@ -47,6 +49,9 @@ def input_shape(network: Network) -> tuple[int, ...]:
         geometry = getattr(node.op, "geometry", None)
         if isinstance(geometry, Geometry):
             return geometry.channels, geometry.height, geometry.width
+    stated = tuple(network.metadata.get("input_shape") or ())
+    if len(stated) == IMAGE and stated[0] == 1 and math.prod(stated) == network.size_in:
+        return stated[1:]
     return (network.size_in,)
 
 

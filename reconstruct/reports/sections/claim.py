@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from reconstruct.reports.markup import Markup, element, table
@@ -76,9 +76,16 @@ def _up(bound: float) -> str:
     return pretty(at_most(bound))
 
 
-def domain_words(domain: Mapping[str, Sequence[float]]) -> str:
-    """The box in words, as far as words can carry it."""
+def domain_words(domain: Mapping[str, Any]) -> str:
+    """The domain in words, as far as words can carry it."""
     lo, hi = domain["lo"], domain["hi"]
+    if domain.get("kind") == "points":
+        return f"of the {domain['inputs']:,} that were given, and of no others"
+    if domain.get("kind") == "boxes":
+        return (
+            f"within {domain['radius']:g} of one of the {domain['inputs']:,} that were given, "
+            f"coordinate by coordinate, and for no others"
+        )
     count = len(lo)
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         each = f"with all {count} coordinates" if count > 1 else "with its one coordinate"

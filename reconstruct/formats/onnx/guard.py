@@ -1,0 +1,92 @@
+"""The guarded model: the network with a second output that says how far it may be trusted.
+
+If no hidden unit of a site leaves its linear piece at x, every site acts as its map at x, so f(x)
+is the composition of the target's maps up to their residuals, for *any* x (proofs_check: guard).
+The model's output `margin` is the least distance of a hidden unit from the end of its piece, over
+units, positions and sites: at margin ≥ 0 the answer is the target's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.formats.files import write_atomically
+from reconstruct.formats.onnx.model import import_onnx
+from reconstruct.formats.onnx.write import PROTOBUF_LIMIT, onnx_model
+from reconstruct.networks import Network, Piece
+
+MARGIN = "margin"
+
+
+class Watched(Protocol):
+    """The input of a hidden activation by its node, and the piece that it has to stay on."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def piece(self) -> Piece: ...
+
+
+def write_guarded(
+    network: Network,
+    watched: Sequence[Watched],
+    path: str | os.PathLike[str],
+    dtype: Any = np.float64,
+) -> None:
+    """Writes the network with the output `margin` behind its own."""
+    kind = np.dtype(dtype)
+    if network.parameters * kind.itemsize > PROTOBUF_LIMIT:
+        raise InputError("a guarded model is written up to 2 GiB; use the network without a guard")
+    write_atomically(Path(path), guarded_model(network, watched, kind).SerializeToString())
+
+
+def guarded_model(network: Network, watched: Sequence[Watched], dtype: Any) -> Any:
+    """The model as a ModelProto."""
+    onnx = import_onnx("writing ONNX files")
+    model = onnx_model(network, dtype)
+    graph, kind = model.graph, np.dtype(dtype)
+    parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind)]
+    if not parts:
+        raise InputError("a guard needs hidden activations to watch, but the network has none")
+    least = "Identity" if len(parts) == 1 else "Min"
+    graph.node.append(onnx.helper.make_node(least, parts, [MARGIN], name=MARGIN))
+    number = onnx.helper.np_dtype_to_tensor_dtype(kind)
+    graph.output.append(onnx.helper.make_tensor_value_info(MARGIN, number, ["N", 1]))
+    return model
+
+
+def _distances(onnx: Any, graph: Any, unit: Watched, kind: Any) -> list[str]:
+    """The least distance of the unit's values from either end of the piece, (N, 1) each."""
+    flat = f"{unit.node}/watched"
+    graph.node.append(onnx.helper.make_node("Flatten", [unit.node], [flat], name=flat, axis=1))
+    ends = [("low", "ReduceMin", unit.piece.lo, 1.0), ("high", "ReduceMax", unit.piece.hi, -1.0)]
+    found = []
+    for word, reduce, end, sign in ends:
+        if not np.isfinite(end):
+            continue
+        name = f"{unit.node}/{word}"
+        graph.node.append(
+            onnx.helper.make_node(reduce, [flat], [name], name=name, axes=[1], keepdims=1)
+        )
+        found.append(_beyond(onnx, graph, name, end, sign, kind))
+    return found
+
+
+def _beyond(onnx: Any, graph: Any, name: str, end: float, sign: float, kind: Any) -> str:
+    """`sign·(value − end)`."""
+    if end == 0 and sign == 1:
+        return name
+    constants = {f"{name}.end": end, f"{name}.sign": sign}
+    for key, value in constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([value], kind), key))
+    away, turned = f"{name}/away", f"{name}/turned"
+    graph.node.append(onnx.helper.make_node("Sub", [name, f"{name}.end"], [away], name=away))
+    graph.node.append(onnx.helper.make_node("Mul", [away, f"{name}.sign"], [turned], name=turned))
+    return turned

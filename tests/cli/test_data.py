@@ -1,0 +1,104 @@
+"""Domains made of data on the command line: what is claimed, the guard, and refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from reconstruct.formats import load, save
+from tests.networks.test_images import small_network
+
+ort = pytest.importorskip("onnxruntime")
+
+
+def command(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "reconstruct", *map(str, words)], capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    save(small_network(), folder / "cnn.onnx")
+    images = np.random.default_rng(0).uniform(0, 0.5, (6, 2, 6, 6))
+    np.savez(folder / "images.npz", x=images, y=np.arange(6))
+    done = command(
+        "run", folder / "cnn.onnx", "-o", folder / "out", "--domain", folder / "images.npz",
+        "--quiet", "--samples", 50,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_the_claim_speaks_of_the_inputs_that_were_given(finished):
+    folder, done = finished
+    assert "these 6 inputs" in done.stdout.splitlines()[0]
+    report = json.loads((folder / "out" / "report.json").read_text())
+    assert report["domain"]["kind"] == "points" and report["domain"]["inputs"] == 6
+    assert report["guard"]["share"] == 1.0
+    certificate = json.loads((folder / "out" / "certificate.json").read_text())
+    assert certificate["domain"]["kind"] == "points"
+    assert len(certificate["domain"]["lo"]) == 6
+    page = (folder / "out" / "report.html").read_text()
+    assert "of the 6 that were given, and of no others" in page
+
+
+def test_the_guard_tells_where_the_answer_is_the_targets(finished):
+    folder, _ = finished
+    path = folder / "out" / "network_guarded.onnx"
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    assert [o.name for o in session.get_outputs()][1] == "margin"
+    target = load(folder / "cnn.onnx")
+    rng = np.random.default_rng(1)
+    trusted = others = 0
+    for scale in (0.5, 0.6, 1.0, 3.0, 20.0):
+        x = rng.uniform(0, scale, (20, 2, 6, 6))
+        answer, margin = session.run(None, {session.get_inputs()[0].name: x})
+        gap = np.abs(answer - target(x.reshape(20, -1))).max(axis=1)
+        sure = margin[:, 0] >= 0
+        assert np.all(gap[sure] <= 1e-9)
+        trusted, others = trusted + sure.sum(), others + (~sure).sum()
+    assert trusted >= 20 and others > 10
+
+
+def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
+    folder, _ = finished
+    done = command(
+        "run", folder / "cnn.onnx", "-o", folder / "boxes", "--domain", folder / "images.npz",
+        "--radius", 0.01, "--slack", 0.5, "--quiet", "--samples", 50,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the boxes of radius 0.01 around these 6 inputs" in " ".join(done.stdout.split())
+    again = command(
+        "verify", folder / "cnn.onnx", folder / "boxes" / "network.onnx",
+        "--domain", folder / "images.npz", "--radius", 0.01, "--quiet", "--samples", 50,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words", "message"),
+    [
+        ({"x": np.zeros((2, 3, 6, 6))}, (), "network has 72 inputs, but the points have 108"),
+        ({"x": np.zeros((0, 72))}, (), "at least one, but the array has shape (0, 72)"),
+        ({"x": np.full((1, 72), np.nan)}, (), "72 of 72 entries are NaN"),
+        ({"x": np.zeros((2, 72)), "y": np.zeros(3)}, (), "each of the 2 inputs in x, but y has 3"),
+        ({"lo": np.zeros(72), "hi": np.ones(72)}, ("--radius", 1), "this one is a box"),
+        ({"lo": np.zeros(72), "hi": np.ones(72)}, ("--slack", 1), "but the domain is a box"),
+        ({"x": np.zeros((1, 72))}, ("--slack", -1), "--slack must be a number of at least 0"),
+    ],
+    ids=["size", "empty", "nan", "labels", "radius of a box", "slack of a box", "slack"],
+)
+def test_bad_data_is_refused_in_one_sentence(arrays, words, message, finished, tmp_path):
+    folder, _ = finished
+    np.savez(tmp_path / "bad.npz", **arrays)
+    done = command(
+        "run", folder / "cnn.onnx", "-o", tmp_path / "out", "--domain", tmp_path / "bad.npz", *words
+    )
+    assert done.returncode == 2 and message in done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "out").exists()
