@@ -33,7 +33,8 @@ from reconstruct.networks import Mixing, Network, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress
 
-RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: directions without data stay small
+RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: it may be singular
+ELSEWHERE = 1e-3  # weight of W itself beside the data, relative to the spread of the data
 SOLVED = 1e-9  # a relative residual of the whole map up to which nothing counts as left out
 
 
@@ -114,7 +115,7 @@ class FittedPlan:
         first, second = site.layers
         layers = TwoLayers.at(frozen, first, second)
         h, z = _everywhere(task) if self.plain else task.examples()
-        s = least_squares(dense(layers.M1), dense(layers.M2), h, z)
+        s = least_squares(dense(layers.M1), dense(layers.M2), h, z, task.weight)
         made = (dense(layers.M2) * s) @ dense(layers.M1)
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
         hidden = place_hidden(layers, task, s)
@@ -166,12 +167,21 @@ def _everywhere(task: Task) -> tuple[Array, Array]:
     return h, h @ task.weight.T + task.bias
 
 
-def least_squares(M1: NDArray[np.float64], M2: NDArray[np.float64], h: Array, z: Array) -> Vector:
-    """The s that makes `M2 diag(s) M1 (h − h̄)` closest to `z − z̄` over all rows of the data."""
+def least_squares(
+    M1: NDArray[np.float64], M2: NDArray[np.float64], h: Array, z: Array, W: Array | None = None
+) -> Vector:
+    """The s that makes `M2 diag(s) M1 (h − h̄)` closest to `z − z̄` over all rows of the data.
+
+    Where the data say nothing, W decides: the covariance of h gets ELSEWHERE times its mean
+    diagonal added in every direction, in which W itself is fitted.
+    """
     inputs, wanted = h - h.mean(axis=0), z - z.mean(axis=0)
-    hidden = inputs @ M1.T
-    gram = (M2.T @ M2) * (hidden.T @ hidden)
-    right = np.einsum("ol,ol->l", M2, wanted.T @ hidden)
+    covariance, cross = inputs.T @ inputs / len(h), wanted.T @ inputs / len(h)
+    if W is not None:
+        weight = ELSEWHERE * (float(np.trace(covariance)) / len(covariance) or 1.0)
+        covariance, cross = covariance + weight * np.eye(len(covariance)), cross + weight * W
+    gram = (M2.T @ M2) * (M1 @ covariance @ M1.T)
+    right = np.einsum("ol,ol->l", M2, cross @ M1.T)
     ridge = RIDGE * float(np.trace(gram)) / len(gram)
     if not ridge > 0:
         return np.zeros(len(gram))

@@ -84,12 +84,31 @@ def findings(rows: Rows) -> list[Finding]:
             Evidence.MEASURED,
             "a draw at these ratios that no start of Gauss-Newton solves",
         ),
+        *_growth(rows),
         Finding(
             "Fewer than d² + L − 1 neurons in all cannot give every W: of Σ n_i scales, L − 1 are "
             "spent on moving factors between neighbours.",
             Evidence.PROVED,
             "nothing: it is a count of dimensions",
         ),
+    ]
+
+
+def _growth(rows: Rows) -> list[Finding]:
+    """How the condition grows with L, at the largest ratio."""
+    ratio = max(values_of(rows, "ratio"))
+    solved = [r for r in select(rows, ratio=ratio, solved=True) if r["condition"] is not None]
+    layers = values_of(solved, "layers")
+    if len(layers) < 2:
+        return []
+    said = [f"{mean(select(solved, layers=n), 'condition'):.0f} (L = {n})" for n in layers]
+    return [
+        Finding(
+            f"At ratio {ratio:g} the Jacobian's condition is {', '.join(said)}: it grows with "
+            f"depth, and that is what breaks deep stacks.",
+            Evidence.MEASURED,
+            "deeper stacks whose condition does not grow",
+        )
     ]
 
 

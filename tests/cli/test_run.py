@@ -33,7 +33,13 @@ def test_a_run_writes_everything_and_is_certified(cli, target, tmp_path):
 
 @pytest.mark.parametrize(
     "construction",
-    [["wide"], ["factored"], ["deep", "--block", "2"], ["wide", "--activation", "selu"]],
+    [
+        ["wide"],
+        ["factored"],
+        ["deep", "--block", "2"],
+        ["stacked", "--layers", "2", "--ratio", "1.5"],
+        ["wide", "--activation", "selu"],
+    ],
     ids=" ".join,
 )
 def test_onnxruntime_agrees_with_the_library_and_the_target(cli, target, tmp_path, construction):

@@ -25,6 +25,16 @@ def test_the_scales_are_those_of_a_dense_least_squares():
     np.testing.assert_allclose(least_squares(M1, M2, h, z), expected, rtol=1e-6)
 
 
+def test_where_the_data_say_nothing_the_map_itself_decides():
+    """Data on a line: across it the fit is that of W, by far closer than without."""
+    rng = np.random.default_rng(0)
+    M1, M2, W = rng.normal(size=(9, 4)), rng.normal(size=(3, 9)), rng.normal(size=(3, 4))
+    h = np.outer(rng.normal(size=50), [1.0, 0, 0, 0])
+    found = [(M2 * least_squares(M1, M2, h, h @ W.T, V)) @ M1 - W for V in (None, W)]
+    assert np.linalg.norm(found[1]) < 0.8 * np.linalg.norm(found[0])
+    assert np.linalg.norm(found[1][:, 0]) < 0.05 * np.linalg.norm(W[:, 0])
+
+
 def test_a_map_within_reach_is_found():
     """With W = M2 diag(s) M1 planted, half of the neurons of the theorem are enough."""
     rng = np.random.default_rng(1)
