@@ -57,21 +57,8 @@ def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return how
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
-    run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
-    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
-    run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
-    _add_radius(run)
-    run.add_argument(
-        "--slack", type=float, metavar="S", help="widen ranges seen on data by 1 + S (default 1)"
-    )
-    run.add_argument(
-        "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
-    )
-    run.add_argument(
-        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
-    )
+def _add_frozen(run: argparse.ArgumentParser) -> None:
+    """How to draw the frozen network, or which one to take."""
     frozen = run.add_argument_group("the frozen network")
     frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
     frozen.add_argument("--ratio", type=float, help="hidden neurons per equation (default 1.5)")
@@ -90,6 +77,24 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     frozen.add_argument(
         "--statistics", action="store_true", help="draw non-trivial running means and variances"
     )
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
+    run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
+    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
+    _add_radius(run)
+    run.add_argument(
+        "--slack", type=float, metavar="S", help="widen ranges seen on data by 1 + S (default 1)"
+    )
+    run.add_argument(
+        "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
+    )
+    run.add_argument(
+        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
+    )
+    _add_frozen(run)
     how = _add_construction(run)
     _add_bounds(how)
     how.add_argument("--solver", default="auto", metavar="NAME", help="direct, cg, exact (auto)")
