@@ -19,6 +19,7 @@ from proofs_check.statements.certificates import (
     exact_splitting,
     guard,
     shared_symbols,
+    window_maximum,
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.products import (
@@ -71,6 +72,7 @@ _FILES = (
     exact_splitting,
     back_substitution,
     shared_symbols,
+    window_maximum,
     equal_units,
     guard,
 )

@@ -32,7 +32,7 @@ from proofs_check.certificates.columns import BITS, Column, RationalNorm, column
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import Unitwise
-from reconstruct.networks.maps import Diagonal, Mixing, Select
+from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
 from reconstruct.networks.sums import Add
 
 TILE = 2**22  # entries of a map that are held at once
@@ -72,6 +72,12 @@ class Form:
 
     def take(self, rows: npt.NDArray[np.intp]) -> Form:
         return Form(self.layout, Whole(self.whole.digits[:, rows]), self.unit, self.radius[rows])
+
+    def placed(self, index: npt.NDArray[np.int64]) -> Form:
+        """The rows of these places, zeros for −1."""
+        found, there = self.take(np.maximum(index, 0).astype(np.intp)), (index >= 0)[:, None]
+        whole = Whole(np.where(there, found.whole.digits, 0))
+        return Form(self.layout, whole, self.unit, np.where(there, found.radius, 0.0))
 
     def parts(self) -> list[tuple[str, slice]]:
         """The columns of each source; the constant is the last column."""
@@ -205,6 +211,8 @@ class Forms:
             return self._mixing(node, op, start, stop)
         if isinstance(op, Select):
             return self.rows(node.inputs[0], op.start + start, op.start + stop)
+        if isinstance(op, Placement):
+            return self.whole(node.inputs[0]).placed(op.index[start:stop])
         form = self.rows(node.inputs[0], start, stop)
         if isinstance(op, Add):
             for other in node.inputs[1:]:

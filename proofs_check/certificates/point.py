@@ -16,8 +16,9 @@ from proofs_check.certificates.claims import Claims, Witness
 from proofs_check.certificates.columns import Column, Interval
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Network
-from reconstruct.networks.activations import Line, Unitwise
+from reconstruct.networks.activations import Line, MaxPool, Unitwise
 
 BITS = (320, 1280)
 
@@ -112,6 +113,9 @@ class _Constants(Forms):
             if isinstance(node.op, Unitwise):
                 form = self.rows(node.inputs[0], 0, self.network.sizes[name])
                 self.values[name] = _bent(self.bend(node), form, self.bits)
+            elif isinstance(node.op, MaxPool):
+                form = self.whole(node.inputs[0])
+                self.values[name] = _greatest(Windows(node.op, form.rows), form, self.bits)
             else:
                 self.values[name] = super().rows(name, 0, self.network.sizes[name])
         return self.values[name].part(start, stop)
@@ -124,6 +128,16 @@ def _intervals(form: Form) -> Values:
     numbers = zip(form.whole.integers(), form.radius[:, -1].tolist(), strict=True)
     found = [(Fraction(n, form.unit), Fraction(radius)) for n, radius in numbers]
     return [(middle - radius, middle + radius) for middle, radius in found]
+
+
+def _greatest(windows: Windows, form: Form, bits: int) -> Form:
+    """The maximum over each window, of lower and of upper ends."""
+    values, found = _intervals(form), []
+    for column, marks in zip(windows.places.T.tolist(), windows.there.T.tolist(), strict=True):
+        held = [values[place] for place, there in zip(column, marks, strict=True) if there]
+        found.append((max(low for low, _ in held), max(high for _, high in held)))
+    column_of = Column.between(found, bits)
+    return Form((), column_of.whole, column_of.unit, column_of.slip[:, None])
 
 
 def _bent(bend: Bend, form: Form, bits: int) -> Form:

@@ -31,6 +31,7 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.forms import Form
+from proofs_check.certificates.windows import Places, Windows
 from reconstruct.networks.activations import Line, Support, Unitwise
 
 Range = tuple[Floats, Floats]
@@ -42,7 +43,8 @@ class _Cut:
     """A cut as lines above its form: z = Σ A h + c, one band around f(z) per kind of line.
 
     `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources,
-    `floor` what underflow loses whatever the coefficients, `reach` is max|z|.
+    `floor` what underflow loses whatever the coefficients, `reach` is max|z|. The bands are
+    around functions of z itself, or, for a maximum over windows, of its `chosen` places.
     """
 
     name: str
@@ -52,6 +54,7 @@ class _Cut:
     loss: Floats
     floor: float
     reach: Floats
+    chosen: Places | None
 
 
 class Reachable:
@@ -142,15 +145,20 @@ class Reachable:
         form: Form,
         floats: Range,
         op: Unitwise | None,
-        bend: Bend | None,
+        bend: Bend | Windows | None,
         marks: Marks | None = None,
     ) -> None:
-        """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (op None)."""
+        """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend)."""
         lo, hi = self.of_form(form, floats)
         if form.rows * form.radius.shape[1] <= SMALL:
             lo, hi = meet([(lo, hi), self.exactly(form)], 1)
         reach = np.maximum(np.abs(lo), np.abs(hi))
-        if op is None or bend is None:
+        chosen = None
+        if isinstance(bend, Windows):
+            bands = tuple(bend.band(lo, hi) for _ in Support)
+            chosen = bend.chosen(lo)
+            self.ranges[name] = bend.range(lo, hi)
+        elif op is None or bend is None:
             one, zero = np.ones_like(lo), np.zeros_like(lo)
             bands = tuple(Band(one, one, zero, zero) for _ in Support)
             self.ranges[name] = lo, hi
@@ -170,7 +178,7 @@ class Reachable:
         loss = plus(loss, times(reach, np.full(n, 2 * UNIT)))  # the product a·slope
         floor = float(above(floor + above(n * TINY * (1 + float(above(reach.sum() * 1.001))))))
         parts = {source: middle[:, part] for source, part in form.parts()}
-        self.cuts.append(_Cut(name, parts, middle[:, -1], bands, loss, floor, reach))
+        self.cuts.append(_Cut(name, parts, middle[:, -1], bands, loss, floor, reach, chosen))
 
 
 def _onto_lines(tally: Tally, a: Floats, cut: _Cut, band: Band) -> tuple[Tally, Floats]:
@@ -185,7 +193,15 @@ def _onto_lines(tally: Tally, a: Floats, cut: _Cut, band: Band) -> tuple[Tally, 
         rise = np.where(a == 0, 0.0, plain).sum(axis=1)
     most = np.maximum(np.abs(band.low), np.abs(band.high))
     size = dot(np.abs(a), most)
-    return tally.add(rise, product_error(size, a.shape[1] + 1, 1.0)), d
+    tally = tally.add(rise, product_error(size, a.shape[1] + 1, 1.0))
+    if cut.chosen is None:
+        return tally, d
+    moved = np.zeros((len(cut.reach), len(d)))
+    with np.errstate(all="ignore"):
+        np.add.at(moved, cut.chosen, d.T)
+    copies = int(np.bincount(cut.chosen).max())
+    rounding = product_error(dot(np.abs(d), cut.reach[cut.chosen]), copies)
+    return tally.add(np.zeros(len(d)), rounding), moved.T
 
 
 def _slopes(

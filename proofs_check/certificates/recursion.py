@@ -15,14 +15,16 @@ from itertools import pairwise, product
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus, times
+from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
-from reconstruct.networks.activations import Unitwise
+from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Map
 from reconstruct.networks.sums import Add
 
@@ -72,7 +74,7 @@ class Recursion:
                 self._inner(self.theirs, node, self.errors)
         self._linearise(None)
         ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
-        error = self._compare(("output", "output"), ours, theirs, 1.0)
+        error = self._compare(("output", "output"), ours, theirs, None)
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
         return float(np.max(error))
@@ -82,14 +84,12 @@ class Recursion:
     def _cut(self, node: Node, name: str) -> None:
         self._linearise(name)
         ours = self.ours.nodes[name]
-        op, bend, lipschitz = None, None, 1.0
-        if isinstance(ours.op, Unitwise):
-            forms = self.ours.whole(ours.inputs[0]), self.theirs.whole(node.inputs[0])
-            op, bend = ours.op, self.ours.bend(ours)
-            lipschitz = bend.lipschitz
-        else:
+        op, bend = ours.op if isinstance(ours.op, Unitwise) else None, self._meaning(ours)
+        if bend is None:
             forms = self.ours.sum_of(ours), self.theirs.sum_of(node)
-        self.errors[name] = self._compare((name, node.name), *forms, lipschitz)
+        else:
+            forms = self.ours.whole(ours.inputs[0]), self.theirs.whole(node.inputs[0])
+        self.errors[name] = self._compare((name, node.name), *forms, bend)
         floats = forms[0].floats()
         marks = self.claims.lines(name, self.target.sizes[name])
         for index, reach in enumerate(self.reach):
@@ -97,15 +97,27 @@ class Recursion:
             reach.add_cut(name, forms[0], floats, op, bend, hint)
         if self.leaves is not None:
             certain = self.reach[0].of_form(forms[0], floats)
+            if isinstance(bend, Windows):
+                raise NotCheckable("a maximum over windows on the leaves of a tree")
             self.leaves.add_cut(name, forms[0], floats, op, bend, certain)
 
-    def _compare(self, names: tuple[str, str], ours: Form, theirs: Form, slope: float) -> Floats:
+    def _meaning(self, node: Node) -> Bend | Windows | None:
+        """What a cut does to the value of its form; None for a sum, which is that value."""
+        if isinstance(node.op, Unitwise):
+            return self.ours.bend(node)
+        if isinstance(node.op, MaxPool):
+            return Windows(node.op, self.target.sizes[node.inputs[0]])
+        return None
+
+    def _compare(
+        self, names: tuple[str, str], ours: Form, theirs: Form, bend: Bend | Windows | None
+    ) -> Floats:
         """The error at a cut, and the claims of its segment."""
         gap = theirs.minus(ours)
         if self.exact:
             if gap.whole.nonzero().any() or gap.radius.any():
                 raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
-            return np.zeros(gap.rows)
+            return np.zeros(self.target.sizes.get(names[0], gap.rows))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
         error = difference[:, -1]
         before, residual = 0.0, 0.0
@@ -115,7 +127,10 @@ class Recursion:
             error = plus(error, dot(size[:, part], e), moved)
             before = max(before, float(np.max(e, initial=0.0)))
             residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
-        error = times(np.full(gap.rows, slope), error)
+        if isinstance(bend, Windows):
+            error = bend.largest(error)
+        elif bend is not None:
+            error = times(np.full(gap.rows, bend.lipschitz), error)
         derived = Derived(residual, float(np.max(difference[:, -1])), before, float(np.max(error)))
         self.claims.check_segment(self.segment, names, derived)
         self.segment += 1
@@ -209,7 +224,7 @@ def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[
             last[index] = places[index][name]
         ours, theirs = (net.nodes[i] for net, i in zip((target, candidate), last, strict=True))
         for node in (ours, theirs):
-            if not isinstance(node.op, Unitwise | Add | Map):
+            if not isinstance(node.op, Unitwise | MaxPool | Add | Map):
                 what = f"{node.name!r}: {type(node.op).__name__}"
                 raise NotCheckable(f"{what} is not an operation the checker knows")
         if target.sizes[pair[0]] != candidate.sizes[pair[1]] or not _alike(ours, theirs):
@@ -218,9 +233,11 @@ def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[
 
 
 def _alike(ours: Node, theirs: Node) -> bool:
-    """Two sums, or two activations of the same pieces."""
+    """Two sums, two maxima over the same windows, or two activations of the same pieces."""
     if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
         return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
+    if isinstance(ours.op, MaxPool) and isinstance(theirs.op, MaxPool):
+        return bool(np.array_equal(ours.op.windows, theirs.op.windows))
     if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
         return False
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)

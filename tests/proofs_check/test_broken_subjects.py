@@ -21,6 +21,7 @@ from proofs_check.statements.certificates import (
     exact_splitting,
     guard,
     shared_symbols,
+    window_maximum,
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.products import (
@@ -256,6 +257,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "back-substitution",
         "a chord that starts at zero",
         back_substitution.Duality(upper=lambda lo, hi: (Fraction(1), Fraction(0))),
+    ),
+    (
+        "window-maximum",
+        "the least error",
+        window_maximum.Maximum(error=min),
     ),
     (
         "shared-symbols",

@@ -47,6 +47,7 @@ REQUIRED = {
     "exact splitting": ["exact-splitting"],
     "CROWN's duality": ["back-substitution"],
     "branch and bound": ["shared-symbols"],
+    "max pooling": ["window-maximum"],
     "pairing of equal units": ["equal-units"],
     "the guard": ["guard"],
 }

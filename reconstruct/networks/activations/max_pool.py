@@ -1,4 +1,7 @@
-"""The maximum over windows of an image: both networks share it, and it moves no further than z."""
+"""The maximum over windows of an image: both networks share it, and it moves no further than z.
+
+Rests on proofs_check: window-maximum.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,62 @@
+"""The maximum over windows, from the places that it declares: what it does to ranges and errors.
+
+y_i = max of z over window i, pads left out. It is monotone, so ranges go through it end by end; and
+|max z − max z'| ≤ max|z − z'|, so errors do. For linear bounds let j be the place of the window
+with the largest lower bound: y_i ≥ z_j always, y_i = z_j where no other place can exceed it, and
+y_i ≤ the largest upper bound otherwise.
+
+Rests on proofs_check: window-maximum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from proofs_check.certificates.arithmetic import Floats, Marks
+from proofs_check.certificates.bends import Band
+from proofs_check.certificates.report import NotCheckable
+from reconstruct.networks.activations import MaxPool
+
+Places = npt.NDArray[np.int64]
+
+
+class Windows:
+    """Places of each window, (places, outputs), −1 for a pad."""
+
+    def __init__(self, op: MaxPool, inputs: int) -> None:
+        self.places: Places = np.asarray(op.windows, dtype=np.int64)
+        self.there: Marks = self.places >= 0
+        fits = self.places.ndim == 2 and bool((self.places < inputs).all())
+        if not fits or not self.there.any(axis=0).all():
+            raise NotCheckable("a maximum over windows that hold nothing, or more than there is")
+
+    def largest(self, values: Floats) -> Floats:
+        """The maximum over each window; NaN is infinite."""
+        known = np.where(np.isnan(values), np.inf, values)
+        return np.asarray(np.where(self.there, known[self.places], -np.inf).max(axis=0))
+
+    def range(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+        low = self.largest(np.where(np.isnan(lo), -np.inf, lo))
+        return low, self.largest(hi)
+
+    def chosen(self, lo: Floats) -> Places:
+        """For each output the place with the largest lower bound."""
+        best = np.where(self.there, lo[self.places], -np.inf)
+        best = np.where(np.isnan(best), -np.inf, best)
+        row = np.argmax(best, axis=0)
+        first = np.argmax(self.there, axis=0)  # a pad never wins, not even over −∞
+        columns = np.arange(self.places.shape[1])
+        row = np.where(self.there[row, columns], row, first)
+        return np.asarray(self.places[row, columns])
+
+    def band(self, lo: Floats, hi: Floats) -> Band:
+        """Lines around y as functions of the chosen place."""
+        chosen = self.chosen(lo)
+        others = np.where(self.there & (self.places != chosen), hi[self.places], -np.inf).max(
+            axis=0
+        )
+        settled = others <= lo[chosen]  # False where anything is not a number
+        one, zero = np.ones(len(chosen)), np.zeros(len(chosen))
+        _, top = self.range(lo, hi)
+        return Band(one, np.where(settled, one, zero), zero, np.where(settled, zero, top))
