@@ -36,6 +36,7 @@ from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
 from reconstruct.networks.sums import Add
 
 TILE = 2**22  # entries of a map that are held at once
+MOST_WORK = 2**37  # products of one composition: about half an hour
 MOST_BITS = 2**20  # a denominator of more bits than this is refused
 
 Layout = tuple[tuple[str, int], ...]
@@ -241,9 +242,20 @@ class Forms:
             total = Form.constant(op.bias)
             for first, last in self.blocks(inside):
                 block = self.rows(inside, first, last)
+                _require_bearable(node, op, block)
                 total = total.plus(_product(op, block, slice(first, last)))
             self._held[node.name] = total
         return self._held[node.name].part(start, stop)
+
+
+def _require_bearable(node: Node, op: Mixing, block: Form) -> None:
+    """Refuse what would take hours: a network on large images is composed unrolled here."""
+    work = op.shape[0] * op.shape[1] * block.radius.shape[1]
+    if work > MOST_WORK:
+        raise NotCheckable(
+            f"{node.name!r} composes {op.shape[0]} × {op.shape[1]} × {block.radius.shape[1]} numbers "
+            f"exactly, which is more than the checker's {MOST_WORK:.0e}"
+        )
 
 
 def _product(op: Mixing, block: Form, columns: slice) -> Form:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates import CheckStatus, check, forms
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.point import evaluate
 from proofs_check.certificates.windows import Windows
@@ -43,6 +43,13 @@ def test_a_rebuilt_cnn_is_accepted_and_a_changed_kernel_is_not(tmp_path, rebuilt
     edit(tmp_path, "candidate", "sha256", value=sha256_file(tmp_path / "network.npz"))
     report = check(tmp_path)
     assert report.status is CheckStatus.REJECTED and report.field.startswith("segments["), report
+
+
+def test_what_would_take_hours_is_not_checkable(tmp_path, rebuilt, monkeypatch) -> None:
+    certified(tmp_path, *rebuilt, BOX.of_size(72))
+    monkeypatch.setattr(forms, "MOST_WORK", 1000)
+    report = check(tmp_path)
+    assert report.status is CheckStatus.NOT_CHECKABLE and "n1.M2" in report.reason, report
 
 
 def test_both_exact_evaluations_of_a_cnn_agree(rebuilt) -> None:
