@@ -250,11 +250,11 @@ class Forms:
 
 def _require_bearable(node: Node, op: Mixing, block: Form) -> None:
     """Refuse what would take hours: a network on large images is composed unrolled here."""
-    work = op.shape[0] * op.shape[1] * block.radius.shape[1]
-    if work > MOST_WORK:
+    (m, n), k = op.shape, block.radius.shape[1]
+    if m * n * k > MOST_WORK:
         raise NotCheckable(
-            f"{node.name!r} composes {op.shape[0]} × {op.shape[1]} × {block.radius.shape[1]} numbers "
-            f"exactly, which is more than the checker's {MOST_WORK:.0e}"
+            f"{node.name!r} is composed of {m} × {n} × {k} products, which is more than the "
+            f"checker's {MOST_WORK:.0e}"
         )
 
 
