@@ -80,7 +80,8 @@ def findings(rows: Rows) -> list[Finding]:
     worse = sum(bool(row["disagree"]) for row in rows)
     return [
         Finding(
-            f"Half of the draws have full rank at density {'; '.join(parts) or 'off the grid'}.",
+            f"Half of the draws have full rank at these densities: "
+            f"{'; '.join(parts) or 'none of the grid'}.",
             Evidence.MEASURED,
             "a larger d whose threshold leaves the curves 2·log d/d and √(2·log d/c)/d",
         ),
