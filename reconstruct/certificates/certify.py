@@ -11,23 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Method, Reach, Split, reach
-from reconstruct.bounds.subboxes import grid
+from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
-from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.identity import prove_identity
-from reconstruct.certificates.roundoff import roundoff
+from reconstruct.certificates.layered import prove
 from reconstruct.certificates.scaling import powers
-from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
+from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
-from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Box, Domain, Network, Unitwise
-from reconstruct.networks.activations import TIE
+from reconstruct.equivalence.mirrored import fold_mirrored
+from reconstruct.errors import InputError
+from reconstruct.networks import Box, Domain, Network
 from reconstruct.networks.rescaling import rescaled
-from reconstruct.numbers.double_double import upward
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
+from reconstruct.refutation.hopping import hop
 from reconstruct.refutation.search import Search
 from reconstruct.refutation.witness import Replay, Witness
 
@@ -35,7 +33,7 @@ RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512
 SEED = 11
 SEARCH_AND_JOINT = 60.0  # seconds for both, where no limit is given
-PUBLISHED = 1 + 2.0**-10  # claims are rounded up by this much, so that another proof may differ
+HOPPING_SHARE = 0.25  # of the time that is left for the joint bound
 
 
 def certify(
@@ -119,6 +117,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
+        self.pair = self.target, self.network  # what the joint bound is about: equal functions
         self.powers = powers(self.target, self.network, self.box)
         try:
             self.model = rescaled(self.target, self.powers)
@@ -140,10 +139,18 @@ class _Work:
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
         deadline = self._deadline()
+        folded = self._folded(found)
+        if folded.bound is not None and folded.bound <= tolerance:
+            return self._certified(folded)
         witness = self._search(tolerance, deadline)
-        if witness is not None:
+        if witness is not None:  # beside a witness stand the bounds that a checker can repeat
             return self._refuted(found, witness, "search")
-        return self._general(found, tolerance, deadline)
+        witness, joint = self._joint(folded, tolerance, deadline)
+        if witness is not None:
+            return self._refuted(found, witness, "branch and bound")
+        if joint.bound is not None and joint.bound <= tolerance:
+            return self._certified(joint)
+        return replace(joint, tried=tuple(self.tried))
 
     def _deadline(self) -> float:
         """When search and joint bound have to end."""
@@ -195,44 +202,28 @@ class _Work:
         return self.known
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
-        """The layered proof with these cuts, with the three figures."""
+        """The layered proof with these cuts; its scales are hints for the checker too."""
         known = self._reach()
-        try:
-            layered = bound_layers(self.model, self.network, known, alignment, self._tick)
-        except UnsupportedError as error:
-            self.tried.append(f"layer by layer: {error}")
-            return start
-        if not isfinite(layered.bound):
-            self.tried.append("layer by layer: no finite bound")
-            return start
-        self.tried.append(
-            f"layer by layer: {len(alignment.pairs)} cuts aligned of "
-            f"{len(self.target.activation_nodes())} activations in the target, bound "
-            f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
-        )
-        return replace(
-            start,
-            bound=_published(layered.bound),
-            float64_bound=self._float_bound(layered, np.float64),
-            float32_bound=self._float_bound(layered, np.float32),
-            method="layered",
-            segments=tuple(_published_segment(segment) for segment in layered.segments),
-            alignment=alignment.pairs,
-            lines=_lines(self.model, known, alignment),
-            grid=grid(self.model, self.box, known.method)
-            if isinstance(known.method, Split) and isinstance(self.box, Box)
-            else None,
-            tree=None if known.cuts is None else known.cuts.code,
-            scales={name: tuple(row.tolist()) for name, row in self.powers.items()},
-        )
+        found = prove(known, self.network, alignment, start, self.tried, self._tick)
+        if found.bound is None:
+            return found
+        return replace(found, scales={n: tuple(row.tolist()) for n, row in self.powers.items()})
 
-    def _float_bound(self, layered: Layered, dtype: Any) -> float | None:
-        outcome = roundoff(self.network, layered, dtype)
-        name = np.dtype(dtype).name
-        if outcome.bound is None or not isfinite(outcome.bound):
-            self.tried.append(f"{name} bound: none, {outcome.reason or 'it is not finite'}")
-            return None
-        return _published(outcome.bound + layered.bound)
+    def _folded(self, found: Certificate) -> Certificate:
+        """The layered proof once more, of networks without units that mirror others, if any do."""
+        ours, theirs = fold_mirrored(self.target), fold_mirrored(self.network)
+        if not ours.units + theirs.units:
+            return found
+        self.pair = ours.network, theirs.network
+        self.tried.append(
+            f"{ours.units + theirs.units} units that repeat or mirror others are taken out"
+        )
+        plain = _Work(*self.pair, self.box, self.method, self.tell, self.time_limit, self.started)
+        best = plain._layered(_blank(self.box, found.tolerance, found.output_scale))
+        self.tried += plain.tried
+        if best.bound is not None and best.bound < _or_inf(found.bound):
+            return self._general(found, best.bound)
+        return found
 
     def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
@@ -246,32 +237,50 @@ class _Work:
             f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
             f"difference {found.float64_max:.3g}"
         )
-        return self._replayed(found.points, tolerance)
+        return self._replayed(found.points, tolerance) or self._hop(found, tolerance, deadline)
 
-    def _general(self, found: Certificate, tolerance: float, deadline: float) -> Certificate:
-        """The joint bound of the difference, in whatever time is left."""
-        outcome = bound_difference(
+    def _hop(self, found: Search, tolerance: float, deadline: float) -> Witness | None:
+        """From the worst points of the search to worse ones near them."""
+        if not isinstance(self.box, Box):
+            return None  # near data is not in the data
+        now = time.perf_counter()
+        starts = np.array([point for _, point in found.points]).reshape(-1, self.box.size)
+        points = hop(
             self.target,
             self.network,
+            self.box,
+            starts,
+            beyond=tolerance,
+            deadline=now + HOPPING_SHARE * (deadline - now),
+        )
+        if points:
+            self.tried.append(f"hopping near these: largest difference {points[0][0]:.3g}")
+        return self._replayed(points, tolerance)
+
+    def _joint(
+        self, found: Certificate, tolerance: float, deadline: float
+    ) -> tuple[Witness | None, Certificate]:
+        """The joint bound of the difference, in whatever time is left: a witness, or the better
+        of both bounds."""
+        outcome = bound_difference(
+            *self.pair,
             Box(self.box.lo, self.box.hi),  # of data the hull: larger than need be
             tolerance=tolerance,
             time_limit=max(0.0, deadline - time.perf_counter()),
             progress=self.tell,
         )
         self.tried.append(outcome.tried)
+        witness = None
         if outcome.suspect is not None:
-            suspect = (outcome.suspect_difference, outcome.suspect)
-            witness = self._replayed([suspect], tolerance)
-            if witness is not None:
-                return self._refuted(found, witness, "branch and bound")
+            witness = self._replayed([(outcome.suspect_difference, outcome.suspect)], tolerance)
         if isfinite(outcome.bound) and outcome.bound < _or_inf(found.bound):
-            bound = float(outcome.bound)
-            found = replace(
-                _blank(self.box, tolerance, found.output_scale), bound=bound, method="general"
-            )
-        if found.bound is not None and found.bound <= tolerance:
-            return self._certified(found)
-        return replace(found, tried=tuple(self.tried))
+            found = self._general(found, float(outcome.bound))
+        return witness, found
+
+    def _general(self, found: Certificate, bound: float) -> Certificate:
+        """A bound without segments, which nobody but we can repeat."""
+        blank = _blank(self.box, found.tolerance, found.output_scale)
+        return replace(blank, bound=bound, method="general")
 
     def _tick(self, done: int, total: int) -> None:
         self.timely(Step("certificate", done, total))
@@ -325,29 +334,3 @@ def _shown(value: Fraction) -> str:
         return f"{float(value):.6g}"
     except OverflowError:
         return f"above 2^{value.numerator.bit_length() - value.denominator.bit_length() - 1}"
-
-
-def _published(value: float) -> float:
-    """The figure as it is claimed: a little above what was proved."""
-    return float(upward(value * PUBLISHED))
-
-
-def _published_segment(segment: Segment) -> Segment:
-    return replace(
-        segment,
-        residual_bound=_published(segment.residual_bound),
-        constant_bound=_published(segment.constant_bound),
-        error_in=_published(segment.error_in),
-        error_out=_published(segment.error_out),
-    )
-
-
-def _lines(target: Network, known: Reach, alignment: Alignment) -> dict[str, str]:
-    """Which units of each cut take slope 1 for the line below, as CROWN chooses."""
-    marks = {}
-    for name, _ in alignment.pairs:
-        node = target.node(name)
-        if isinstance(node.op, Unitwise):
-            lo, hi = known.whole.values[node.inputs[0]]
-            marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
-    return marks

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from proofs_check.certificates import check
 from reconstruct.certificates import Verdict, certify, write_certificate
+from reconstruct.certificates.document import Source
 from reconstruct.constructions import Wide, draw
 from reconstruct.formats import load, save
 from reconstruct.networks import Box
@@ -44,3 +46,29 @@ def test_two_networks_of_one_family_are_refuted() -> None:
     certificate = certify(first, second, domain=Box(-0.5, 0.5))
     assert certificate.verdict is Verdict.REFUTED and certificate.seconds < 30
     assert certificate.witness is not None and certificate.witness.strictly_inside
+
+
+def test_a_pair_made_by_a_splitting_tool_is_decided() -> None:
+    """The constants of the split layer are rounded to float32, the rest is equal."""
+    files = ("model_0_0.onnx", "model_0_0_split.onnx")
+    target, candidate = (load(TARGETS / "relusplitter" / name) for name in files)
+    wide = certify(target, candidate, domain=Box(0.0, 1.0), tolerance=0.02)
+    assert wide.verdict is Verdict.CERTIFIED and wide.bound < 0.0184
+    narrow = certify(target, candidate, domain=Box(0.0, 1.0), tolerance=1e-6)
+    assert narrow.verdict is Verdict.REFUTED and narrow.witness.difference > Fraction(1, 10**6)
+
+
+def test_one_network_in_two_formats_is_decided(tmp_path) -> None:
+    """Weights agree to 9e-7: the same structure, no common names."""
+    files = [
+        TARGETS / "acasxu" / f"ACASXU_run2a_1_1_batch_2000.{kind}" for kind in ("onnx", "nnet")
+    ]
+    target, candidate = (load(file) for file in files)
+    wide = certify(target, candidate, domain=Box(-0.5, 0.5), tolerance=0.3)
+    assert wide.verdict is Verdict.CERTIFIED and wide.method == "layered"
+    sources = [Source(target, files[0]), Source(candidate, files[1])]
+    write_certificate(tmp_path / "c.json", wide, target=sources[0], candidate=sources[1])
+    report = check(tmp_path / "c.json")
+    assert report.accepted, report
+    narrow = certify(target, candidate, domain=Box(-0.5, 0.5))
+    assert narrow.verdict is Verdict.REFUTED and narrow.witness.difference > Fraction(2.7e-6)

@@ -1,0 +1,107 @@
+"""The layered proof as a certificate: its bound, the float bounds, and what a checker needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from reconstruct.bounds import Reach, Split
+from reconstruct.bounds.subboxes import grid
+from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.error_recursion import Layered, bound_layers
+from reconstruct.certificates.roundoff import roundoff
+from reconstruct.certificates.verdicts import Certificate, Segment
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks import Box, Network, Unitwise
+from reconstruct.networks.activations import TIE
+from reconstruct.numbers.double_double import upward
+
+PUBLISHED = 1 + 2.0**-10  # claims are rounded up by this much, so that another proof may differ
+
+
+def prove(
+    known: Reach,
+    network: Network,
+    alignment: Alignment,
+    start: Certificate,
+    tried: list[str],
+    tick: Callable[[int, int], None],
+) -> Certificate:
+    """The certificate `start` with the bounds that this alignment gives, if it gives any.
+
+    `known` bounds the target's values; what was done is told in `tried`.
+    """
+    target = known.network
+    try:
+        layered = bound_layers(target, network, known, alignment, tick)
+    except UnsupportedError as error:
+        tried.append(f"layer by layer: {error}")
+        return start
+    if not isfinite(layered.bound):
+        tried.append("layer by layer: no finite bound")
+        return start
+    tried.append(
+        f"layer by layer: {len(alignment.pairs)} cuts aligned of "
+        f"{len(target.activation_nodes())} activations in the target, bound "
+        f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
+    )
+    return replace(
+        start,
+        bound=_published(layered.bound),
+        float64_bound=_float_bound(network, layered, np.float64, tried),
+        float32_bound=_float_bound(network, layered, np.float32, tried),
+        method="layered",
+        segments=tuple(_published_segment(segment) for segment in layered.segments),
+        alignment=alignment.pairs,
+        lines=_lines(known, alignment),
+        grid=_grid(known),
+        tree=None if known.cuts is None else known.cuts.code,
+    )
+
+
+def _grid(known: Reach) -> tuple[int, ...] | None:
+    """How a split cuts the box, None for other methods."""
+    method, box = known.method, known.box
+    if not isinstance(method, Split) or not isinstance(box, Box):
+        return None
+    return grid(known.network, box, method)
+
+
+def _float_bound(network: Network, layered: Layered, dtype: Any, tried: list[str]) -> float | None:
+    """|fl(f) − g| at most, or None with the reason told."""
+    outcome = roundoff(network, layered, dtype)
+    if outcome.bound is None or not isfinite(outcome.bound):
+        reason = outcome.reason or "it is not finite"
+        tried.append(f"{np.dtype(dtype).name} bound: none, {reason}")
+        return None
+    return _published(outcome.bound + layered.bound)
+
+
+def _published(value: float) -> float:
+    """The figure as it is claimed: a little above what was proved."""
+    return float(upward(value * PUBLISHED))
+
+
+def _published_segment(segment: Segment) -> Segment:
+    return replace(
+        segment,
+        residual_bound=_published(segment.residual_bound),
+        constant_bound=_published(segment.constant_bound),
+        error_in=_published(segment.error_in),
+        error_out=_published(segment.error_out),
+    )
+
+
+def _lines(known: Reach, alignment: Alignment) -> dict[str, str]:
+    """Which units of each cut take slope 1 for the line below, as CROWN chooses."""
+    marks = {}
+    for name, _ in alignment.pairs:
+        node = known.network.node(name)
+        if isinstance(node.op, Unitwise):
+            lo, hi = known.whole.values[node.inputs[0]]
+            marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
+    return marks
