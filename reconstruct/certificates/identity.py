@@ -74,8 +74,8 @@ class _Proof:
     def run(self) -> Identity:
         used = self.network.needed()
         inner = self.target.needed() - self.ours.sources.keys()
-        for node in self.target.nodes:
-            if isinstance(node.op, Activation) and node.name in inner:
+        for node in self.target.activation_nodes():
+            if node.name in inner:
                 self._on_line(self.ours, node, self.reach.bounds(node.inputs[0]))
         for node in self.network.nodes:
             if node.name in self.partner:

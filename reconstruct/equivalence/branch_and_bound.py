@@ -18,7 +18,7 @@ from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.branching import looseness
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing
-from reconstruct.networks import Activation, Box
+from reconstruct.networks import Box
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
@@ -224,7 +224,7 @@ class _Branching:
 
 def _cost(network: Network) -> float:
     """Multiplications that carrying every activation's input back once takes, about."""
-    bent = {i for n in network.nodes if isinstance(n.op, Activation) for i in n.inputs}
+    bent = {i for n in network.activation_nodes() for i in n.inputs}
     cost, upstream = 0.0, 0.0
     for node in network.nodes:
         upstream += node.op.nonzeros

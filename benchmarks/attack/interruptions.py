@@ -1,0 +1,75 @@
+"""Runs that are killed at any moment, and resumed: the same numbers as without interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.attack.registry import Outcome, attack
+from proofs_check.certificates import check
+
+LAST = 120.0  # seconds that a run may take
+
+
+@attack("kill-and-resume")
+def kill_and_resume(rng: np.random.Generator) -> Outcome:
+    """One run of a small network, killed at a random moment, then resumed."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        sizes = rng.integers(3, 9, size=4)
+        pairs = enumerate(pairwise(sizes), start=1)
+        weights = {f"W{i}": rng.standard_normal((m, k)) for i, (k, m) in pairs}
+        np.savez(place / "target.npz", **weights)  # type: ignore[arg-type]
+        start = time.monotonic()
+        whole = _run(place, "whole")
+        code = whole.wait(LAST)
+        if code not in (0, 3):
+            return Outcome("failed", f"a run ended with exit code {code}")
+        seconds = float(rng.uniform(0.0, 1.1)) * (time.monotonic() - start)
+        _kill(_run(place, "cut"), seconds)
+        partial = (place / "cut").exists()
+        again = _run(place, "cut", *(["--resume"] if partial else []))
+        ended = again.wait(LAST)
+        return _compared(place, code, ended, "resumed" if partial else "killed before it began")
+
+
+def _run(place: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
+    words = ["run", "target.npz", "-o", out, "--domain=-1,1", "--quiet", "--samples", "500", *more]
+    return subprocess.Popen(
+        [sys.executable, "-m", "reconstruct", *words],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _kill(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Ends the process in the middle of whatever it does, unless it is done by then."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _compared(place: Path, code: int, ended: int, word: str) -> Outcome:
+    if ended == 2 and (place / "cut" / "report.json").exists():
+        return Outcome("done before it was killed")  # an existing OUT is refused, rightly
+    if ended != code:
+        return Outcome("failed", f"{word}: exit code {ended}, without interruption {code}")
+    first, second = (np.load(place / out / "norms.npz") for out in ("whole", "cut"))
+    if any(not np.array_equal(first[key], second[key]) for key in first.files):
+        return Outcome("other numbers", f"{word}: norms.npz is not the same")
+    report = check(place / "cut")
+    if not report.accepted:
+        return Outcome("rejected", f"{word}: {report}")
+    return Outcome(word)

@@ -1,0 +1,45 @@
+"""Short runs of the attacks on certificates: no violation, and one that is planted is seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.attack import float_bounds, pairs
+from benchmarks.attack.__main__ import main
+
+CASES = {"pairs": 16, "float-bounds": 16, "kill-and-resume": 1}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_violation(tmp_path, name) -> None:
+    words = [name, "--cases", str(CASES[name]), "--minutes", "10", "--seed", "3"]
+    code = main([*words, "-o", str(tmp_path)])
+    row = json.loads((tmp_path / "attack.json").read_text())["classes"][name]
+    assert (code, row["violations"], row["cases"]) == (0, 0, CASES[name]), row
+
+
+def test_a_bound_that_is_too_small_is_seen(tmp_path, monkeypatch) -> None:
+    real = pairs.certify
+
+    def boasting(*networks, **options):
+        return replace(real(*networks, **options), bound=0.0, method="layered")
+
+    monkeypatch.setattr(pairs, "certify", boasting)
+    words = ["pairs", "--cases", "12", "--minutes", "10", "--seed", "3", "-o", str(tmp_path)]
+    assert main(words) == 1
+    kept = [folder for folder in tmp_path.iterdir() if folder.is_dir()]
+    assert any((folder / "target.npz").exists() for folder in kept)
+
+
+def test_a_float_bound_that_is_too_small_is_seen(tmp_path, monkeypatch) -> None:
+    real = float_bounds.certify
+
+    def boasting(*networks, **options):
+        return replace(real(*networks, **options), float64_bound=0.0, float32_bound=1e-300)
+
+    monkeypatch.setattr(float_bounds, "certify", boasting)
+    words = ["float-bounds", "--cases", "6", "--minutes", "10", "--seed", "3"]
+    assert main([*words, "-o", str(tmp_path)]) == 1
