@@ -37,5 +37,6 @@ def test_without_torch_the_message_names_the_extra(monkeypatch, tmp_path, capsys
 
 def test_the_other_tests_of_training_run():
     """They are left out of the collection without torch; this line says so in the summary."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: no training is tested")
+    reason = "torch is not installed: nothing of training and bridge is tested"
+    torch = pytest.importorskip("torch", reason=reason)
     assert tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
