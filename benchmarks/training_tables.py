@@ -30,7 +30,8 @@ def seeds(rows: list[Row]) -> str:
         counts[case] = counts.get(case, 0) + 1
     each = f"{min(counts.values())} to {max(counts.values())}"
     count = each if min(counts.values()) < max(counts.values()) else f"{len(found)}"
-    return f"{len(rows)} trainings, {count} seeds each; mean and range over the seeds."
+    alone = " A figure without a range is one training." if min(counts.values()) == 1 else ""
+    return f"{len(rows)} trainings, {count} seeds each; mean and range over the seeds.{alone}"
 
 
 def tunings(rows: list[Row]) -> str:
