@@ -41,8 +41,9 @@ class Split:
 class Adaptive:
     """Branch and bound over the box: zonotopes on the leaves of a tree that is cut where it helps.
 
-    The search ends after `boxes` boxes, or after `seconds` if they are given (the outcome then
-    depends on the machine). `cuts` brings a tree from an earlier search: no other is looked for.
+    The search ends after `boxes` boxes, or, if they are given, so early that all of the bounding
+    takes about `seconds` (the outcome then depends on the machine). `cuts` brings a tree from an
+    earlier search: no other is looked for.
     For networks of few inputs; with more than `MOST_INPUTS` it is CROWN on the whole box.
     """
 

@@ -12,9 +12,12 @@ from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
-from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
+from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Network, Relu, Selu
 
 SETTINGS = ("rank", "block", "layers")  # options that are settings of some constructions only
+
+FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
+LEAST_BOXES, MOST_BOXES = 64, 2048
 
 
 def construction(options: Namespace) -> Construction:
@@ -52,17 +55,22 @@ def solver(name: str) -> Solver:
     return SOLVERS[name]()
 
 
-def bounds(options: Namespace) -> Method:
-    """The method that `--bounds` and `--bounds-seconds` ask for."""
+def bounds(options: Namespace, network: Network) -> Method:
+    """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one.
+
+    Without `--bounds` it is a branch and bound where there are few inputs, and CROWN elsewhere.
+    Without a time it gets as many boxes as take about as long as the rest of the work on so many
+    weights: the same number in `run` and `verify`, so that both find the same tree.
+    """
+    name = options.bounds or ("adaptive" if network.size_in <= FEW_INPUTS else "crown")
     seconds = options.bounds_seconds
-    if options.bounds == "adaptive":
-        return Adaptive(seconds)
+    if name == "adaptive":
+        weights = sum(node.op.weights for node in network.nodes)
+        return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, weights // 500)))
     if seconds is not None:
-        raise InputError(
-            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {options.bounds}"
-        )
+        raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
     table: dict[str, Method] = {"interval": Interval(), "crown": Crown(), "split": Split()}
-    return table[options.bounds]
+    return table[name]
 
 
 def activation(name: str | None) -> Activation:

@@ -125,8 +125,7 @@ def _add_bounds(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--bounds",
         choices=["interval", "crown", "split", "adaptive"],
-        default="crown",
-        help="(crown); adaptive cuts the domain of a network of few inputs where that helps",
+        help="(adaptive for up to 8 inputs: it cuts the domain where that helps; else crown)",
     )
     parser.add_argument(
         "--bounds-seconds", type=float, metavar="T", help="time that adaptive bounds may take"

@@ -35,7 +35,7 @@ def main(options: Namespace) -> int:
         folded=options.folded,
         output=Path(options.output),
         solver=choices.solver(options.solver),
-        bounds=choices.bounds(options),
+        bounds=choices.bounds(options, frozen.network),
         dtype=options.dtype,
         samples=_samples(options),
         tolerance=_tolerance(options),

@@ -33,7 +33,7 @@ def main(options: Namespace) -> int:
             target,
             candidate,
             domain=domain,
-            bounds=choices.bounds(options),
+            bounds=choices.bounds(options, candidate),
             tolerance=options.tolerance,
             samples=options.samples,
             time_limit=options.time_limit,

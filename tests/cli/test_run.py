@@ -344,6 +344,16 @@ def test_adaptive_bounds_are_certified_with_their_tree_and_checked(cli, target, 
 
 
 def test_a_time_for_bounds_goes_with_adaptive_ones(cli, target, tmp_path):
-    words = ("--domain", "-1,1", "--bounds-seconds", "3")
+    words = ("--domain", "-1,1", "--bounds", "crown", "--bounds-seconds", "3")
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", *words)
     assert code == 2 and "goes with --bounds adaptive, but the bounds are crown" in stderr
+
+
+def test_few_inputs_are_bounded_by_branch_and_bound_and_verify_finds_the_same_tree(cli, tmp_path):
+    """Three inputs, three layers: CROWN could not show that these shifts suffice."""
+    path, out = tmp_path / "target.onnx", tmp_path / "out"
+    save(mlp([3, 8, 8, 8, 2], 1), path, dtype=np.float64)
+    assert cli("run", path, "-o", out, "--domain", "-1,1")[0] == 0
+    assert json.loads((out / "certificate.json").read_text())["tree"] is not None
+    words = ("verify", path, out / "network.onnx", "--domain", "-1,1")
+    assert cli(*words)[0] == 0

@@ -28,7 +28,8 @@ WORKERS = 2
 PORTION = 0.06  # of the leaves are cut in one round
 FEWEST = 32  # boxes cut in one round at least: a batch is filled
 TIGHT = 0.03  # of the sampled range: a level this close to its samples is done
-MOST_LEAVES = 2**16
+MOST_LEAVES = 2**15
+SEARCHING = 0.4  # of the time; bounds on the leaves and functionals of them take the rest
 
 
 def find_cuts(
@@ -39,7 +40,7 @@ def find_cuts(
     seconds: float | None = None,
     progress: Progress = silent,
 ) -> Cuts:
-    """A tree of cuts found with about `boxes` boxes, or in about `seconds` if they are given.
+    """A tree of cuts found with about `boxes` boxes, or in part of `seconds` if they are given.
 
     `known` are ranges (size,) of all values that hold on the box. Later layers, whose boxes are
     costlier and whose bounds are looser, get the larger share of the budget.
@@ -51,7 +52,7 @@ def find_cuts(
     start = time.monotonic()
     with ThreadPoolExecutor(WORKERS) as pool:
         for share, level in zip(shares.tolist(), samples.levels, strict=True):
-            end = None if seconds is None else start + seconds * share
+            end = None if seconds is None else start + SEARCHING * seconds * share
             for leaves in state.refine(level, _Budget(share * boxes, end), pool):
                 progress(Step(f"cutting the domain for {level.name}", leaves))
     return state.tree.cuts()
