@@ -61,7 +61,7 @@ class Job:
     tolerance: float | None = None
     prove_rank: bool = False
     force: bool = False
-    resume: bool = False
+    resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def key(self) -> str:
@@ -94,9 +94,8 @@ class RunOutcome:
 def run(job: Job, progress: Progress = silent) -> RunOutcome:
     """Reconstruct, write the network, certify the file as written, report."""
     start = time.perf_counter()
-    folder = OutputFolder(job.output, force=job.force, resume=job.resume)
-    store = SiteStore(folder.staging, job.key(), resume=job.resume)
-    try:
+    with OutputFolder(job.output, force=job.force, resume=job.resume) as folder:
+        store = SiteStore(folder.staging, job.key(), resume=bool(job.resume))
         with using(checkpoint=FolderCheckpoint(folder.staging)):
             result = reconstruct(
                 job.target,
@@ -110,14 +109,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 checkpoint=store,
             )
         outcome = _finish(job, folder, result, start, progress)
-    except KeyboardInterrupt:
-        raise  # .partial stays: that is what --resume goes on with
-    except BaseException:
-        if not job.resume:
-            folder.discard()
-        raise
-    folder.publish(published(folder.staging))
-    _read_back(job, outcome)
+        folder.publish(published(folder.staging), lambda: _read_back(job, outcome))
     return outcome
 
 

@@ -39,7 +39,8 @@ def _command(argv: Sequence[str] | None) -> int:
         command = importlib.import_module(f"reconstruct.cli.{options.module}")
         return int(command.main(options))
     except KeyboardInterrupt:
-        _say("interrupted; what was solved so far is kept, use --resume to go on")
+        kept = "; what was solved so far is kept, use --resume to go on"
+        _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

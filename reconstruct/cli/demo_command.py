@@ -25,6 +25,7 @@ def main(options: Namespace) -> int:
         domain=shipped.domain,
         output=Path(options.output),
         force=options.force,
+        resume=None,
         options={"command": "demo", "seed": options.seed, "output": options.output},
     )
     say("a random frozen network is about to become a digits classifier", options)

@@ -18,8 +18,7 @@ def main(options: Namespace) -> int:
     domain = load_domain(options.domain, target.size_in)
     if not isinstance(domain, Box):
         raise InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
-    folder = OutputFolder(options.output, force=options.force)
-    try:
+    with OutputFolder(options.output, force=options.force) as folder:
         files = export(
             target,
             candidate,
@@ -27,10 +26,7 @@ def main(options: Namespace) -> int:
             tolerance=options.tolerance,
             folder=folder.staging,
         )
-    except BaseException:
-        folder.discard()
-        raise
-    folder.publish(FILES)
+        folder.publish(FILES)
     written = {role: folder.path / staged.name for role, staged in asdict(files).items()}
     if options.json:
         print(json.dumps({role: str(path) for role, path in written.items()}, indent=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
 
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source, write_certificate
@@ -27,32 +28,32 @@ def main(options: Namespace) -> int:
     domain = load_domain(options.domain, target.size_in, options.radius)
     if options.time_limit is not None and not options.time_limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {options.time_limit}")
-    folder = OutputFolder(options.output, force=options.force) if options.output else None
-    with ProgressDisplay(options.quiet or options.json) as progress:
-        conclusion = conclude(
-            target,
-            candidate,
-            domain=domain,
-            bounds=choices.bounds(options, candidate),
-            tolerance=options.tolerance,
-            samples=options.samples,
-            time_limit=options.time_limit,
-            progress=progress,
-        )
-    plain = {k: v for k, v in vars(options).items() if k not in ("module", "command")}
-    certificate = conclusion.certificate
-    report = build_comparison(target, candidate, certificate, conclusion.search, options=plain)
-    if folder is not None:
-        write_certificate(
-            folder.staging / "certificate.json",
-            certificate,
-            target=Source(target, options.target),
-            candidate=Source(candidate, options.candidate),
-            home=options.output,
-        )
-        write_atomically(folder.staging / "report.json", to_bytes(report))
-        write_page(folder.staging)
-        folder.publish(FILES)
+    with _folder(options) as folder:
+        with ProgressDisplay(options.quiet or options.json) as progress:
+            conclusion = conclude(
+                target,
+                candidate,
+                domain=domain,
+                bounds=choices.bounds(options, candidate),
+                tolerance=options.tolerance,
+                samples=options.samples,
+                time_limit=options.time_limit,
+                progress=progress,
+            )
+        plain = {k: v for k, v in vars(options).items() if k not in ("module", "command")}
+        certificate = conclusion.certificate
+        report = build_comparison(target, candidate, certificate, conclusion.search, options=plain)
+        if folder is not None:
+            write_certificate(
+                folder.staging / "certificate.json",
+                certificate,
+                target=Source(target, options.target),
+                candidate=Source(candidate, options.candidate),
+                home=options.output,
+            )
+            write_atomically(folder.staging / "report.json", to_bytes(report))
+            write_page(folder.staging)
+            folder.publish(FILES)
     if options.json:
         print(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
     else:
@@ -60,3 +61,10 @@ def main(options: Namespace) -> int:
         for line in certificate.tried:
             print(wrapped(f"tried: {line}", indent="       "))
     return exit_code(certificate.verdict)
+
+
+def _folder(options: Namespace) -> AbstractContextManager[OutputFolder | None]:
+    """Where -o says to write, made ready before the work begins; None where it says nothing."""
+    if options.output is None:
+        return nullcontext()
+    return OutputFolder(options.output, force=options.force)

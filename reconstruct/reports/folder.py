@@ -2,48 +2,91 @@
 
 While a run works, everything is in OUT/.partial; at the end the finished files are moved to their
 places, one rename each, and .partial is removed. An interrupted run leaves .partial behind, which
-`--resume` uses.
+`--resume` uses. OUT belongs to one run at a time: whoever works in it holds OUT/.partial/lock.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 from reconstruct.errors import InputError
+from reconstruct.reports.lock import FileLock
 
 PARTIAL = ".partial"
+LOCK = "lock"
 
 
 class OutputFolder:
-    """`path` made ready for a run; `staging` is where files are prepared."""
+    """`path` made ready for a run and locked; `staging` is where files are prepared.
 
-    def __init__(self, path: str | Path, *, force: bool = False, resume: bool = False) -> None:
+    As a context manager it leaves nothing of a failed run behind, except for what a command that
+    can resume (`resume` is not None) goes on with: an interrupted run, or one that was resumed.
+    """
+
+    def __init__(
+        self, path: str | Path, *, force: bool = False, resume: bool | None = None
+    ) -> None:
         self.path = Path(path)
         self.staging = self.path / PARTIAL
-        self._check(force, resume)
+        self.lock = FileLock(self.staging / LOCK, self._taken())
+        self.force, self.resume = force, resume
+        self._check_place()
+        self.lock.probe()
+        self._check_contents()
         self.existed = self.path.exists()
-        try:
-            self.staging.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"{self.path}: the output directory cannot be written ({error.strerror}); "
-                f"choose another with -o"
-            ) from None
+        self._take()
+        if not resume:
+            self._clear()
 
-    def _check(self, force: bool, resume: bool) -> None:
+    def __enter__(self) -> OutputFolder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        interrupted = self.resume is not None and isinstance(error, KeyboardInterrupt)
+        if error is not None and self.lock.held and not (self.resume or interrupted):
+            self.discard()
+        self.close()
+
+    def publish(self, names: tuple[str, ...], check: Callable[[], None] | None = None) -> None:
+        """Move the finished files from staging to their places, the last named last.
+
+        `check` reads them back while nobody else may change them.
+        """
+        for name in names:
+            os.replace(self.staging / name, self.path / name)
+        self._clear()
+        if check is not None:
+            check()
+        self._leave()
+
+    def discard(self) -> None:
+        """Remove what this run made, after a failure that leaves nothing worth resuming."""
+        self._clear()
+        self._leave()
+        if not self.existed:
+            with suppress(OSError):  # somebody else has put something there
+                self.path.rmdir()
+
+    def close(self) -> None:
+        """Let others work in the directory; what is in staging stays."""
+        self.lock.release()
+
+    def _check_place(self) -> None:
         if not self.path.exists():
             return
         if not self.path.is_dir():
             raise InputError(
                 f"{self.path}: the output must be a directory, but a file of that name exists; "
-                f"choose another with -o"
-            )
-        if any(self.path.iterdir()) and not (force or resume):
-            remedy = "--resume to go on with it" if self.staging.exists() else "--force to replace"
-            raise InputError(
-                f"{self.path}: the output directory exists and is not empty; use {remedy}, or "
                 f"choose another with -o"
             )
         if not os.access(self.path, os.W_OK):
@@ -52,17 +95,75 @@ class OutputFolder:
                 f"choose another with -o"
             )
 
-    def publish(self, names: tuple[str, ...]) -> None:
-        """Move the finished files from staging to their places, the last named last."""
-        for name in names:
-            os.replace(self.staging / name, self.path / name)
-        shutil.rmtree(self.staging, ignore_errors=True)
+    def _check_contents(self) -> None:
+        """Without --force nothing is replaced; --resume goes on with what was not finished."""
+        if self.force or not self.path.exists():
+            return
+        finished = self._finished()
+        if self.resume:
+            if finished and not self._interrupted():
+                raise InputError(
+                    f"{self.path}: there is no interrupted run to resume, and the output "
+                    f"directory is not empty; use --force to replace a finished run, or choose "
+                    f"another with -o"
+                )
+        elif finished or self.staging.exists():
+            going_on = self.resume is not None and self.staging.exists()
+            remedy = "--resume to go on with it" if going_on else "--force to replace"
+            raise InputError(
+                f"{self.path}: the output directory exists and is not empty; use {remedy}, or "
+                f"choose another with -o"
+            )
 
-    def discard(self) -> None:
-        """Remove what this run made, after a failure that leaves nothing worth resuming."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        if not self.existed:
-            try:
-                self.path.rmdir()
-            except OSError:
-                return
+    def _finished(self) -> bool:
+        return any(entry.name != PARTIAL for entry in self.path.iterdir())
+
+    def _interrupted(self) -> bool:
+        return self.staging.is_dir() and any(p.name != LOCK for p in self.staging.iterdir())
+
+    def _taken(self) -> str:
+        return (
+            f"{self.path}: another run is working in this output directory; wait until it has "
+            f"ended, or choose another with -o"
+        )
+
+    def _take(self) -> None:
+        """Make staging and hold its lock; what OUT contains may have changed until then."""
+        try:
+            if self.path.is_dir():
+                self._unlink_link()
+            self.lock.acquire()
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: the output directory cannot be written ({error.strerror}); "
+                f"choose another with -o"
+            ) from None
+        if not (self.force or self._interrupted()) and self._finished():
+            self.discard()
+            raise InputError(self._taken())
+
+    def _unlink_link(self) -> None:
+        """Staging that is a symbolic link would have files elsewhere cleared and replaced."""
+        if not self.staging.is_symlink():
+            return
+        if not self.force:
+            raise InputError(
+                f"{self.staging}: must be a directory, but is a symbolic link; remove it, or "
+                f"choose another output directory with -o"
+            )
+        self.staging.unlink()
+
+    def _clear(self) -> None:
+        """Empty staging of all but the lock, which goes last: until then nobody else comes in."""
+        for entry in self.staging.iterdir():
+            if entry.name == LOCK:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+    def _leave(self) -> None:
+        self.lock.remove()
+        with suppress(OSError):  # the next run has come in already
+            self.staging.rmdir()

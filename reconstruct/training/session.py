@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,25 +39,25 @@ def train_into(
     data = load_data(source)
     for seed in experiment.seeds[:1]:
         experiment.build(data, seed)  # refuses a model that does not fit before anything is made
-    folder = OutputFolder(output, force=force, resume=resume)
-    if not resume:
-        for old in folder.staging.glob("seed-*.npz"):
-            old.unlink()
-    runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
-    names: list[str] = []
-    notes: list[str] = []
-    for run in runs:
-        names.append(f"norms-{run.seed}.npz")
-        write_atomically(folder.staging / names[-1], norm_bytes(run.module))
-        try:
-            save(from_torch(run.module, data.test_x[:1]), folder.staging / _network(run.seed))
-            names.append(_network(run.seed))
-        except (UnsupportedError, MissingDependencyError) as error:
-            notes.append(f"{_network(run.seed)} is not written: {error}")
-    report = build_report(experiment, data, runs, options) | {"notes": notes}
-    write_atomically(folder.staging / "report.json", to_bytes(report))
-    write_page(folder.staging / "report.html", report)
-    folder.publish((*names, "report.html", "report.json"))
+    with closing(OutputFolder(output, force=force, resume=resume)) as folder:
+        if not resume:
+            for old in folder.staging.glob("seed-*.npz"):
+                old.unlink()
+        runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
+        names: list[str] = []
+        notes: list[str] = []
+        for run in runs:
+            names.append(f"norms-{run.seed}.npz")
+            write_atomically(folder.staging / names[-1], norm_bytes(run.module))
+            try:
+                save(from_torch(run.module, data.test_x[:1]), folder.staging / _network(run.seed))
+                names.append(_network(run.seed))
+            except (UnsupportedError, MissingDependencyError) as error:
+                notes.append(f"{_network(run.seed)} is not written: {error}")
+        report = build_report(experiment, data, runs, options) | {"notes": notes}
+        write_atomically(folder.staging / "report.json", to_bytes(report))
+        write_page(folder.staging / "report.html", report)
+        folder.publish((*names, "report.html", "report.json"))
     return report
 
 

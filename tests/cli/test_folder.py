@@ -1,0 +1,144 @@
+"""One run at a time in an output directory, and nothing finished is replaced unasked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reconstruct.cli.verify_command as verify_module
+import reconstruct.run as run_module
+from reconstruct.formats import save
+from tests.constructions.targets import mlp
+
+DOMAIN = ("--domain", "-1,1", "--samples", "100")
+SLOW = """
+import sys, time
+import reconstruct.run as run
+from reconstruct.cli import main
+
+def stay(*given, **named):
+    print("working", flush=True)
+    time.sleep(600)
+
+run.reconstruct = stay
+main(sys.argv[1:])
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def working(target, tmp_path):
+    """A run in another process that has begun and does not end; and where it works."""
+    out = tmp_path / "out"
+    words = [sys.executable, "-c", SLOW, "run", str(target), "-o", str(out), *DOMAIN]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "working\n"
+        yield process, out
+        process.kill()
+
+
+@pytest.mark.parametrize("more", [(), ("--force",), ("--resume",)], ids=str)
+def test_a_second_run_into_the_same_output_is_refused(cli, target, working, more):
+    _, out = working
+    before = contents(out)
+    code, stdout, stderr = cli("run", target, "-o", out, *DOMAIN, *more)
+    assert (code, stdout) == (2, "")
+    assert stderr == (
+        f"reconstruct: {out}: another run is working in this output directory; wait until it has "
+        f"ended, or choose another with -o\n"
+    )
+    assert contents(out) == before and "key.json" in os.listdir(out / ".partial")
+
+
+def test_a_killed_run_leaves_no_lock(cli, target, working):
+    process, out = working
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert cli("run", target, "-o", out, *DOMAIN, "--resume")[0] == 0
+    assert not (out / ".partial").exists()
+    assert cli("check", out)[0] == 0
+
+
+def test_verify_is_refused_where_a_run_works(cli, target, working):
+    _, out = working
+    code, _, stderr = cli("verify", target, target, "-o", out, *DOMAIN, "--force")
+    assert code == 2 and "another run is working" in stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--seed", "5"), ("--dtype", "float32")], ids=str)
+def test_resume_does_not_replace_a_finished_run(cli, target, tmp_path, more):
+    out = tmp_path / "out"
+    run = ("run", target, "-o", out, *DOMAIN)
+    assert cli(*run)[0] == 0
+    before = contents(out)
+    code, stdout, stderr = cli(*run, "--resume", *more)
+    assert (code, stdout) == (2, "")
+    assert "no interrupted run to resume" in stderr and "--force" in stderr
+    assert contents(out) == before
+    assert cli(*run, "--resume", "--force", "--seed", "5")[0] == 0
+    assert contents(out) != before
+
+
+def test_a_forced_run_that_was_interrupted_is_resumed(cli, target, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    run = ("run", target, "-o", out, *DOMAIN)
+    assert cli(*run)[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "reconstruct", interrupt)
+        assert cli(*run, "--seed", "5", "--force")[0] == 130
+    assert cli(*run, "--seed", "6", "--resume")[0] == 2
+    assert cli(*run, "--seed", "5", "--resume")[0] == 0
+    assert not (out / ".partial").exists()
+
+
+def interrupt(*given, **named):
+    raise KeyboardInterrupt
+
+
+def test_verify_leaves_nothing_after_a_refusal(cli, target, tmp_path):
+    other, out = tmp_path / "other.onnx", tmp_path / "out"
+    save(mlp([3, 4, 5], 0), other, dtype=np.float64)
+    code, _, stderr = cli("verify", target, other, "-o", out, *DOMAIN)
+    assert code == 2 and "--resume" not in stderr
+    assert not out.exists()
+    assert cli("verify", target, target, "-o", out, *DOMAIN)[0] == 0
+
+
+def test_commands_without_resume_do_not_advise_it(cli, target, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(verify_module, "conclude", interrupt)
+        code, _, stderr = cli("verify", target, target, "-o", out, *DOMAIN)
+    assert (code, stderr) == (130, "reconstruct: interrupted\n")
+    assert not out.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "reconstruct", interrupt)
+        assert cli("demo", "-o", out, "--quiet")[2] == "reconstruct: interrupted\n"
+        assert not out.exists()
+        assert "--resume" in cli("run", target, "-o", out, *DOMAIN)[2]
+    assert os.listdir(out) == [".partial"]
+    code, _, stderr = cli("verify", target, target, "-o", out, *DOMAIN)
+    assert code == 2 and "--force" in stderr and "--resume" not in stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--force",), ("--resume",)], ids=str)
+def test_a_staging_place_that_is_a_link_is_not_followed(cli, target, tmp_path, more):
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    for name in ("site-0.npz", "key.json", "mine.txt"):
+        (elsewhere / name).write_text("precious")
+    before = contents(elsewhere)
+    (out / ".partial").symlink_to(elsewhere)
+    code = cli("run", target, "-o", out, *DOMAIN, *more)[0]
+    assert code == (0 if more == ("--force",) else 2)
+    assert contents(elsewhere) == before
