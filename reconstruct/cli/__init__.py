@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from reconstruct.cli.job import launched, run_as_job
 from reconstruct.cli.parser import build_parser
+from reconstruct.cli.speech import speaking
 from reconstruct.errors import ReconstructError
 
 BAD_INPUT = 2
@@ -24,6 +25,17 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    with speaking() as stdout:
+        code = _main(argv)
+        if stdout is not None:
+            stdout.flush()
+            if stdout.failure is not None:
+                _say(f"stdout cannot be written ({stdout.failure}), so what it said is lost")
+                return code or BAD_INPUT
+        return code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     if not launched():
         return _command(argv)
     try:
@@ -42,9 +54,6 @@ def _command(argv: Sequence[str] | None) -> int:
         kept = "; what was solved so far is kept, use --resume to go on"
         _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return FAILED
     except ReconstructError as error:
         _say(str(error))
         return BAD_INPUT
