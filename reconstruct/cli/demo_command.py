@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from reconstruct.bounds import Crown, Interval
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions import Wide, draw
@@ -15,7 +16,7 @@ from reconstruct.run import Job, run
 
 
 def main(options: Namespace) -> int:
-    shipped = digits()
+    shipped = digits(cnn=options.cnn)
     frozen = draw(shipped.target, Wide(ratio=1.5), seed=options.seed)
     before = shipped.accuracy(frozen.network)
     job = Job(
@@ -26,7 +27,14 @@ def main(options: Namespace) -> int:
         output=Path(options.output),
         force=options.force,
         resume=None,
-        options={"command": "demo", "seed": options.seed, "output": options.output},
+        bounds=Interval() if options.cnn else Crown(),
+        samples=1_000 if options.cnn else 10_000,
+        options={
+            "command": "demo",
+            "seed": options.seed,
+            "output": options.output,
+            **({"cnn": True} if options.cnn else {}),
+        },
     )
     say("a random frozen network is about to become a digits classifier", options)
     with ProgressDisplay(options.quiet or options.json) as progress:

@@ -176,6 +176,9 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.add_argument("-o", "--output", metavar="OUT", default="demo-out")
     demo.add_argument("--seed", type=int, default=0)
     demo.add_argument("--force", action="store_true", help="overwrite the results in OUT")
+    demo.add_argument(
+        "--cnn", action="store_true", help="a convolutional network with norms, a skip and pooling"
+    )
     _add_speech(demo)
 
 

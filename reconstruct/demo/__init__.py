@@ -1,4 +1,7 @@
-"""The digits network and its test images, shipped for the demo (see `train_digits`)."""
+"""The digits networks and their test images, shipped for the demo.
+
+Made by `train_digits` and `train_digits_cnn`.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +46,10 @@ def share_recognised(network: Network, images: Any, labels: Any) -> float:
     return float(np.mean(network(images).argmax(axis=1) == labels))
 
 
-def digits() -> Digits:
-    """The shipped network with its test images."""
+def digits(*, cnn: bool = False) -> Digits:
+    """The shipped network, fully connected or convolutional, with its test images."""
     folder = Path(str(files(__package__)))
-    path = folder / "digits.onnx"
+    path = folder / ("digits_cnn.onnx" if cnn else "digits.onnx")
     with np.load(folder / "digits_test.npz", allow_pickle=False) as archive:
         images = archive["images"].astype(np.float64) / PIXEL_MAX
         labels = archive["labels"].astype(np.int64)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import correlate2d
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
@@ -152,6 +151,8 @@ def _subsampled(before: tuple[int, int, int], channels: int) -> NDArray[Any]:
 
 
 def _plain(state: Arrays, image: NDArray[Any]) -> NDArray[Any]:
+    from scipy.signal import correlate2d  # large, and needed here alone
+
     def convolved(conv: str, norm: str, x: NDArray[Any], stride: int) -> NDArray[Any]:
         kernel = state[f"{conv}.weight"].astype(np.float64)
         pad = kernel.shape[2] // 2

@@ -46,3 +46,27 @@ def test_the_script_makes_the_shipped_files(tmp_path, capsys):
     with np.load(tmp_path / "digits_test.npz", allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["images"] / 16, demo.images)
         np.testing.assert_array_equal(archive["labels"], demo.labels)
+
+
+def test_the_shipped_cnn_has_norms_a_skip_and_pooling_and_recognises_97_percent():
+    demo = digits(cnn=True)
+    kinds = [n.op.kind for n in demo.target.nodes]
+    assert kinds.count("Convolution") == kinds.count("Norm") == 3
+    assert kinds.count("Add") == kinds.count("MaxPool") == 1
+    assert demo.target.metadata["input_shape"] == [1, 1, 8, 8]
+    assert demo.accuracy(demo.target) >= 0.97
+
+
+def test_a_random_frozen_cnn_becomes_the_shipped_one_on_all_images():
+    import reconstruct as rc
+
+    demo = digits(cnn=True)
+    frozen = rc.draw(demo.target, seed=0)
+    result = rc.reconstruct(demo.target, frozen, domain=demo.domain, bounds=rc.Interval())
+    certificate = rc.certify(
+        demo.target, result.network, domain=demo.domain, bounds=rc.Interval(), time_limit=120
+    )
+    assert certificate.verdict == "certified" and certificate.bound < 1e-8
+    few = demo.images[:40]
+    assert np.abs(result.network(few) - demo.target(few)).max() <= certificate.float64_bound
+    assert np.array_equal(result.network(few).argmax(axis=1), demo.target(few).argmax(axis=1))
