@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import reconstruct.cli.verify_command as verify_module
+import reconstruct.formats.onnx.external as onnx_external
+import reconstruct.formats.onnx.write as onnx_write
 import reconstruct.run as run_module
-from reconstruct.formats import save
+from reconstruct.formats import load, save
 from tests.constructions.targets import mlp
 
 DOMAIN = ("--domain", "-1,1", "--samples", "100")
@@ -142,3 +144,23 @@ def test_a_staging_place_that_is_a_link_is_not_followed(cli, target, tmp_path, m
     code = cli("run", target, "-o", out, *DOMAIN, *more)[0]
     assert code == (0 if more == ("--force",) else 2)
     assert contents(elsewhere) == before
+
+
+def test_a_network_beyond_one_protobuf_message_is_published_whole(
+    cli, target, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 100)
+    monkeypatch.setattr(onnx_external, "SMALLEST", 16)
+    code, stdout, stderr = cli("run", target, "-o", out, *DOMAIN)
+    assert code == 0, stderr
+    data = {"network.onnx.data", "network_folded.onnx.data"}
+    assert set(os.listdir(out)) == {*run_module.FILES, *data}
+    assert stdout.startswith("CERTIFIED") and cli("check", out)[0] == 0
+    x = np.random.default_rng(0).uniform(-1, 1, size=(20, 3))
+    for name in ("network.onnx", "network_folded.onnx"):
+        np.testing.assert_allclose(load(out / name)(x), load(target)(x), rtol=1e-9, atol=1e-9)
+    weights = bytearray((out / "network.onnx.data").read_bytes())
+    weights[5] ^= 1  # a digit of the first weight
+    (out / "network.onnx.data").write_bytes(weights)
+    assert cli("check", out)[0] != 0
