@@ -11,7 +11,7 @@ from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions import Wide, draw
 from reconstruct.demo import digits
-from reconstruct.reports.terminal import summary
+from reconstruct.reports.terminal import summary, verdict_line
 from reconstruct.run import Job, run
 
 
@@ -41,6 +41,9 @@ def main(options: Namespace) -> int:
         outcome = run(job, progress)
     if options.json:
         print(json.dumps(outcome.report, indent=2, allow_nan=False, ensure_ascii=False))
+        return exit_code(outcome.certificate.verdict)
+    if options.quiet:
+        print(verdict_line(outcome.report))
         return exit_code(outcome.certificate.verdict)
     print(summary(outcome.report))
     print()

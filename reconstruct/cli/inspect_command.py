@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from reconstruct.cli import choices
+from reconstruct.cli.verdict import settle_density
 from reconstruct.constructions import factor
 from reconstruct.constructions.costs import Cost, cost
 from reconstruct.constructions.layout import check_target
@@ -25,9 +26,10 @@ from reconstruct.reports.terminal import columns
 
 
 def main(options: Namespace) -> int:
+    settle_density(options)
     network = load(options.network, nnet_header=options.nnet_header)
     form = normal_form(network, merge=options.merge)
-    Pencil(sparsity=options.sparsity)  # refuses a sparsity outside of (0, 1]
+    Pencil(sparsity=options.density)  # refuses a density outside of (0, 1]
     costs = list(_costs(form.network, options))
     if options.json:
         print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))
@@ -42,7 +44,7 @@ def _costs(target: Network, options: Namespace) -> Iterator[Cost]:
     """What each construction costs; those that cannot rebuild one of the maps are left out."""
     for construction in choices.constructions(options):
         try:
-            yield cost(target, construction, options.sparsity)
+            yield cost(target, construction, options.density)
         except UnsupportedError:
             continue
 

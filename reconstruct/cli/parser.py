@@ -68,7 +68,7 @@ def _add_frozen(run: argparse.ArgumentParser) -> None:
         choices=["gaussian", "uniform", "kaiming", "rademacher"],
         help="distribution of the weights (default gaussian)",
     )
-    frozen.add_argument("--sparsity", type=float, metavar="P", help="keep a weight with chance P")
+    _add_density(frozen)
     frozen.add_argument(
         "--activation",
         choices=["relu", "leakyrelu", "elu", "selu", "relu6", "hardtanh"],
@@ -112,6 +112,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     check.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     check.add_argument("--force", action="store_true", help="overwrite the results in OUT")
     _add_speech(check)
+
+
+def _add_density(parser: argparse._ActionsContainer) -> None:
+    """The share of weights that are kept; `--sparsity`, its first name, said the opposite."""
+    parser.add_argument(
+        "--density", type=float, metavar="P", help="keep each weight with chance P (default 1)"
+    )
+    parser.add_argument("--sparsity", type=float, metavar="P", help=argparse.SUPPRESS)
 
 
 def _add_radius(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +173,7 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     inspect.add_argument("--ratio", type=float, default=1.5)
     inspect.add_argument("--rank", type=int, metavar="R")
     inspect.add_argument("--block", type=int, metavar="K")
-    inspect.add_argument("--sparsity", type=float, metavar="P")
+    _add_density(inspect)
     inspect.add_argument("--no-merge", dest="merge", action="store_false")
     inspect.add_argument("--nnet-header", action="store_true")
     _add_speech(inspect)
@@ -236,7 +244,7 @@ def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _add_speech(group: argparse._ActionsContainer) -> None:
     group.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
-    group.add_argument("--quiet", action="store_true", help="no progress, no messages")
+    group.add_argument("--quiet", action="store_true", help="the verdict line alone")
 
 
 def _add_study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

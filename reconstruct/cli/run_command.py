@@ -9,19 +9,20 @@ from pathlib import Path
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.cli import FAILED, choices
 from reconstruct.cli.progress import ProgressDisplay
-from reconstruct.cli.verdict import exit_code, say
+from reconstruct.cli.verdict import exit_code, say, settle_density
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
-from reconstruct.reports.terminal import summary
+from reconstruct.reports.terminal import summary, verdict_line
 from reconstruct.run import Job, run
 
-DRAW_ONLY = ("ratio", "seed", "weights", "sparsity", "activation")
+DRAW_ONLY = ("ratio", "seed", "weights", "density", "activation")
 
 
 def main(options: Namespace) -> int:
+    settle_density(options)
     target = load(options.target, nnet_header=options.nnet_header)
     domain = _domain(options, target)
     frozen = _frozen(options, target)
@@ -48,6 +49,8 @@ def main(options: Namespace) -> int:
         outcome = run(job, progress)
     if options.json:
         print(json.dumps(outcome.report, indent=2, allow_nan=False, ensure_ascii=False))
+    elif options.quiet:
+        print(verdict_line(outcome.report))
     else:
         print(summary(outcome.report))
         print(f"{'written to':<22} {outcome.output}")
@@ -83,7 +86,7 @@ def _frozen(options: Namespace, target: Network) -> Frozen:
             construction,
             seed=options.seed or 0,
             weights=Weights(options.weights or "gaussian"),
-            sparsity=options.sparsity,
+            sparsity=options.density,
             statistics=options.statistics,
             activation=choices.activation(options.activation),
             merge=options.merge,

@@ -17,7 +17,7 @@ from reconstruct.formats.files import write_atomically
 from reconstruct.reports.document import build_comparison, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page
-from reconstruct.reports.terminal import summary, wrapped
+from reconstruct.reports.terminal import summary, verdict_line, wrapped
 
 FILES = ("certificate.json", "report.json", "report.html")
 
@@ -56,6 +56,8 @@ def main(options: Namespace) -> int:
             folder.publish(FILES)
     if options.json:
         print(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
+    elif options.quiet:
+        print(verdict_line(report))
     else:
         print(summary(report))
         for line in certificate.tried:

@@ -55,8 +55,8 @@ class Pencil:
             raise InputError(f"the seed must be between 0 and 2^63 − 1, but is {self.seed}")
         if self.sparsity is not None and not 0 < self.sparsity <= 1:
             raise InputError(
-                f"the sparsity is the probability that a weight is kept and must lie in (0, 1], "
-                f"but is {self.sparsity}"
+                f"the density (`sparsity`) is the probability that a weight is kept and must lie "
+                f"in (0, 1], but is {self.sparsity}"
             )
 
     def matrix(self, layer: int, label: int, rows: int, cols: int, *, hidden: int = 0) -> Matrix:

@@ -36,6 +36,11 @@ def summary(report: Mapping[str, Any]) -> str:
 
 
 def headline(report: Mapping[str, Any]) -> str:
+    """The verdict line in the columns of a terminal."""
+    return wrapped(verdict_line(report))
+
+
+def verdict_line(report: Mapping[str, Any]) -> str:
     """The verdict in a sentence that says what is claimed, where, and how it is known."""
     verdict, rigor = report["verdict"], report["rigor"]
     domain = domain_text(report["domain"])
@@ -50,7 +55,7 @@ def headline(report: Mapping[str, Any]) -> str:
             f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
             f"no proof of less than the tolerance {number(details['tolerance'])}"
         )
-    return wrapped(f"{HEADINGS[verdict]} ({rigor}): {claim}")
+    return f"{HEADINGS[verdict]} ({rigor}): {claim}"
 
 
 def wrapped(text: str, indent: str = "") -> str:

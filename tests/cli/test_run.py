@@ -66,7 +66,7 @@ def test_onnxruntime_agrees_with_the_library_and_the_target(cli, target, tmp_pat
         ["--solver", "cg"],
         ["--bounds", "interval"],
         ["--bounds", "split"],
-        ["--sparsity", "0.6", "--ratio", "2"],
+        ["--density", "0.6", "--ratio", "2"],
         ["--no-merge", "--prove-rank"],
     ],
     ids=" ".join,
@@ -247,7 +247,7 @@ def test_frozen_networks_that_do_not_fit(cli, tmp_path):
 
 def test_an_impossible_sparse_draw_is_refused_before_any_work(cli, target, tmp_path):
     message = refusal(
-        cli, "run", target, "-o", tmp_path / "out", "--domain", "-1,1", "--sparsity", "0.05"
+        cli, "run", target, "-o", tmp_path / "out", "--domain", "-1,1", "--density", "0.05"
     )
     assert "zero pattern allows rank" in message and "would be enough" in message
     assert not (tmp_path / "out").exists()
@@ -257,7 +257,7 @@ def test_an_impossible_sparse_draw_is_refused_before_any_work(cli, target, tmp_p
     "options",
     [
         ["--ratio", "0.5"],
-        ["--sparsity", "2"],
+        ["--density", "2"],
         ["--rank", "2"],
         ["--block", "2"],
         ["--construction", "deep", "--block", "0"],
