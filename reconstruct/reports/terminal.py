@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reconstruct.certificates.verdicts import Standing
+from reconstruct.reports.arithmetics import arithmetics, asked
 from reconstruct.reports.numbers import (
     at_least,
     at_most,
@@ -27,8 +29,8 @@ HEADINGS = {
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Verdict first, then the layers, then the figures."""
-    lines = [headline(report), ""]
+    """Verdict first, for each arithmetic, then the layers, then the figures."""
+    lines = [headline(report), *standings(report), ""]
     if report.get("layers"):
         lines += [*layer_table(report["layers"]), ""]
     lines += figures(report)
@@ -55,7 +57,29 @@ def verdict_line(report: Mapping[str, Any]) -> str:
             f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
             f"no proof of less than the tolerance {number(details['tolerance'])}"
         )
-    return f"{HEADINGS[verdict]} ({rigor}): {claim}"
+    return f"{HEADINGS[verdict]} ({rigor}){_in_float32(report)}: {claim}"
+
+
+def _in_float32(report: Mapping[str, Any]) -> str:
+    """What the verdict means for float32, where the run was for it; it is about real numbers."""
+    known = asked(report)
+    if known.name != "float32":
+        return ""
+    if known.standing is Standing.PROVED:
+        return " in real arithmetic, and proved within tolerance in float32"
+    tolerance = number(report["certificate"]["tolerance"])
+    words = {Standing.BEYOND: "measured beyond tolerance", Standing.UNKNOWN: "not known"}
+    return (
+        f" in real arithmetic; in float32 {words[known.standing]} "
+        f"({known.detail}, tolerance {tolerance})"
+    )
+
+
+def standings(report: Mapping[str, Any]) -> list[str]:
+    """One line for each arithmetic."""
+    lines = [f"tolerance {number(report['certificate']['tolerance'])}"]
+    rows = [f"  {a.name:<{LABEL - 2}}{a.standing} ({a.detail})" for a in arithmetics(report)]
+    return [*lines, *(wrapped(row, " " * LABEL) for row in rows)]
 
 
 def wrapped(text: str, indent: str = "") -> str:

@@ -6,6 +6,11 @@ import json
 
 import pytest
 
+from reconstruct.certificates.verdicts import Standing, standing
+from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.sections.claim import opening
+from reconstruct.reports.terminal import verdict_line
+
 
 def test_the_density_has_its_name_and_the_old_one_is_told(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--ratio", 2, "--force")
@@ -42,3 +47,52 @@ def test_quiet_is_the_verdict_line(cli, target, tmp_path):
         code, stdout, stderr = cli(*command, *words)
         assert code == 0 and stderr == ""
         assert stdout.startswith("CERTIFIED (rigorous): ") and stdout.count("\n") == 1
+
+
+def test_each_arithmetic_has_its_verdict(cli, target, tmp_path):
+    words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "-o", tmp_path / "out")
+    code, stdout, _ = cli(*words, "--tolerance", 1e-9)
+    lines = stdout.splitlines()[:6]
+    assert code == 0 and lines[0].startswith("CERTIFIED (rigorous): |f − g| ≤ ")
+    told = {line.split("  ")[1]: line for line in lines if line.startswith("  ")}
+    assert "proved within tolerance" in told["real arithmetic"]
+    assert "proved within tolerance" in told["float64"]
+    assert "measured beyond it" in told["float32"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert '<strong class="standing refuted">measured beyond it</strong>' in page
+    assert page.index("measured beyond it") < page.index("For every input")
+
+
+def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
+    words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "--dtype", "float32")
+    out = tmp_path / "out"
+    code, stdout, _ = cli(*words, "--quiet", "-o", out, "--tolerance", 0.01)
+    assert code == 0 and "proved within tolerance in float32" in stdout
+    report = json.loads((out / "report.json").read_text())
+    between = (report["error"]["certified_bound"] + report["error"]["float32_max"]) / 2
+    for tolerance, words_of_it, tone in (
+        (report["error"]["float32_bound"] / 2, "not known", "undecided"),
+        (between, "measured beyond tolerance", "refuted"),
+    ):
+        report["certificate"]["tolerance"] = tolerance
+        assert verdict_line(report).startswith(
+            "CERTIFIED (rigorous) in real arithmetic; in float32"
+        )
+        assert words_of_it in verdict_line(report)
+        assert f'class="verdict {tone}"' in str(opening(RunFiles(report)).text)
+
+
+@pytest.mark.parametrize(
+    ("bound", "seen", "word"),
+    [
+        (1.0, 0.5, Standing.PROVED),
+        (1.0, 2.0, Standing.PROVED),
+        (1.5, 0.5, Standing.UNKNOWN),
+        (None, 1.0, Standing.UNKNOWN),
+        (None, None, Standing.UNKNOWN),
+        (1.5, 1.25, Standing.BEYOND),
+        (None, 1.25, Standing.BEYOND),
+    ],
+)
+def test_a_standing_follows_from_proof_and_measurement(bound, seen, word):
+    assert standing(bound, seen, 1.0) is word

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from reconstruct.certificates.verdicts import Standing
+from reconstruct.reports.arithmetics import arithmetics, asked
 from reconstruct.reports.markup import Markup, element, table
 from reconstruct.reports.numbers import at_least, at_most, number, pretty
 from reconstruct.reports.run_files import RunFiles
@@ -22,21 +24,51 @@ RIGOR = {
     "witness": "Exact: the witness was replayed in rational arithmetic; anyone can do it again.",
     "numerical": "Numerical: an observation at sampled inputs. It proves nothing about the others.",
 }
+IN_FLOAT32 = {
+    Standing.PROVED: "Proved within tolerance in float32",
+    Standing.BEYOND: "Measured beyond the tolerance in float32",
+    Standing.UNKNOWN: "Not known in float32",
+}
+TONES = {
+    Standing.PROVED: "certified",
+    Standing.BEYOND: "refuted",
+    Standing.UNKNOWN: "undecided",
+}
 MOST_COORDINATES = 64
 
 
 def opening(run: RunFiles) -> Markup:
     """The verdict as a newcomer reads it."""
     report = run.report
-    verdict = str(report["verdict"])
+    verdict, known = str(report["verdict"]), asked(report)
+    tone = TONES[known.standing]
+    title = TITLES[verdict]
+    if known.name == "float32":
+        title = f"{IN_FLOAT32[known.standing]} ({verdict} in real arithmetic)"
     parts: list[Markup | None] = [
-        element("p", element("span", MARKS[verdict], aria_hidden="true"), class_="mark"),
-        element("h1", TITLES[verdict]),
+        element("p", element("span", MARKS[tone], aria_hidden="true"), class_="mark"),
+        element("h1", title),
+        _standings(report),
         element("p", sentence(report), class_="sentence"),
         _identity(report) if verdict == "certified" else None,
         element("p", RIGOR["witness" if verdict == "refuted" else report["rigor"]], class_="rigor"),
     ]
-    return element("header", *parts, class_=f"verdict {verdict}")
+    return element("header", *parts, class_=f"verdict {tone}")
+
+
+def _standings(report: Mapping[str, Any]) -> Markup:
+    """One line for each arithmetic, in the colour of what is known."""
+    tolerance = pretty(number(report["certificate"]["tolerance"]))
+    lines = [
+        element(
+            "li",
+            f"{known.name}: ",
+            element("strong", str(known.standing), class_=f"standing {TONES[known.standing]}"),
+            f" ({known.detail}; tolerance {tolerance})",
+        )
+        for known in arithmetics(report)
+    ]
+    return element("ul", *lines, class_="standings")
 
 
 def sentence(report: Mapping[str, Any]) -> str:
