@@ -32,7 +32,7 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
     places = [given] if given is not None else _places(part, folder)
     found = [place for place in places if _is_file(place)]
     if not found:
-        raise Missing(f"{field}.file", f"{part.file} was not found; say where it is")
+        raise Missing(f"{field}.file", f"{part.file} was not found; say where it is (--{field})")
     failure = CheckFailed(f"{field}.file", "")
     for place in found:
         try:

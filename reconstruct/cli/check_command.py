@@ -8,4 +8,8 @@ from proofs_check.certificates.command import main as prove_again
 
 
 def main(options: Namespace) -> int:
-    return prove_again([*(["--json"] if options.json else []), "--", options.path])
+    words = ["--json"] if options.json else []
+    for name in ("target", "candidate"):
+        place = getattr(options, name)
+        words += [] if place is None else [f"--{name}={place}"]
+    return prove_again([*words, "--", options.path])

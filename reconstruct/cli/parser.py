@@ -57,8 +57,28 @@ def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return how
 
 
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
+    run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
+    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
+    _add_radius(run)
+    run.add_argument(
+        "--slack", type=float, metavar="S", help="widen ranges seen on data by 1 + S (default 1)"
+    )
+    run.add_argument(
+        "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
+    )
+    run.add_argument(
+        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
+    )
+    _add_frozen(run)
+    _add_how(run)
+    _add_checking(run)
+
+
 def _add_frozen(run: argparse.ArgumentParser) -> None:
-    """How to draw the frozen network, or which one to take."""
+    """Which frozen network: one of the user's, or how to draw one."""
     frozen = run.add_argument_group("the frozen network")
     frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
     frozen.add_argument("--ratio", type=float, help="hidden neurons per equation (default 1.5)")
@@ -79,26 +99,24 @@ def _add_frozen(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
-    run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
-    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
-    run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
-    _add_radius(run)
-    run.add_argument(
-        "--slack", type=float, metavar="S", help="widen ranges seen on data by 1 + S (default 1)"
-    )
-    run.add_argument(
-        "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
-    )
-    run.add_argument(
-        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
-    )
-    _add_frozen(run)
+def _add_how(run: argparse.ArgumentParser) -> None:
+    """Construction, bounds and solver, and in which precision the norms are written."""
     how = _add_construction(run)
     _add_bounds(how)
-    how.add_argument("--solver", default="auto", metavar="NAME", help="direct, cg, exact (auto)")
-    how.add_argument("--dtype", choices=["float64", "float32"], default="float64")
+    how.add_argument(
+        "--solver",
+        default="auto",
+        metavar="NAME",
+        help="direct (factorises each system), cg (conjugate gradients, for large ones), exact "
+        "(rational numbers, for small ones), or auto: by size (auto)",
+    )
+    how.add_argument(
+        "--dtype",
+        choices=["float64", "float32"],
+        default="float64",
+        help="precision in which gammas and betas are written; with float32 the headline is about "
+        "evaluation in float32 (float64)",
+    )
     how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
     )
@@ -106,8 +124,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     how.add_argument(
         "--prove-rank", action="store_true", help="prove each system non-singular modulo a prime"
     )
+
+
+def _add_checking(run: argparse.ArgumentParser) -> None:
+    """How much to look for differences, and what to do with OUT."""
     check = run.add_argument_group("checking and output")
-    check.add_argument("--samples", type=int, default=10_000, metavar="N", help="(10000)")
+    check.add_argument(
+        "--samples", type=int, default=10_000, metavar="N", help="inputs to try (10000)"
+    )
     check.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
     check.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     check.add_argument("--force", action="store_true", help="overwrite the results in OUT")
@@ -133,7 +157,9 @@ def _add_bounds(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--bounds",
         choices=["interval", "crown", "split", "adaptive"],
-        help="(adaptive for up to 8 inputs: it cuts the domain where that helps; else crown)",
+        help="how to bound the target's values, from fast to tight: interval arithmetic, crown "
+        "(linear relaxations), split (crown on sub-boxes), adaptive (cuts the domain where that "
+        "helps); tighter bounds give smaller shifts (adaptive for up to 8 inputs, else crown)",
     )
     parser.add_argument(
         "--bounds-seconds", type=float, metavar="T", help="time that adaptive bounds may take"
@@ -147,7 +173,9 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verify.add_argument("--domain", required=True, help=DOMAIN_HELP)
     _add_radius(verify)
     _add_bounds(verify)
-    verify.add_argument("--samples", type=int, default=10_000, metavar="N")
+    verify.add_argument(
+        "--samples", type=int, default=10_000, metavar="N", help="inputs to try (10000)"
+    )
     verify.add_argument("--tolerance", type=float, help="difference that counts (1e-6 × scale)")
     verify.add_argument(
         "--time-limit",
@@ -163,19 +191,35 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     check = _command(commands, "check", "re-check a certificate, trusting nothing of the solver")
-    check.add_argument("path", metavar="OUT|certificate.json")
+    check.add_argument(
+        "path", metavar="OUT|certificate.json", help="what a run wrote: the folder or the file"
+    )
+    check.add_argument(
+        "--target",
+        metavar="FILE",
+        help="where the target is now; it must be, byte for byte, the one that was certified",
+    )
+    check.add_argument(
+        "--candidate", metavar="FILE", help="where the other network is now, likewise"
+    )
     _add_speech(check)
 
 
 def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     inspect = _command(commands, "inspect", "show a network and what each construction would cost")
-    inspect.add_argument("network", metavar="NETWORK")
-    inspect.add_argument("--ratio", type=float, default=1.5)
-    inspect.add_argument("--rank", type=int, metavar="R")
-    inspect.add_argument("--block", type=int, metavar="K")
+    inspect.add_argument("network", metavar="NETWORK", help=".onnx, .npz or .nnet")
+    inspect.add_argument(
+        "--ratio", type=float, default=1.5, help="hidden neurons per equation (default 1.5)"
+    )
+    inspect.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
+    inspect.add_argument("--block", type=int, metavar="K", help="block size for deep")
     _add_density(inspect)
-    inspect.add_argument("--no-merge", dest="merge", action="store_false")
-    inspect.add_argument("--nnet-header", action="store_true")
+    inspect.add_argument(
+        "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
+    )
+    inspect.add_argument(
+        "--nnet-header", action="store_true", help="fold a .nnet header's ranges in"
+    )
     _add_speech(inspect)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
 from reconstruct.certificates.verdicts import Standing, standing
+from reconstruct.cli.parser import build_parser
 from reconstruct.reports.run_files import RunFiles
 from reconstruct.reports.sections.claim import opening
+from reconstruct.reports.sections.reproduce import command
 from reconstruct.reports.terminal import verdict_line
 
 
@@ -43,8 +46,8 @@ def test_inspect_counts_what_the_density_keeps(cli, target):
 
 def test_quiet_is_the_verdict_line(cli, target, tmp_path):
     words = ("--domain", "-1,1", "--samples", 50, "--quiet")
-    for command in (("run", target, "-o", tmp_path / "out"), ("verify", target, target)):
-        code, stdout, stderr = cli(*command, *words)
+    for start in (("run", target, "-o", tmp_path / "out"), ("verify", target, target)):
+        code, stdout, stderr = cli(*start, *words)
         assert code == 0 and stderr == ""
         assert stdout.startswith("CERTIFIED (rigorous): ") and stdout.count("\n") == 1
 
@@ -96,3 +99,35 @@ def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
 )
 def test_a_standing_follows_from_proof_and_measurement(bound, seen, word):
     assert standing(bound, seen, 1.0) is word
+
+
+@pytest.mark.parametrize("name", ["run", "verify", "check", "inspect"])
+def test_every_option_says_what_it_does(name):
+    commands = build_parser()._subparsers._group_actions[0].choices
+    silent = [a.dest for a in commands[name]._actions if not a.help and a.option_strings]
+    assert silent == []
+
+
+def test_do_it_again_can_be_done_again(cli, target, tmp_path):
+    words = ("run", target, "--domain", "-1,1", "--samples", 50, "--no-folded", "--density", 0.9)
+    assert cli(*words, "-o", tmp_path / "out")[0] == 0
+    first = json.loads((tmp_path / "out" / "report.json").read_text())
+    again = shlex.split(command(first))
+    assert again[-1] == "--force" and "--no-folded" in again
+    assert cli(*again[1:])[0] == 0
+    second = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert second["error"] == first["error"]
+
+
+def test_a_bundle_travels_with_its_target(cli, target, tmp_path):
+    here, there = tmp_path / "out", tmp_path / "elsewhere" / "out"
+    assert cli("run", target, "-o", here, "--domain", "-1,1", "--samples", 50)[0] == 0
+    there.parent.mkdir()
+    here.rename(there)
+    moved = target.rename(tmp_path / "mine.onnx")
+    code, stdout, _ = cli("check", there)
+    assert code == 2 and "target.onnx was not found" in stdout and "--target" in stdout
+    code, stdout, _ = cli("check", there, "--target", moved)
+    assert code == 0 and stdout.startswith("ACCEPTED")
+    code, stdout, _ = cli("check", there, "--target", there / "network.onnx")
+    assert code == 2 and "not the file that was certified" in stdout

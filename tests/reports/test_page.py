@@ -146,13 +146,13 @@ def test_without_matplotlib_the_page_says_so(folder: Path, monkeypatch: pytest.M
 
 
 def test_command_spells_out_what_was_asked(report: dict[str, Any]) -> None:
-    expected = "reconstruct run 'net & co.onnx' --output out --domain=-1,1 --seed 3"
+    expected = "reconstruct run 'net & co.onnx' --output out --domain=-1,1 --seed 3 --force"
     assert command(report) == expected
 
 
 def test_command_of_the_demo(report: dict[str, Any]) -> None:
     report["options"] = {"command": "demo", "seed": 0, "output": "demo-out"}
-    assert command(report) == "reconstruct demo --seed 0 --output demo-out"
+    assert command(report) == "reconstruct demo --seed 0 --output demo-out --force"
 
 
 def test_report_command_rebuilds_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

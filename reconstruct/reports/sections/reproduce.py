@@ -11,6 +11,7 @@ from reconstruct.reports.numbers import duration, size
 from reconstruct.reports.run_files import RunFiles
 
 POSITIONAL = ("target", "candidate")
+NEGATED = ("merge", "folded")  # on unless --no-… says otherwise
 UNSAID = ("command", "module", "json", "quiet", "force", "resume", "time_limit", *POSITIONAL)
 
 
@@ -38,7 +39,7 @@ def command(report: Mapping[str, Any]) -> str:
     words = ["reconstruct", verb, *(str(options[key]) for key in POSITIONAL if key in options)]
     for key, value in options.items():
         words += _flag(key, value)
-    return shlex.join(words)
+    return shlex.join([*words, "--force"])  # what is there is what it makes again
 
 
 def check_command(report: Mapping[str, Any]) -> str:
@@ -49,8 +50,8 @@ def check_command(report: Mapping[str, Any]) -> str:
 def _flag(key: str, value: Any) -> list[str]:
     if key in UNSAID or value is None:
         return []
-    if key == "merge":
-        return [] if value else ["--no-merge"]
+    if key in NEGATED:
+        return [] if value else [f"--no-{key}"]
     flag = f"--{key.replace('_', '-')}"
     if isinstance(value, bool):
         return [flag] if value else []
