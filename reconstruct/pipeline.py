@@ -39,12 +39,14 @@ from reconstruct.networks import (
     Box,
     Convolution,
     Domain,
+    DomainLike,
     Matrix,
     Mixing,
     Network,
     Node,
     Norm,
     Points,
+    as_domain,
     dense,
 )
 from reconstruct.networks.normal_form import NormalForm
@@ -145,7 +147,7 @@ def reconstruct(
     target: Network,
     frozen: Frozen | Network,
     *,
-    domain: Box | Points,
+    domain: DomainLike,
     slack: float = 1.0,
     solver: Solver | None = None,
     bounds: Method | None = None,
@@ -166,7 +168,7 @@ def reconstruct(
     start = time.perf_counter()
     kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
     kept = replace(kept, network=as_stored(kept.network))
-    box = domain.of_size(target.size_in)
+    box = as_domain(domain).of_size(target.size_in)
     chosen = solver or Auto()
     layout = kept.layout_of(target)
     if isinstance(kept.construction, Wide) and not chosen.rational:

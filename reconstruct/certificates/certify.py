@@ -21,7 +21,7 @@ from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
 from reconstruct.errors import InputError
-from reconstruct.networks import Box, Domain, Network
+from reconstruct.networks import Box, Domain, DomainLike, Network, as_domain
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
@@ -40,7 +40,7 @@ def certify(
     target: Network,
     network: Network,
     *,
-    domain: Domain,
+    domain: DomainLike,
     bounds: Method | None = None,
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
@@ -73,7 +73,7 @@ def certify(
 
 
 def comparable(
-    target: Network, network: Network, domain: Domain, tolerance: float | None
+    target: Network, network: Network, domain: DomainLike, tolerance: float | None
 ) -> Domain:
     """The box for two networks that can be compared on it; refuses others, before any work."""
     for what, ours, theirs in (
@@ -89,7 +89,7 @@ def comparable(
         raise InputError(
             f"the tolerance must be a finite number of at least 0, but got {tolerance}"
         )
-    return domain.of_size(target.size_in)
+    return as_domain(domain).of_size(target.size_in)
 
 
 def _output_scale(target: Network, box: Domain) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reconstruct.networks import Domain
 from reconstruct.refutation.witness import Witness
+
+PathLike = str | os.PathLike[str]
 
 
 class Rigor(StrEnum):
@@ -138,6 +141,12 @@ class Certificate:
     def __bool__(self) -> bool:
         """True for a certified pair alone: not for one that is refuted or undecided."""
         return self.verdict is Verdict.CERTIFIED
+
+    def save(self, path: PathLike, *, target: PathLike, candidate: PathLike) -> None:
+        """Write certificate.json for two networks in files, which are read for their hashes."""
+        from reconstruct.certificates.document import write_certificate  # it is about this class
+
+        write_certificate(path, self, target=target, candidate=candidate)
 
     def __repr__(self) -> str:
         bound = "none" if self.bound is None else f"{self.bound:.3g}"

@@ -15,6 +15,7 @@ from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.layout import Layout, lay_out
 from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.wide import Wide
+from reconstruct.errors import InputError
 from reconstruct.networks import (
     Activation,
     Add,
@@ -74,6 +75,11 @@ def draw(
     Activations and sums of the target stay where they are; `activation` is used inside the sites
     (ReLU unless given). `sparsity` keeps each weight with that probability.
     """
+    if isinstance(construction, str):
+        raise InputError(
+            f"the construction must be an object with its settings, such as rc.Wide(ratio=1.5), "
+            f"but is the word {construction!r}; words are for the command line"
+        )
     chosen = construction or Wide()
     layout = lay_out(target, chosen, merge=merge)
     form = layout.form

@@ -88,12 +88,26 @@ def _check_sizes(network: Network) -> None:
             raise InputError(f"{what} has no values, but every layer needs at least one")
 
 
+def _check_precision(dtype: Any) -> None:
+    try:
+        known = dtype is None or np.dtype(dtype) in (np.dtype(np.float32), np.dtype(np.float64))
+    except TypeError:
+        known = False
+    if not known:
+        name = getattr(dtype, "__name__", dtype)
+        raise InputError(
+            f"networks are written in float32 or float64, but the dtype is {name}: "
+            f"no claim is made for other precisions"
+        )
+
+
 def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.float64) -> None:
     """Writes the network as .onnx or .npz, its numbers in `dtype`, whole or not at all.
 
     For .npz the `dtype` None keeps every weight in the precision in which it is stored.
     """
     place = Path(path)
+    _check_precision(dtype)
     suffix = place.suffix.lower()
     if suffix == ".npz":
         arrays: dict[str, Any] = graph_arrays(network, dtype)

@@ -30,7 +30,7 @@ from reconstruct.networks.maps import (
     SumPool,
 )
 from reconstruct.networks.operation import Operation
-from reconstruct.networks.points import Domain, Points
+from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
 from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
@@ -44,6 +44,7 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Domain",
+    "DomainLike",
     "Elu",
     "Geometry",
     "Kink",
@@ -66,6 +67,7 @@ __all__ = [
     "Sparse",
     "SumPool",
     "Unitwise",
+    "as_domain",
     "dense",
     "nonzeros",
 ]

@@ -14,6 +14,19 @@ from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
 
 Domain: TypeAlias = "Box | Points"  # where a claim holds
+DomainLike: TypeAlias = "Box | Points | tuple[ArrayLike, ArrayLike]"
+
+
+def as_domain(domain: DomainLike) -> Domain:
+    """The domain that is meant: a pair (lo, hi) is a box."""
+    if isinstance(domain, Box | Points):
+        return domain
+    if isinstance(domain, tuple) and len(domain) == 2:
+        return Box(*domain)
+    raise InputError(
+        f"the domain must be a Box, Points or a pair (lo, hi), but is {domain!r:.80}; "
+        f"rc.load_domain reads what the command line takes"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,15 @@
-"""The words of the command line: options that say what they are, verdicts for each arithmetic."""
+"""The words of command line and library: names that say what they are, a verdict for each
+arithmetic, and what a person would type."""
 
 from __future__ import annotations
 
 import json
 import shlex
 
+import numpy as np
 import pytest
 
+import reconstruct as rc
 from reconstruct.certificates.verdicts import Standing, standing
 from reconstruct.cli.parser import build_parser
 from reconstruct.reports.run_files import RunFiles
@@ -131,3 +134,37 @@ def test_a_bundle_travels_with_its_target(cli, target, tmp_path):
     assert code == 0 and stdout.startswith("ACCEPTED")
     code, stdout, _ = cli("check", there, "--target", there / "network.onnx")
     assert code == 2 and "not the file that was certified" in stdout
+
+
+def test_a_pair_is_a_box_and_a_certificate_saves_itself(target, tmp_path):
+    network = rc.load(target)
+    result = rc.reconstruct(network, rc.draw(network), domain=(-1, 1))
+    np.testing.assert_array_equal(result.domain.lo, -np.ones(3))
+    np.testing.assert_array_equal(result.domain.hi, np.ones(3))
+    file = tmp_path / "network.onnx"
+    rc.save(result.network, file)
+    certificate = rc.certify(network, rc.load(file), domain=(-1, 1))
+    assert certificate
+    certificate.save(tmp_path / "certificate.json", target=target, candidate=file)
+    assert rc.check(tmp_path).accepted
+
+
+@pytest.mark.parametrize("domain", ["-1,1", (-1, 0, 1), None])
+def test_other_domains_are_refused_with_a_sentence(target, domain):
+    network = rc.load(target)
+    with pytest.raises(rc.InputError, match=r"a Box, Points or a pair \(lo, hi\), but is"):
+        rc.certify(network, network, domain=domain)
+
+
+def test_a_word_is_not_a_construction(target):
+    with pytest.raises(rc.InputError, match=r"rc\.Wide\(ratio=1\.5\), but is the word 'wide'"):
+        rc.draw(rc.load(target), construction="wide")
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.float16, "float16"), (int, "int"), ("x", "x")])
+@pytest.mark.parametrize("suffix", ["onnx", "npz"])
+def test_other_precisions_are_not_written(target, tmp_path, suffix, dtype, name):
+    file = tmp_path / f"other.{suffix}"
+    with pytest.raises(rc.InputError, match=f"float32 or float64, but the dtype is {name}:"):
+        rc.save(rc.load(target), file, dtype=dtype)
+    assert not file.exists()
