@@ -109,7 +109,8 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 checkpoint=store,
             )
         outcome = _finish(job, folder, result, start, progress)
-        folder.publish(published(folder.staging), lambda: _read_back(job, outcome))
+        names = published(folder.staging)
+        folder.publish(names, lambda: _read_back(job, outcome), _left_behind(job.output, names))
     return outcome
 
 
@@ -117,6 +118,12 @@ def published(staging: Path) -> tuple[str, ...]:
     """The finished files: those of the list that were made, data files of networks first."""
     data = sorted(path.name for path in staging.glob("*.onnx.data"))
     return (*data, *(name for name in (GUARD_FILE, *FILES) if (staging / name).exists()))
+
+
+def _left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Networks that an earlier run left there and this one does not write: of another network."""
+    data = {path.name for path in output.glob("*.onnx.data")}
+    return tuple(sorted((data | {GUARD_FILE, *FILES}) - set(names)))
 
 
 def _read_back(job: Job, outcome: RunOutcome) -> None:

@@ -57,11 +57,19 @@ class OutputFolder:
             self.discard()
         self.close()
 
-    def publish(self, names: tuple[str, ...], check: Callable[[], None] | None = None) -> None:
+    def publish(
+        self,
+        names: tuple[str, ...],
+        check: Callable[[], None] | None = None,
+        stale: tuple[str, ...] = (),
+    ) -> None:
         """Move the finished files from staging to their places, the last named last.
 
-        `check` reads them back while nobody else may change them.
+        `check` reads them back while nobody else may change them; `stale` files of an earlier run
+        go first.
         """
+        for name in stale:
+            (self.path / name).unlink(missing_ok=True)
         for name in names:
             os.replace(self.staging / name, self.path / name)
         self._clear()

@@ -50,3 +50,14 @@ def test_a_failure_leaves_nothing_unless_it_was_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError), OutputFolder(out, resume=True):
         raise ValueError
     assert os.listdir(out) == [".partial"]
+
+
+def test_files_of_an_earlier_run_that_this_one_does_not_write_are_gone(tmp_path: Path) -> None:
+    with OutputFolder(tmp_path / "out") as folder:
+        (folder.staging / "old").write_text("of another network")
+        folder.publish(("old",))
+    (tmp_path / "out" / "mine").write_text("not of a run")
+    with OutputFolder(tmp_path / "out", force=True) as folder:
+        (folder.staging / "new").write_text("1")
+        folder.publish(("new",), stale=("old", "never there"))
+    assert sorted(os.listdir(tmp_path / "out")) == ["mine", "new"]
