@@ -1,8 +1,9 @@
 """`python -m benchmarks.attack --minutes M --seed S`: every attack in turn, for that long.
 
-    python -m benchmarks.attack [NAME …] [--minutes M | --cases N] [--seed S] [-o FOLDER]
+    python -m benchmarks.attack [NAME …] [--minutes M | --cases N] [--seed S] [--jobs J] [-o FOLDER]
 
-Counts by class go to `attack.json` in the folder, each violation to a folder of its own beside it.
+With J jobs there are J processes, with the seeds S … S + J − 1. Counts by class go to
+`attack.json` in the folder, each violation to a folder of its own beside it.
 Exit code 1 when there is a violation.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import multiprocessing
 import pkgutil
 import sys
 import time
@@ -36,6 +38,14 @@ class Tally:
     seconds: float = 0.0
     violations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.cases + other.cases,
+            self.seconds + other.seconds,
+            self.violations + other.violations,
+            self.outcomes + other.outcomes,
+        )
 
     def row(self) -> dict[str, Any]:
         told = dict(self.outcomes.most_common())
@@ -90,8 +100,10 @@ def discover() -> None:
             importlib.import_module(f"benchmarks.attack.{module.name}")
 
 
-def run(names: list[str], minutes: float, seed: int, cases: int | None, folder: Path) -> int:
-    """All attacks in turns; writes the counts and gives how many violations there were."""
+def run(
+    names: list[str], minutes: float, seed: int, cases: int | None, folder: Path
+) -> dict[str, Tally]:
+    """All attacks in turns; writes the counts after each round and gives them."""
     tallies = {name: Tally() for name in names}
     most = sys.maxsize if cases is None else cases
     end = time.monotonic() + 60 * minutes
@@ -102,15 +114,40 @@ def run(names: list[str], minutes: float, seed: int, cases: int | None, folder: 
             run_slice(name, tallies[name], seed, until, most, folder)
         open_names = [name for name in open_names if tallies[name].cases < most]
         write(folder, seed, tallies)
+        tell(tallies, end - time.monotonic())
     write(folder, seed, tallies)
-    return sum(tally.violations for tally in tallies.values())
+    return tallies
 
 
-def write(folder: Path, seed: int, tallies: dict[str, Tally]) -> None:
+def tell(tallies: dict[str, Tally], left: float) -> None:
+    """A line of progress on stderr."""
+    cases = sum(tally.cases for tally in tallies.values())
+    violations = sum(tally.violations for tally in tallies.values())
+    print(
+        f"{cases} cases, {violations} violations, {max(left, 0.0) / 60:.1f} min left",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def share(
+    names: list[str], minutes: float, seed: int, cases: int | None, folder: Path, jobs: int
+) -> dict[str, Tally]:
+    """As `run`, by several processes with a seed each; their counts are added up."""
+    context = multiprocessing.get_context("spawn")
+    work = [(names, minutes, seed + j, cases, folder / f"job-{j}") for j in range(jobs)]
+    with context.Pool(jobs, initializer=discover) as pool:
+        parts = pool.starmap(run, work)
+    tallies = {name: sum((part[name] for part in parts), Tally()) for name in names}
+    write(folder, seed, tallies, jobs)
+    return tallies
+
+
+def write(folder: Path, seed: int, tallies: dict[str, Tally], jobs: int = 1) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     classes = {name: tally.row() for name, tally in tallies.items()}
-    told = {"benchmark": "attack", "seed": seed, "classes": classes, **environment()}
-    (folder / "attack.json").write_text(json.dumps(told, indent=1) + "\n")
+    told = {"benchmark": "attack", "seed": seed, "jobs": jobs, "classes": classes}
+    (folder / "attack.json").write_text(json.dumps({**told, **environment()}, indent=1) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -120,17 +157,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="for how long (1)")
     parser.add_argument("--cases", type=int, help="at most this many of each class")
     parser.add_argument("--seed", type=int, default=0, help="which random cases (0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("-o", "--output", type=Path, default=LOCAL, help="folder for the results")
     options = parser.parse_args(argv)
     unknown = set(options.names) - set(ATTACKS)
     if unknown:
         parser.error(f"no attack is called {sorted(unknown)[0]!r}; known are {sorted(ATTACKS)}")
     names = options.names or sorted(ATTACKS)
-    found = run(names, options.minutes, options.seed, options.cases, options.output)
-    for name, row in json.loads((options.output / "attack.json").read_text())["classes"].items():
-        words = ", ".join(f"{count} {word}" for word, count in row["outcomes"].items())
-        print(f"{name}: {row['cases']} cases, {row['violations']} violations ({words})")
-    return 1 if found else 0
+    settings = (names, options.minutes, options.seed, options.cases, options.output)
+    found = share(*settings, options.jobs) if options.jobs > 1 else run(*settings)
+    for name, tally in found.items():
+        words = ", ".join(f"{count} {word}" for word, count in tally.outcomes.most_common())
+        print(f"{name}: {tally.cases} cases, {tally.violations} violations ({words})")
+    return 1 if any(tally.violations for tally in found.values()) else 0
 
 
 if __name__ == "__main__":

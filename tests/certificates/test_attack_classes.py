@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.attack import float_bounds, pairs
+from benchmarks.attack import certificates, float_bounds, forger, pairs
 from benchmarks.attack.__main__ import main
+from proofs_check.certificates import CheckStatus
 
-CASES = {"pairs": 16, "float-bounds": 16, "kill-and-resume": 1}
+CASES = {"pairs": 16, "float-bounds": 16, "honest": 16, "forged": 4, "kill-and-resume": 1}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -43,3 +44,37 @@ def test_a_float_bound_that_is_too_small_is_seen(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(float_bounds, "certify", boasting)
     words = ["float-bounds", "--cases", "6", "--minutes", "10", "--seed", "3"]
     assert main([*words, "-o", str(tmp_path)]) == 1
+
+
+def test_a_checker_that_accepts_everything_is_seen(tmp_path, monkeypatch) -> None:
+    real = certificates.check
+
+    def credulous(folder):
+        report, document = real(folder), forger.read(folder)
+        told = document.get("bound")
+        claimed = float.fromhex(told) if isinstance(told, str) and told else 0.0
+        return replace(report, status=CheckStatus.ACCEPTED, bound=claimed)
+
+    monkeypatch.setattr(certificates, "check", credulous)
+    words = ["forged", "--cases", "12", "--minutes", "10", "--seed", "3", "-o", str(tmp_path)]
+    assert main(words) == 1
+
+
+def test_an_honest_certificate_that_is_rejected_is_seen(tmp_path, monkeypatch) -> None:
+    real = certificates.check
+
+    def stubborn(folder):
+        return replace(real(folder), status=CheckStatus.REJECTED)
+
+    monkeypatch.setattr(certificates, "check", stubborn)
+    words = ["honest", "--cases", "2", "--minutes", "10", "--seed", "3", "-o", str(tmp_path)]
+    assert main(words) == 1
+    assert any((folder / "certificate.json").exists() for folder in tmp_path.iterdir())
+
+
+def test_two_jobs_add_their_counts(tmp_path) -> None:
+    words = ["pairs", "--cases", "2", "--minutes", "10", "--seed", "5", "--jobs", "2"]
+    assert main([*words, "-o", str(tmp_path)]) == 0
+    row = json.loads((tmp_path / "attack.json").read_text())["classes"]["pairs"]
+    assert row["cases"] == 4
+    assert {path.name for path in tmp_path.glob("job-*")} == {"job-0", "job-1"}
