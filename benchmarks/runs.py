@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks._common import Row, in_fresh_process, run
 from reconstruct.constructions import Construction, Deep, Factored, Wide, draw
 from reconstruct.demo import digits
-from reconstruct.run import Job
-from reconstruct.run import run as run_job
+from reconstruct.runs.job import Job
+from reconstruct.runs.job import run as run_job
 
 QUESTION = "What does a whole run cost, and how close does it come?"
 SEED = 0

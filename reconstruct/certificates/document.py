@@ -48,14 +48,18 @@ class Source:
                 "a certificate names networks by the bytes of their files, but this one was not "
                 "read from a file; save it and load it first"
             )
-        part = origin.document()
-        if self.path is not None:
-            folder = Path(self.path).resolve().parent
-            if folder != home.resolve():
-                part["path"] = (
-                    Path(os.path.relpath(folder, home.resolve())) / origin.file
-                ).as_posix()
-        return part
+        part, path = origin.document(), self.path_from(home)
+        return part if path is None else {**part, "path": path}
+
+    def path_from(self, home: Path) -> str | None:
+        """How to get to the file from the folder `home`; None for one that lies there."""
+        origin = Origin.of(self.network)
+        if self.path is None or origin is None:
+            return None
+        folder = Path(self.path).resolve().parent
+        if folder == home.resolve():
+            return None
+        return (Path(os.path.relpath(folder, home.resolve())) / origin.file).as_posix()
 
 
 def write_certificate(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
+from pathlib import Path
 
 from proofs_check.certificates.command import main as prove_again
+from reconstruct.cli.verdict import say
+from reconstruct.runs.files import NETWORK
 
 
 def main(options: Namespace) -> int:
@@ -12,4 +16,13 @@ def main(options: Namespace) -> int:
     for name in ("target", "candidate"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
-    return prove_again([*words, "--", options.path])
+    code = prove_again([*words, "--", options.path])
+    if code and options.candidate is None and _compact(Path(options.path)):
+        again = shlex.join(["reconstruct", "rebuild", options.path])
+        say(f"{NETWORK} is not there, but can be made again: {again}", options)
+    return code
+
+
+def _compact(folder: Path) -> bool:
+    """Whether this is the output of a run without its network."""
+    return (folder / "norms.npz").exists() and not (folder / NETWORK).exists()

@@ -13,11 +13,9 @@ from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Network, Relu, Selu
+from reconstruct.runs.defaults import adaptive, default_bounds
 
 SETTINGS = ("rank", "block", "layers")  # options that are settings of some constructions only
-
-FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
-LEAST_BOXES, MOST_BOXES = 64, 2048
 
 
 def construction(options: Namespace) -> Construction:
@@ -56,21 +54,17 @@ def solver(name: str) -> Solver:
 
 
 def bounds(options: Namespace, network: Network) -> Method:
-    """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one.
-
-    Without `--bounds` it is a branch and bound where there are few inputs, and CROWN elsewhere.
-    Without a time it gets as many boxes as take about as long as the rest of the work on so many
-    weights: the same number in `run` and `verify`, so that both find the same tree.
-    """
-    name = options.bounds or ("adaptive" if network.size_in <= FEW_INPUTS else "crown")
-    seconds = options.bounds_seconds
-    if name == "adaptive":
-        weights = sum(node.op.weights for node in network.nodes)
-        return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, weights // 500)))
+    """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one."""
+    name, seconds = options.bounds, options.bounds_seconds
+    chosen = default_bounds(network)
+    if name == "adaptive" or (name is None and isinstance(chosen, Adaptive)):
+        return adaptive(network, seconds)
     if seconds is not None:
-        raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
+        raise InputError(
+            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name or 'crown'}"
+        )
     table: dict[str, Method] = {"interval": Interval(), "crown": Crown(), "split": Split()}
-    return table[name]
+    return chosen if name is None else table[name]
 
 
 def activation(name: str | None) -> Activation:

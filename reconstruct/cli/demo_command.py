@@ -12,7 +12,7 @@ from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions import Wide, draw
 from reconstruct.demo import digits
 from reconstruct.reports.terminal import summary, verdict_line
-from reconstruct.run import Job, run
+from reconstruct.runs.job import Job, run
 
 
 def main(options: Namespace) -> int:

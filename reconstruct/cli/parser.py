@@ -28,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_prove(commands)
     _add_report(commands)
+    _add_rebuild(commands)
     _add_export(commands)
     _add_train(commands)
     _add_study(commands)
@@ -71,6 +72,11 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     run.add_argument(
         "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
+    )
+    run.add_argument(
+        "--compact",
+        action="store_true",
+        help="keep no networks but the target: `reconstruct rebuild OUT` makes them again",
     )
     _add_frozen(run)
     _add_how(run)
@@ -246,6 +252,17 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     report = _command(commands, "report", "rebuild report.html from the files of a run")
     report.add_argument("path", metavar="OUT")
     _add_speech(report)
+
+
+def _add_rebuild(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "write network.onnx of a run again from its seed and norms, the same bits"
+    rebuild = _command(commands, "rebuild", text)
+    rebuild.add_argument("path", metavar="OUT", help="what a run wrote")
+    rebuild.add_argument("--target", metavar="FILE", help="where the target is, if not in OUT")
+    rebuild.add_argument(
+        "--frozen", metavar="FILE", help="the frozen network, if it was brought and not drawn"
+    )
+    _add_speech(rebuild)
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

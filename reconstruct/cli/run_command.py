@@ -16,7 +16,7 @@ from reconstruct.formats import load, load_domain
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.reports.terminal import summary, verdict_line
-from reconstruct.run import Job, run
+from reconstruct.runs.job import Job, run
 
 DRAW_ONLY = ("ratio", "seed", "weights", "density", "activation")
 
@@ -34,6 +34,7 @@ def main(options: Namespace) -> int:
         slack=_slack(options, domain),
         guard=options.guard,
         folded=options.folded,
+        compact=options.compact,
         output=Path(options.output),
         solver=choices.solver(options.solver),
         bounds=choices.bounds(options, frozen.network),

@@ -101,8 +101,18 @@ def draw(
     kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
     ends = (outputs[form.network.output], form.network.source)
     network = Network(target.size_in, tuple(nodes), *ends, kept)
-    origin = {"seed": seed, "weights": weights.value, "sparsity": sparsity}
-    return Frozen(network, chosen, merge, origin, layout)
+    return Frozen(network, chosen, merge, _origin(pencil, activation or Relu()), layout)
+
+
+def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:
+    """What a draw was given besides its construction."""
+    return {
+        "seed": pencil.seed,
+        "weights": pencil.weights.value,
+        "sparsity": pencil.sparsity,
+        "statistics": pencil.statistics,
+        "activation": activation,
+    }
 
 
 def _draw_site(

@@ -38,8 +38,13 @@ def build_report(
     seconds: float,
     guard: Mapping[str, Any] | None = None,
     rank_proofs: Sequence[RankProof | None] | None = None,
+    target_path: str | None = None,
+    recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The report of a finished run as plain JSON values; with rank proofs if they were made."""
+    """The report of a finished run as plain JSON values; with rank proofs if they were made.
+
+    `target_path` leads from the report to the target's file; `recipe` is what `rebuild` needs.
+    """
     from reconstruct.reports.measurements import measurements
 
     found = search.as_json()
@@ -47,7 +52,7 @@ def build_report(
         "schema": SCHEMA,
         "verdict": certificate.verdict.value,
         "rigor": certificate.rigor.value,
-        "target": target_part(result.target),
+        "target": target_part(result.target, target_path),
         "frozen": _frozen_part(result),
         "domain": domain_part(result.domain),
         "layers": _layers(result, certificate, rank_proofs),
@@ -57,6 +62,7 @@ def build_report(
         "status": result.status.value,
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
         "guard": None if guard is None else dict(guard),
+        "recipe": None if recipe is None else dict(recipe),
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": found,
@@ -71,8 +77,12 @@ def build_comparison(
     search: Search,
     *,
     options: Mapping[str, Any],
+    paths: Sequence[str | None] = (None, None),
 ) -> dict[str, Any]:
-    """The report of a comparison of two networks that came from elsewhere: nothing was solved."""
+    """The report of a comparison of two networks that came from elsewhere: nothing was solved.
+
+    `paths` lead from the report to their files.
+    """
     from reconstruct.reports.measurements import comparison
 
     box, found = certificate.domain, search.as_json()
@@ -80,8 +90,8 @@ def build_comparison(
         "schema": SCHEMA,
         "verdict": certificate.verdict.value,
         "rigor": certificate.rigor.value,
-        "target": target_part(target),
-        "candidate": target_part(candidate),
+        "target": target_part(target, paths[0]),
+        "candidate": target_part(candidate, paths[1]),
         "frozen": None,
         "domain": domain_part(box),
         "layers": [],
@@ -112,9 +122,11 @@ def domain_part(domain: Domain) -> dict[str, Any]:
     return {**ends, "kind": domain.kind, "inputs": inputs, "radius": radius}
 
 
-def target_part(target: Network) -> dict[str, Any]:
+def target_part(target: Network, path: str | None = None) -> dict[str, Any]:
+    placed = {} if path is None else {"path": path}
     return {
         "file": target.metadata.get("file"),
+        **placed,
         "sha256": target.metadata.get("sha256"),
         "maps": [list(shape) for shape in target.maps],
         "weight_count": target.weights,

@@ -66,12 +66,16 @@ class OutputFolder:
         """Move the finished files from staging to their places, the last named last.
 
         `check` reads them back while nobody else may change them; `stale` files of an earlier run
-        go first.
+        go first. A name may lie in a folder of its own.
         """
         for name in stale:
             (self.path / name).unlink(missing_ok=True)
         for name in names:
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self.staging / name, self.path / name)
+        for folder in {(self.path / name).parent for name in stale} - {self.path}:
+            with suppress(OSError):  # something is still in it
+                folder.rmdir()
         self._clear()
         if check is not None:
             check()

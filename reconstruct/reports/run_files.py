@@ -39,11 +39,11 @@ def read_run(folder: Path) -> RunFiles:
         )
     report = read_report(folder / "report.json")
     path = folder / "norms.npz"
-    arrays = _read_norms(path) if path.exists() else {}
+    arrays = read_norms(path) if path.exists() else {}
     return RunFiles(report, _ending(arrays, ".weight"), _ending(arrays, ".bias"))
 
 
-def _read_norms(path: Path) -> dict[str, Vector]:
+def read_norms(path: Path) -> dict[str, Vector]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: np.asarray(archive[name], np.float64) for name in archive.files}

@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import reconstruct.cli.verify_command as verify_module
 import reconstruct.formats.onnx.external as onnx_external
 import reconstruct.formats.onnx.write as onnx_write
-import reconstruct.run as run_module
+import reconstruct.runs.comparison as verify_module
+import reconstruct.runs.job as run_module
 from reconstruct.formats import load, save
+from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
 
 DOMAIN = ("--domain", "-1,1", "--samples", "100")
 SLOW = """
 import sys, time
-import reconstruct.run as run
+import reconstruct.runs.job as run
 from reconstruct.cli import main
 
 def stay(*given, **named):
@@ -155,7 +156,7 @@ def test_a_network_beyond_one_protobuf_message_is_published_whole(
     code, stdout, stderr = cli("run", target, "-o", out, *DOMAIN)
     assert code == 0, stderr
     data = {"network.onnx.data", "network_folded.onnx.data"}
-    assert set(os.listdir(out)) == {*run_module.FILES, *data}
+    assert set(os.listdir(out)) == {*FILES, "target", *data}
     assert stdout.startswith("CERTIFIED") and cli("check", out)[0] == 0
     x = np.random.default_rng(0).uniform(-1, 1, size=(20, 3))
     for name in ("network.onnx", "network_folded.onnx"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import reconstruct.run as run_module
+import reconstruct.runs.job as run_module
 from reconstruct.progress import Step
 
 

@@ -12,7 +12,7 @@ import pytest
 from reconstruct.constructions import wide
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
-from reconstruct.run import FILES
+from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
 from tests.constructions.test_wide import brought, swapped
 
@@ -22,7 +22,7 @@ def test_a_run_writes_everything_and_is_certified(cli, target, tmp_path):
     code, stdout, stderr = cli("run", target, "-o", out, "--domain", "-1,1")
     assert code == 0, stderr
     assert stdout.startswith("CERTIFIED (rigorous)")
-    assert sorted(os.listdir(out)) == sorted(FILES)
+    assert sorted(os.listdir(out)) == sorted([*FILES, "target"])
     report = json.loads((out / "report.json").read_text())
     assert report["verdict"] == "certified" and report["error"]["certified_bound"] < 1e-9
     norms = np.load(out / "norms.npz", allow_pickle=False)
@@ -320,7 +320,7 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
     solved.append("resumed")
     assert cli(*run, "--resume")[0] == 0
     assert solved == [1, "resumed", 2]
-    assert sorted(os.listdir(out)) == sorted(FILES)
+    assert sorted(os.listdir(out)) == sorted([*FILES, "target"])
 
 
 def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, monkeypatch):

@@ -245,7 +245,7 @@ def test_an_activation_without_a_bound_of_its_slope_is_refused_by_name():
 def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_path):
     from reconstruct import pipeline
     from reconstruct.constructions import factored
-    from reconstruct.run import Job, run
+    from reconstruct.runs.job import Job, run
 
     def counted(function):
         def wrapper(*args, **options):

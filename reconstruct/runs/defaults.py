@@ -1,0 +1,26 @@
+"""What is meant where nothing is said: the same for the command line and the library."""
+
+from __future__ import annotations
+
+from reconstruct.bounds import Adaptive, Crown, Method
+from reconstruct.networks import Network
+
+DOMAIN = (-1.0, 1.0)
+SAMPLES = 10_000
+FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
+LEAST_BOXES, MOST_BOXES = 64, 2048
+
+
+def default_bounds(network: Network) -> Method:
+    """A branch and bound where there are few inputs, and CROWN elsewhere."""
+    return adaptive(network) if network.size_in <= FEW_INPUTS else Crown()
+
+
+def adaptive(network: Network, seconds: float | None = None) -> Adaptive:
+    """A branch and bound for `network`, the wide one of the two.
+
+    Without a time it gets as many boxes as take about as long as the rest of the work on so many
+    weights: the same number in `run` and `verify`, so that both find the same tree.
+    """
+    weights = sum(node.op.weights for node in network.nodes)
+    return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, weights // 500)))

@@ -1,0 +1,66 @@
+"""What a run leaves in its directory: the network in its forms, its norms, what is published."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reconstruct.formats import load, save
+from reconstruct.formats.files import write_atomically
+from reconstruct.formats.onnx.guard import write_guarded
+from reconstruct.networks import Network
+from reconstruct.networks.normal_form import fold_norms
+from reconstruct.pipeline import Result
+from reconstruct.runs.bundle import copies, copies_before
+
+NETWORK = "network.onnx"
+FOLDED = "network_folded.onnx"
+GUARDED = "network_guarded.onnx"  # where it was asked for, or the domain is made of data
+FILES = (NETWORK, FOLDED, "norms.npz", "certificate.json", "report.json", "report.html")
+NETWORKS = (NETWORK, FOLDED, GUARDED)
+
+
+def published(staging: Path, compact: bool = False) -> tuple[str, ...]:
+    """The finished files: those of the list that were made, data files of networks first.
+
+    A compact directory has no networks but the target: they are made again from seed and norms.
+    """
+    data = [] if compact else sorted(path.name for path in staging.glob("*.onnx.data"))
+    listed = [name for name in (GUARDED, *FILES) if not (compact and name in NETWORKS)]
+    return (*data, *copies(staging), *(name for name in listed if (staging / name).exists()))
+
+
+def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Files that an earlier run left there and this one does not write: of another network."""
+    data = {path.name for path in output.glob("*.onnx.data")}
+    return tuple(sorted((data | {GUARDED, *FILES, *copies_before(output)}) - set(names)))
+
+
+def write_networks(
+    folder: Path, result: Result, dtype: np.dtype[Any], *, folded: bool, guarded: bool
+) -> Network:
+    """Write f in its forms; return it as it is read back, for that is what is certified."""
+    save(result.network, folder / NETWORK, dtype=dtype)
+    if folded:
+        save(fold_norms(result.network), folder / FOLDED, dtype=dtype)
+    if guarded:
+        write_guarded(result.network, result.watched, folder / GUARDED, dtype)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
+    write_atomically(folder / "norms.npz", buffer.getvalue())
+    return load(folder / NETWORK)
+
+
+def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The norms under the names that a state dict would use, and the eps of each."""
+    arrays: dict[str, Any] = {}
+    for name, norm in result.norms.items():
+        arrays[f"{name}.weight"] = norm.gamma.astype(dtype)
+        arrays[f"{name}.bias"] = norm.beta.astype(dtype)
+        arrays[f"{name}.running_mean"] = norm.mean.astype(dtype)
+        arrays[f"{name}.running_var"] = norm.var.astype(dtype)
+        arrays[f"{name}.eps"] = np.float64(norm.eps)
+    return arrays

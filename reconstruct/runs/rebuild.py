@@ -1,0 +1,180 @@
+"""The network again from its compact form: target, recipe and norms give the same bits.
+
+A frozen weight is a function of seed, layer and place, so a directory that keeps the norms keeps
+the network. What comes out is compared with the certificate: another byte is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reconstruct.constructions import Frozen
+from reconstruct.constructions.frozen import as_stored, weights_hash
+from reconstruct.constructions.nodes import norm_at
+from reconstruct.constructions.sites import find_sites
+from reconstruct.errors import InputError, ReconstructError
+from reconstruct.formats import Origin, load
+from reconstruct.networks import Box, Network, Norm
+from reconstruct.pipeline import Result
+from reconstruct.reports.document import read_report
+from reconstruct.reports.folder import PARTIAL, OutputFolder
+from reconstruct.reports.run_files import read_norms
+from reconstruct.runs.files import NETWORK, NETWORKS, write_networks
+from reconstruct.runs.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The files that were written again, and the SHA-256 that the certificate names."""
+
+    files: tuple[Path, ...]
+    sha256: str
+
+
+def rebuild(
+    output: str | Path, *, target: str | Path | None = None, frozen: str | Path | None = None
+) -> Rebuilt:
+    """Write network.onnx of a run again (folded and guarded if they were); the same bits.
+
+    `target` says where the target is if not in the directory; `frozen` is the file of a frozen
+    network that the user brought, which no seed makes again.
+    """
+    place = Path(output)
+    report = read_report(place / "report.json")
+    recipe, document = _recipe(place, report), _certificate(place)
+    ours, stated = _target(place, document["target"], target), document["candidate"]
+    drawn = _frozen(recipe, ours, frozen)
+    _require_weights(place, report, drawn)
+    result = _result(report, ours, drawn, _norms(place, drawn.network))
+    with OutputFolder(_free(place), force=True) as folder:
+        network = write_networks(
+            folder.staging,
+            result,
+            np.dtype(recipe.dtype),
+            folded=recipe.folded,
+            guarded=recipe.guarded,
+        )
+        _require_bits(place, report, network, stated)
+        data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))
+        made = [name for name in NETWORKS if (folder.staging / name).exists()]
+        folder.publish((*data, *made))
+    return Rebuilt(tuple(place / name for name in (*data, *made)), str(stated["sha256"]))
+
+
+def _recipe(place: Path, report: Mapping[str, Any]) -> Recipe:
+    told = report.get("recipe")
+    if told is None:
+        raise InputError(
+            f"{place}: report.json says nothing of how the frozen network was made, because it is "
+            f"of a comparison or of an older version; run it again"
+        )
+    known = {f.name for f in fields(Recipe)}
+    try:
+        return Recipe(**{name: value for name, value in told.items() if name in known})
+    except TypeError as error:
+        raise InputError(f"{place}: the recipe in report.json is not whole ({error})") from None
+
+
+def _certificate(place: Path) -> dict[str, Mapping[str, Any]]:
+    """How the certificate names the two networks."""
+    try:
+        document = json.loads((place / "certificate.json").read_bytes())
+        parts = {role: dict(document[role]) for role in ("target", "candidate")}
+        return {role: {**part, "sha256": part["sha256"]} for role, part in parts.items()}
+    except FileNotFoundError:
+        raise InputError(f"{place}: there is no certificate.json to compare with") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{place}: certificate.json cannot be read ({error})") from None
+
+
+def _target(place: Path, part: Mapping[str, Any], given: str | Path | None) -> Network:
+    path = Path(given) if given is not None else place / str(part.get("path") or part["file"])
+    network = load(path, nnet_header=bool(part.get("nnet_header")))
+    origin = Origin.of(network)
+    if origin is None or origin.differs(part):
+        raise InputError(f"{path}: this is not the target of the run: its SHA-256 is another one")
+    return network
+
+
+def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen:
+    if recipe.seed is not None:
+        if given is not None:
+            raise InputError("--frozen is for networks that were brought, but this was drawn")
+        return recipe.draw(target)
+    if given is None:
+        raise InputError(
+            f"the frozen network was brought in {recipe.file}, not drawn from a seed; say where "
+            f"that file is with --frozen"
+        )
+    network = load(given)
+    if network.metadata.get("sha256") != recipe.file_sha256:
+        raise InputError(f"{given}: this is not the frozen network of the run ({recipe.file})")
+    return Frozen(network, recipe.made(), recipe.merge)
+
+
+def _require_weights(place: Path, report: Mapping[str, Any], frozen: Frozen) -> None:
+    if weights_hash(as_stored(frozen.network)) != report["frozen"]["sha256"]:
+        raise ReconstructError(
+            f"{place}: the seed gives other frozen weights than it gave then {_versions(report)}"
+        )
+
+
+def _norms(place: Path, network: Network) -> dict[str, Norm]:
+    """Every norm of the frozen network with the gammas and betas of norms.npz."""
+    path = place / "norms.npz"
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file, and the norms are half of the network")
+    arrays = read_norms(path)
+    stored = as_stored(network)
+    try:
+        return {
+            name: norm_at(stored, name).tuned(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
+            for name in (node.name for node in stored.norm_nodes())
+        }
+    except (KeyError, InputError, ValueError) as error:
+        raise InputError(f"{path}: these norms are not of this network ({error})") from None
+
+
+def _result(
+    report: Mapping[str, Any], target: Network, frozen: Frozen, norms: Mapping[str, Norm]
+) -> Result:
+    """The reconstruction without its solves: enough to write its networks."""
+    layout = frozen.layout_of(target)
+    stored = as_stored(frozen.network)
+    sites = find_sites(layout.form.network, stored, layout.blueprints)
+    domain = Box(report["domain"]["lo"], report["domain"]["hi"])
+    return Result(layout, frozen, domain, sites, stored.with_ops(norms), (), None, 0.0)
+
+
+def _free(place: Path) -> Path:
+    if (place / PARTIAL).exists():
+        raise InputError(
+            f"{place}: an interrupted run lies there; resume it first, or remove {PARTIAL}"
+        )
+    return place
+
+
+def _require_bits(
+    place: Path, report: Mapping[str, Any], network: Network, stated: Mapping[str, Any]
+) -> None:
+    origin = Origin.of(network)
+    differs = "sha256" if origin is None else origin.differs(stated)
+    if differs:
+        raise ReconstructError(
+            f"{place}: what is rebuilt is not, bit for bit, the {NETWORK} of the certificate "
+            f"({differs} differs) {_versions(report)}"
+        )
+
+
+def _versions(report: Mapping[str, Any]) -> str:
+    made = report["environment"]
+    return (
+        f"(it was made by reconstruct {made['reconstruct']} with numpy {made['numpy']}; files "
+        f"written by other versions of the onnx package may differ in layout)"
+    )

@@ -1,0 +1,46 @@
+"""The command line, a small target and a finished run; pages have tests of their own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reconstruct.runs.comparison as comparison
+import reconstruct.runs.job as job
+from reconstruct.cli import main
+from reconstruct.formats import save
+from tests.cli.conftest import cli, target
+from tests.constructions.targets import mlp
+
+__all__ = ["cli", "target"]
+
+DOMAIN = ("--domain", "-1,1", "--samples", "100", "--bounds", "crown")
+
+
+def blank(folder: Path) -> None:
+    (folder / "report.html").write_text("a page")
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch):
+    """Drawing them takes longer than everything else here."""
+    for module in (comparison, job):
+        monkeypatch.setattr(module, "write_page", blank)
+
+
+@pytest.fixture(scope="session")
+def _finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    save(mlp([3, 4, 2], 0), folder / "target.onnx", dtype=np.float64)
+    words = ["run", str(folder / "target.onnx"), "-o", str(folder / "out"), *DOMAIN, "--quiet"]
+    assert main(words) == 0
+    return folder / "out"
+
+
+@pytest.fixture
+def out(_finished, tmp_path):
+    """The directory of a finished run of `target`, to be spoilt."""
+    return Path(shutil.copytree(_finished, tmp_path / "out"))
