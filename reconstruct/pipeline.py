@@ -72,7 +72,7 @@ class Result:
     layers: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None
     seconds: float
-    cuts: Cuts | None = field(default=None, repr=False)
+    known: Reach | None = field(default=None, repr=False)
 
     @property
     def target(self) -> Network:
@@ -82,6 +82,11 @@ class Result:
     def form(self) -> NormalForm:
         """The target as the construction saw it."""
         return self.layout.form
+
+    @property
+    def cuts(self) -> Cuts | None:
+        """The tree of a branch and bound, where there was one."""
+        return None if self.known is None else self.known.cuts
 
     @property
     def norms(self) -> dict[str, Norm]:
@@ -183,7 +188,7 @@ def reconstruct(
     solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
     seconds = time.perf_counter() - start
-    return Result(layout, kept, box, sites, network, rows, exact, seconds, known.cuts)
+    return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,16 @@ class Reach:
         """The tree of a branch and bound, to bound on the same leaves again without a search."""
         return None if self.leaves is None else self.leaves.cuts
 
+    def serves(self, network: Network, box: Box | Points, method: Method) -> bool:
+        """Whether these are the bounds that the method would give for that network and domain."""
+        given = method.cuts if isinstance(method, Adaptive) else None
+        return (
+            self.method == method
+            and given in (None, self.cuts)
+            and self.box.same(box)
+            and self.network.same(network)
+        )
+
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
         self._check(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, isfinite
@@ -44,10 +44,11 @@ def certify(
     bounds: Method | None = None,
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
-    search: Search | None = None,
+    search: Search | Callable[[], Search] | None = None,
     bound_anyway: bool = False,
     time_limit: float | None = None,
     progress: Progress | None = None,
+    known: Reach | None = None,
 ) -> Certificate:
     """Certify, refute or leave undecided that |network − target| ≤ tolerance on `domain`.
 
@@ -56,16 +57,17 @@ def certify(
     `time_limit` seconds; without a limit the layered proof takes what it needs, and search and
     joint bound share a minute. Without a tolerance, 1e-6 × max(1, largest sampled |target|)
     counts: a sampled scale is never above the true one, so the claim is never weaker than it
-    reads. `search` is the outcome of a search that was made already; `bound_anyway` asks for the
-    bounds of networks that are refuted at once, too (an approximation has both). `exact_norms`
-    are rational gammas and betas (true ones, not effective scales) for which equality is then
-    proved as well.
+    reads. `search` is the outcome of a search that was made already, or makes one where the proof
+    does not do without; `bound_anyway` asks for the bounds of networks that are refuted at once,
+    too (an approximation has both). `exact_norms` are rational gammas and betas (true ones, not
+    effective scales) for which equality is then proved as well. `known` are bounds made before:
+    they are taken if they are of the same numbers on the same domain.
     """
     box = comparable(target, network, domain, tolerance)
     work = _Work(target, network, box, bounds or Crown(), progress or silent, time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
-    work.seen = search
+    work.seen, work.offered = search, known
     certificate = work.decide(limit, scale, bound_anyway)
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
@@ -111,7 +113,8 @@ class _Work:
     time_limit: float | None
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
-    seen: Search | None = None
+    seen: Search | Callable[[], Search] | None = None
+    offered: Reach | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
 
@@ -198,7 +201,10 @@ class _Work:
         """The target's bounds, once."""
         if self.known is None:
             self.tell(Step("bounds of the target", 0, None))
-            self.known = reach(self.model, self.box, self.method, progress=self.timely)
+            if self.offered is not None and self.offered.serves(self.model, self.box, self.method):
+                self.known = self.offered
+            else:
+                self.known = reach(self.model, self.box, self.method, progress=self.timely)
         return self.known
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
@@ -227,12 +233,14 @@ class _Work:
 
     def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
-        if self.seen is None:
+        found = self.seen
+        if callable(found):
+            found = found()
+        if found is None:
             limit = max(1.0, 0.3 * (deadline - time.perf_counter()))
-            self.seen = searching.search(
+            found = searching.search(
                 self.target, self.network, self.box, time_limit=limit, progress=self.tell
             )
-        found = self.seen
         self.tried.append(
             f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
             f"difference {found.float64_max:.3g}"

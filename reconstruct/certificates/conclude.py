@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reconstruct.bounds import Method
+from reconstruct.bounds import Method, Reach
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.certify import certify, comparable
-from reconstruct.certificates.verdicts import Certificate
+from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.networks import Domain, Network
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.refutation.search import Search, search
+from reconstruct.refutation.search import RESTARTS, Search, search
 
 SEARCH_SHARE = 0.3  # of the time limit: what the search may take before the proofs begin
+SEARCHED = 10_000  # inputs of a search that looks for a difference
+MEASURED = 1_000  # inputs where a difference that counts is excluded: for float32 and the page
 
 
 @dataclass(frozen=True)
@@ -32,23 +33,24 @@ def conclude(
     domain: Domain,
     bounds: Method | None = None,
     tolerance: float | None = None,
-    samples: int = 10_000,
+    samples: int | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
     bound_anyway: bool = False,
     time_limit: float | None = None,
     progress: Progress = silent,
+    known: Reach | None = None,
 ) -> Conclusion:
-    """Search for differences, then certify with what was found; arguments as of `certify`.
+    """Certify, searching for differences where the proof leaves room for one.
 
-    With a `time_limit` the search takes its share of it, and `samples` may not all be drawn.
+    Arguments as of `certify`. Where the certificate excludes a difference that counts there is
+    nothing to look for: `samples` inputs (a thousand unless given) are evaluated to tell what
+    float arithmetic does, and no local search is made. Elsewhere ten thousand unless given. With a
+    `time_limit` a search takes its share of it, and `samples` may not all be drawn.
     """
-    start = time.perf_counter()
     comparable(target, candidate, domain, tolerance)
-    progress(Step("searching for differences", 0))
     share = None if time_limit is None else SEARCH_SHARE * time_limit
-    found = search(target, candidate, domain, samples=samples, time_limit=share, progress=progress)
+    look = _Looking(target, candidate, domain, share, progress)
     progress(Step("certifying", 0))
-    spent = time.perf_counter() - start
     certificate = certify(
         target,
         candidate,
@@ -56,9 +58,38 @@ def conclude(
         bounds=bounds,
         tolerance=tolerance,
         exact_norms=exact_norms,
-        search=found,
+        search=lambda: look(samples or SEARCHED),
         bound_anyway=bound_anyway,
-        time_limit=None if time_limit is None else max(0.0, time_limit - spent),
+        time_limit=time_limit,
         progress=progress,
+        known=known,
     )
-    return Conclusion(certificate, found)
+    if certificate.verdict is Verdict.CERTIFIED:
+        return Conclusion(certificate, look(samples or MEASURED, restarts=0))
+    return Conclusion(certificate, look(samples or SEARCHED))
+
+
+@dataclass
+class _Looking:
+    """A search that is made when it is first asked for, and once."""
+
+    target: Network
+    candidate: Network
+    domain: Domain
+    time_limit: float | None
+    progress: Progress
+    found: Search | None = None
+
+    def __call__(self, samples: int, restarts: int = RESTARTS) -> Search:
+        if self.found is None:
+            self.progress(Step("searching for differences", 0))
+            self.found = search(
+                self.target,
+                self.candidate,
+                self.domain,
+                samples=samples,
+                restarts=restarts,
+                time_limit=self.time_limit,
+                progress=self.progress,
+            )
+        return self.found

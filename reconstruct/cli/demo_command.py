@@ -28,7 +28,6 @@ def main(options: Namespace) -> int:
         force=options.force,
         resume=None,
         bounds=Interval() if options.cnn else Crown(),
-        samples=1_000 if options.cnn else 10_000,
         options={
             "command": "demo",
             "seed": options.seed,

@@ -103,10 +103,10 @@ def _frozen(options: Namespace, target: Network) -> Frozen:
     return Frozen(network, construction, options.merge, origin)
 
 
-def _samples(options: Namespace) -> int:
-    if options.samples < 1:
+def _samples(options: Namespace) -> int | None:
+    if options.samples is not None and options.samples < 1:
         raise InputError(f"--samples must be at least 1, but is {options.samples}")
-    return int(options.samples)
+    return None if options.samples is None else int(options.samples)
 
 
 def _tolerance(options: Namespace) -> float | None:

@@ -62,6 +62,12 @@ class Box:
         """The box as the only row of two arrays: domains made of data have several."""
         return self.lo[None], self.hi[None]
 
+    def same(self, other: object) -> bool:
+        """Whether the other domain is this box."""
+        if not isinstance(other, Box):
+            return False
+        return np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
+
     @property
     def kind(self) -> str:
         """The word that reports use."""

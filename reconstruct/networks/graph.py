@@ -109,6 +109,14 @@ class Network:
         nodes = tuple(replace(n, op=ops[n.name]) if n.name in ops else n for n in self.nodes)
         return Network(self.size_in, nodes, self.output, self.source, self.metadata)
 
+    def same(self, other: Network) -> bool:
+        """Whether the other network has the same nodes with the same numbers."""
+        ends = [(n.source, n.output, n.size_in, len(n.nodes)) for n in (self, other)]
+        return ends[0] == ends[1] and all(
+            a.name == b.name and a.inputs == b.inputs and a.op.same(b.op)
+            for a, b in zip(self.nodes, other.nodes, strict=True)
+        )
+
     # --- reading ------------------------------------------------------------------------------
 
     @cached_property

@@ -73,6 +73,14 @@ class Points:
             return self.x, self.x
         return self.x - self.radius, self.x + self.radius
 
+    def same(self, other: object) -> bool:
+        """Whether the other domain is made of the same points with the same radius."""
+        return (
+            isinstance(other, Points)
+            and self.radius == other.radius
+            and np.array_equal(self.x, other.x)
+        )
+
     @property
     def kind(self) -> str:
         """The word that reports use."""

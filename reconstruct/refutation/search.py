@@ -25,6 +25,7 @@ LOCAL_SECONDS = 30.0  # the local search may take this long, or as long as the s
 KEPT = 10  # worst points that are listed
 BINS = 40
 ROUNDS = 40
+RESTARTS = 16
 EDGES = 24  # units whose least active input is looked for
 
 
@@ -66,7 +67,7 @@ def search(
     *,
     samples: int = 10_000,
     seed: int = 0,
-    restarts: int = 16,
+    restarts: int = RESTARTS,
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Search:
@@ -75,7 +76,7 @@ def search(
     With a `time_limit` (seconds) it stops early and `samples` says how far it came. The local
     search climbs |f_j − g_j| from the worst samples and from random points, and also drives
     hidden units that were active at every sample to where they are least so: there a unit that
-    leaves its straight piece shows.
+    leaves its straight piece shows. Without restarts there is no local search.
     """
     start = time.perf_counter()
     work = _Search(target, candidate, box.of_size(target.size_in), seed)
@@ -85,7 +86,7 @@ def search(
         now = time.perf_counter()
         work.deadline = min(work.deadline, now + max(LOCAL_SECONDS, now - start))
         (progress or silent)(Step("local search", 0, None))
-        if isinstance(work.box, Box):  # data have nothing between them to climb through
+        if restarts and isinstance(work.box, Box):  # data have nothing between them to climb
             work.climb(restarts)
             work.drive_to_edges()
     return work.outcome(time.perf_counter() - start)

@@ -6,9 +6,9 @@ from reconstruct.bounds import Adaptive, Crown, Method
 from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
-SAMPLES = 10_000
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
 LEAST_BOXES, MOST_BOXES = 64, 2048
+WEIGHTS_PER_BOX = 4000  # frozen weights: bounding a box takes about as long as solving for them
 
 
 def default_bounds(network: Network) -> Method:
@@ -22,5 +22,5 @@ def adaptive(network: Network, seconds: float | None = None) -> Adaptive:
     Without a time it gets as many boxes as take about as long as the rest of the work on so many
     weights: the same number in `run` and `verify`, so that both find the same tree.
     """
-    weights = sum(node.op.weights for node in network.nodes)
-    return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, weights // 500)))
+    wanted = sum(node.op.weights for node in network.nodes) // WEIGHTS_PER_BOX
+    return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, wanted)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from reconstruct.formats import load
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network, Points
+from reconstruct.numbers.threads import one_blas_thread
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.document import build_report, to_bytes
@@ -30,6 +32,7 @@ from reconstruct.runs.bundle import TARGET, take_along
 from reconstruct.runs.files import GUARDED, NETWORK, left_behind, published, write_networks
 from reconstruct.runs.recipe import Recipe
 
+SMALL = 2**24  # frozen weights up to which BLAS threads wait for each other more than they work
 TRIED = 32  # inputs of the domain at which the guard is tried for the report
 
 
@@ -49,7 +52,7 @@ class Job:
     solver: Solver = field(default_factory=Auto)
     bounds: Method = field(default_factory=Crown)
     dtype: str = "float64"
-    samples: int = 10_000
+    samples: int | None = None  # None: fewer where the certificate says it all
     tolerance: float | None = None
     prove_rank: bool = False
     force: bool = False
@@ -90,7 +93,8 @@ class RunOutcome:
 def run(job: Job, progress: Progress = silent) -> RunOutcome:
     """Reconstruct, write the network, certify the file as written, report."""
     start = time.perf_counter()
-    with OutputFolder(job.output, force=job.force, resume=job.resume) as folder:
+    one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
+    with one, OutputFolder(job.output, force=job.force, resume=job.resume) as folder:
         source = take_along(job.target, job.target_path, folder, TARGET)
         job = replace(job, target=source.network)
         store = SiteStore(folder.staging, job.key(), resume=bool(job.resume))
@@ -178,6 +182,7 @@ def _concluded(job: Job, result: Result, network: Network, progress: Progress) -
         exact_norms=result.exact,
         bound_anyway=True,
         progress=progress,
+        known=result.known,
     )
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from reconstruct.bounds import Adaptive, Crown, reach
-from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
+from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
 from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, activate, of_boxes, tube
 from reconstruct.errors import InputError
-from reconstruct.networks import Box, Clip, LeakyRelu, Network, Relu
+from reconstruct.networks import Box, Clip, LeakyRelu, Network, Points, Relu
 
 from .cases import random_box, random_network
 from .rational import holds, rational_forms, rational_values
@@ -207,3 +207,41 @@ def test_many_inputs_are_left_to_crown():
     adaptive, crown = reach(network, box, Adaptive()), reach(network, box, Crown())
     assert adaptive.leaves is None
     assert np.array_equal(adaptive.bounds("layer2"), crown.bounds("layer2"))
+
+
+# --- asked for twice ------------------------------------------------------------------------------
+
+
+def test_functionals_are_bounded_once(monkeypatch):
+    network, box = wiggly(), Box([-1.0, -1.0], [1.0, 1.0])
+    known = reach(network, box, Adaptive(boxes=64))
+    forms = np.random.default_rng(3).normal(size=(6, 12))
+    first = known.functionals("act1", forms)
+
+    def never(*arguments):
+        raise AssertionError("bounded again")
+
+    monkeypatch.setattr(Leaves, "_bound", never)
+    again = known.functionals("act1", forms[::-1])
+    assert np.array_equal(again[0], first[0][::-1])
+    assert np.array_equal(again[1], first[1][::-1])
+    for name, rows, offsets in (
+        ("act2", forms, None),
+        ("act1", -forms, None),
+        ("act1", forms, np.ones(6)),
+    ):
+        with pytest.raises(AssertionError, match="bounded again"):
+            known.functionals(name, rows, offsets)
+
+
+def test_bounds_serve_the_same_question_alone():
+    network, box = wiggly(), Box([-1.0, -1.0], [1.0, 1.0])
+    known = reach(network, box, Adaptive(boxes=64))
+    assert known.serves(wiggly(), Box([-1.0, -1.0], [1.0, 1.0]), Adaptive(boxes=64))
+    assert known.serves(network, box, Adaptive(boxes=64, cuts=known.cuts))
+    assert not known.serves(network, box, Adaptive(boxes=64, cuts=Cuts(2)))
+    assert not known.serves(network, box, Adaptive(boxes=65))
+    assert not known.serves(network, box, Crown())
+    assert not known.serves(network, Box([-1.0, -1.0], [1.0, 2.0]), Adaptive(boxes=64))
+    assert not known.serves(network, Points([[0.0, 0.0]]), Adaptive(boxes=64))
+    assert not known.serves(wiggly(1), box, Adaptive(boxes=64))

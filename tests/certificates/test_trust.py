@@ -249,6 +249,17 @@ def test_run_and_verify_search_once(monkeypatch) -> None:
     assert found.certificate.verdict is Verdict.CERTIFIED
 
 
+def test_what_is_certified_is_measured_and_not_searched() -> None:
+    net = Network.mlp([np.eye(2), np.ones((1, 2))])
+    proved = conclude(net, net, domain=Box(-1.0, 1.0))
+    assert proved.certificate.verdict is Verdict.CERTIFIED
+    assert proved.search.samples == proved.search.evaluations == 1000
+    other = Network.mlp([np.eye(2), 2 * np.ones((1, 2))])
+    refuted = conclude(net, other, domain=Box(-1.0, 1.0))
+    assert refuted.certificate.verdict is Verdict.REFUTED
+    assert refuted.search.evaluations > refuted.search.samples == 10_000
+
+
 # --- documents ------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,8 @@ from reconstruct.khatri_rao import (
 )
 from reconstruct.khatri_rao import many as many_module
 from reconstruct.khatri_rao.engines import Turns, one_blas_thread
-from reconstruct.khatri_rao.engines import blas as blas_module
 from reconstruct.khatri_rao.engines import threads as threads_module
+from reconstruct.numbers import threads as blas_module
 from reconstruct.progress import Step
 
 from .planted import plant, sparsify

@@ -19,7 +19,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from reconstruct.networks import Matrix, dense
 from reconstruct.numbers.arrays import Vector
@@ -97,6 +96,8 @@ def improve(carried: Carried, start: Vector, project: Callable[[Vector], Vector]
     def objective(y: Vector) -> tuple[float, Vector]:
         value, gradient = carried.value(start + unit * y)
         return value, unit * project(gradient)
+
+    from scipy.optimize import minimize  # large, and needed here alone
 
     found = minimize(
         objective, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"maxiter": steps}

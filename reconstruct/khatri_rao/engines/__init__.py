@@ -4,9 +4,9 @@
 `m × k` part of it. The operator knows tiles; an engine knows shares.
 """
 
-from reconstruct.khatri_rao.engines.blas import cpu_count, one_blas_thread, physical_memory
 from reconstruct.khatri_rao.engines.engine import Engine
 from reconstruct.khatri_rao.engines.mpi import Mpi
 from reconstruct.khatri_rao.engines.threads import Threads, Turns
+from reconstruct.numbers.threads import cpu_count, one_blas_thread, physical_memory
 
 __all__ = ["Engine", "Mpi", "Threads", "Turns", "cpu_count", "one_blas_thread", "physical_memory"]

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.engines.blas import cpu_count
 from reconstruct.khatri_rao.engines.threads import Threads
+from reconstruct.numbers.threads import cpu_count
 
 T = TypeVar("T")
 Floats = NDArray[Any]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from reconstruct.khatri_rao.engines.blas import cpu_count, one_blas_thread
+from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 T = TypeVar("T")
 Floats = NDArray[Any]
