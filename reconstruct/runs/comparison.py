@@ -63,7 +63,7 @@ class Comparison:
     domain: Domain
     bounds: Method | None = None
     tolerance: float | None = None
-    samples: int = 10_000
+    samples: int | None = None
     time_limit: float | None = None
     output: Path | None = None
     force: bool = False
