@@ -114,9 +114,9 @@ class Result:
         Where it is 0 or more every site acts as its map, so that the network is the target up to
         the residuals, whether or not the input is in the domain (proofs_check: guard).
         """
-        rows = np.atleast_2d(np.asarray(x, dtype=np.float64))
-        valued = (self.network.values(row[None]) for row in rows)
-        return np.array([min(w.margin(values) for w in self.watched) for values in valued])
+        watched = self.watched
+        seen = self.network.extremes(x, {w.node for w in watched})
+        return np.asarray(np.min([w.margin(seen[w.node]) for w in watched], axis=0))
 
     def prove_ranks(self) -> tuple[RankProof | None, ...]:
         """For each of `layers` an exact proof that its system has full rank, where there is one."""

@@ -13,7 +13,7 @@ Rests on proofs_check: norm-is-affine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt, lcm
 from typing import TypeVar
@@ -74,12 +74,18 @@ class Column:
         return plus(largest(self.whole, self.unit)[:, 0], self.slip)
 
 
-def columns_of(op: Diagonal, norm: RationalNorm | None, bits: int) -> tuple[Column, Column]:
-    """`(s, t)` of a map; `norm` gives rational gammas and betas in place of the file's."""
+def columns_of(
+    op: Diagonal, norm: RationalNorm | None, bits: int, positions: int = 1
+) -> tuple[Column, Column]:
+    """`(s, t)` of a map; `norm` gives rational gammas and betas in place of the file's.
+
+    With `positions` there is one number per channel: its units must be alike (see `pixels`).
+    """
     if isinstance(op, Norm):
-        return _norm(op, bits) if norm is None else _rational_norm(op, norm, bits)
+        each = op if positions == 1 else replace(op, positions=op.positions // positions)
+        return _norm(each, bits) if norm is None else _rational_norm(each, norm, bits)
     if isinstance(op, Scaling):
-        return _scaling(op, bits)
+        return _scaling(op, bits, positions)
     scales, shifts = op.rationals(bits)
     return Column.between(list(scales), bits), Column.between(list(shifts), bits)
 
@@ -124,11 +130,14 @@ def _shared(values: list[Fraction]) -> Column:
     return Column(Whole.of_integers(numbers, (len(values), 1)), unit, np.zeros(len(values)))
 
 
-def _scaling(op: Scaling, bits: int) -> tuple[Column, Column]:
-    if (op.divisor == 1).all():
-        return Column.of_floats(op.factor), Column.of_floats(op.offset)
-    pairs = zip(_fractions(op.factor), _fractions(op.divisor), strict=True)
-    return Column.between([(f / d, f / d) for f, d in pairs], bits), Column.of_floats(op.offset)
+def _scaling(op: Scaling, bits: int, positions: int) -> tuple[Column, Column]:
+    factor, divisor, offset = (
+        np.asarray(part)[::positions] for part in (op.factor, op.divisor, op.offset)
+    )
+    if (divisor == 1).all():
+        return Column.of_floats(factor), Column.of_floats(offset)
+    pairs = zip(_fractions(factor), _fractions(divisor), strict=True)
+    return Column.between([(f / d, f / d) for f, d in pairs], bits), Column.of_floats(offset)
 
 
 def _roots(op: Norm, bits: int) -> list[Interval]:

@@ -35,11 +35,12 @@ from proofs_check.certificates.arithmetic import (
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.forms import Form
 from proofs_check.certificates.report import CheckFailed
+from proofs_check.certificates.views import View
 from reconstruct.networks import Box
 from reconstruct.networks.activations import Support, Unitwise
 
 Range = tuple[Floats, Floats]
-Parts = list[tuple[str, slice]]
+Parts = list[tuple[View, slice]]
 BATCH = 64  # leaves at once
 MOST_SYMBOLS = 384  # further ones go into the radius
 
@@ -165,14 +166,14 @@ def leaves_of(domain: Box, code: bytes) -> Range:
 def image(parts: Parts, floats: Range, values: dict[str, Zonotope]) -> Zonotope:
     """The zonotope of a form of the sources, `parts` its columns, known as middle ± error."""
     middle, error = floats
-    symbols = max([values[name].forms.shape[1] for name, _ in parts], default=1)
+    symbols = max([values[view.source].forms.shape[1] for view, _ in parts], default=1)
     batch = len(next(iter(values.values())).centre)
     centre = np.broadcast_to(middle[:, -1], (batch, len(middle)))
     forms = np.zeros((batch, symbols, len(middle)))
     sizes = np.broadcast_to(np.abs(middle[:, -1]), centre.shape)
     radius, terms = np.broadcast_to(error[:, -1], centre.shape), 2
-    for name, part in parts:
-        value, matrix = values[name], middle[:, part]
+    for view, part in parts:
+        value, matrix = values[view.source], middle[:, part]
         own, width = value.forms.shape[1], matrix.shape[1]
         with np.errstate(all="ignore"):
             centre = centre + value.centre @ matrix.T
@@ -239,7 +240,7 @@ def _joined(
     if len(parts) != 1:
         lows, highs = image(parts, floats, values).bounds()
         return np.minimum(low, lows.min(axis=0)), np.maximum(high, highs.max(axis=0))
-    name = parts[0][0]
+    name = parts[0][0].source
     value = values[name]
     rest = Zonotope(value.centre, value.forms[:, inputs:], value.radius).spread()
     coarse = Zonotope(value.centre, value.forms[:, :inputs], rest)

@@ -104,10 +104,10 @@ class _Constants(Forms):
     """Forms without sources: every node's value is a constant vector."""
 
     def __init__(self, network: Network, point: Floats, bits: int) -> None:
-        super().__init__(network, {}, bits=bits)
+        super().__init__(network, {}, bits=bits, kernels=False)
         self.values = {network.source: Form.constant(point)}
 
-    def rows(self, name: str, start: int, stop: int) -> Form:
+    def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         if name not in self.values:
             node = self.nodes[name]
             if isinstance(node.op, Unitwise):

@@ -31,11 +31,30 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.forms import Form
-from proofs_check.certificates.windows import Places, Windows
+from proofs_check.certificates.views import Places, View
+from proofs_check.certificates.windows import Windows
 from reconstruct.networks.activations import Line, Support, Unitwise
 
 Range = tuple[Floats, Floats]
 SMALL = 2**16  # entries of a form that is bounded without rounding too
+TILE = 2**21  # coefficients that are carried back at once
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What of a form belongs to one view of a source of `size` units."""
+
+    view: View
+    matrix: Floats
+    size: int
+
+    def pulled(self, d: Floats) -> Floats:
+        """`d A`: coefficients of the form's units as those of the source's."""
+        if self.view.index is None:
+            return d @ self.matrix
+        positions = self.view.index.shape[1]
+        channels = d.reshape(len(d), len(self.matrix), positions)
+        return self.view.collected(np.matmul(self.matrix.T, channels), self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +67,7 @@ class _Cut:
     """
 
     name: str
-    parts: dict[str, Floats]
+    parts: tuple[_Part, ...]
     constant: Floats
     bands: tuple[Band, ...]
     loss: Floats
@@ -64,43 +83,57 @@ class Reachable:
         self.source = source
         self.ranges: dict[str, Range] = {source: (lo, hi)}
         self.cuts: list[_Cut] = []
+        self.point = bool((lo == hi).all())  # then intervals say all that there is to say
 
     def largest(self, name: str) -> Floats:
         lo, hi = self.ranges[name]
         return np.maximum(np.abs(lo), np.abs(hi))
 
     def of_form(self, form: Form, floats: Range) -> Range:
-        """Bounds of a form of the target's sources, its own error included."""
+        """Bounds of a form of the target's sources, its own error included: one for each unit."""
         middle, error = floats
-        low = high = Tally.start(middle[:, -1], error[:, -1])
-        high = Tally.start(-middle[:, -1], error[:, -1])
-        for name, part in form.parts():
-            missed = dot(error[:, part], self.largest(name))
-            low = low.add(self.least(name, middle[:, part]), missed)
-            high = high.add(self.least(name, -middle[:, part]), missed)
-        return low.lowest(), -high.lowest()
+        constant, doubt = (_at_positions(part[:, -1], form.positions) for part in (middle, error))
+        low, high = Tally.start(constant, doubt), Tally.start(-constant, doubt)
+        for view, part in form.parts():
+            missed = dot(error[:, part], view.met(self.largest(view.source)))
+            low = low.add(self.least(view, middle[:, part]), missed)
+            high = high.add(self.least(view, -middle[:, part]), missed)
+        return low.lowest().ravel(), -high.lowest().ravel()
 
     def exactly(self, form: Form) -> Range:
         """Interval bounds without rounding on the way: for units at the very edge of a piece."""
-        sources = [self.ranges[name] for name, _ in form.parts()]
+        sources = [tuple(v.met(end) for end in self.ranges[v.source]) for v, _ in form.parts()]
         if not all(np.isfinite(end).all() for pair in sources for end in pair):
-            return np.full(form.rows, -np.inf), np.full(form.rows, np.inf)
-        lo, hi = (np.concatenate([np.zeros(0), *(pair[i] for pair in sources)]) for i in (0, 1))
-        return form.between(lo, hi)
+            count = form.rows * form.positions
+            return np.full(count, -np.inf), np.full(count, np.inf)
+        empty = np.zeros((0, form.positions))
+        lo, hi = (
+            np.concatenate([empty, *(pair[i].reshape(-1, form.positions) for pair in sources)])
+            for i in (0, 1)
+        )
+        low, high = form.between(lo, hi)
+        return low.ravel(), high.ravel()
 
-    def least(self, name: str, a: Floats) -> Floats:
-        """A lower bound of a·h (a: rows × size) for the source `name`, the best of all ways."""
-        found = self._interval(name, a)
-        if name == self.source:
+    def least(self, view: View, a: Floats) -> Floats:
+        """A lower bound of a·h (a: rows × columns) for what a view sees, the best of all ways."""
+        found = self._interval(view, a)
+        if view.source == self.source or self.point or not view.injective:
             return found
-        for kind in range(len(self.cuts[0].bands)):
-            found = np.maximum(found, self._carried_back(name, a, kind))
+        positions = 1 if view.index is None else view.index.shape[1]
+        size = len(self.ranges[view.source][0])
+        step = max(1, TILE // (positions * size))
+        for start in range(0, len(a), step):
+            rows = slice(start, start + step)
+            forms = view.forms(a[rows], size)
+            for kind in range(len(self.cuts[0].bands)):
+                low = self._carried_back(view.source, forms, kind).reshape(found[rows].shape)
+                found[rows] = np.maximum(found[rows], low)
         return found
 
-    def _interval(self, name: str, a: Floats) -> Floats:
+    def _interval(self, view: View, a: Floats) -> Floats:
         """a⁺·lo + a⁻·hi, less its rounding: n products that are not zero, and one sum more."""
-        lo, hi = self.ranges[name]
-        size = dot(np.abs(a), self.largest(name))
+        lo, hi = (view.met(end) for end in self.ranges[view.source])
+        size = dot(np.abs(a), view.met(self.largest(view.source)))
         with np.errstate(all="ignore"):
             value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
         return Tally.start(value, product_error(size, a.shape[1] + 1, 1.0)).lowest()
@@ -115,7 +148,8 @@ class Reachable:
                 tally, slopes = _onto_lines(tally, a, cut, cut.bands[kind])
                 tally = self._onto_sources(tally, slopes, cut, waiting)
         if self.source in waiting:
-            tally = tally.add(self._interval(self.source, waiting[self.source]))
+            everything = View(self.source, len(self.ranges[self.source][0]))
+            tally = tally.add(self._interval(everything, waiting[self.source]))
         return tally.lowest()
 
     def _onto_sources(
@@ -128,9 +162,10 @@ class Reachable:
         rounding = product_error(dot(np.abs(d), np.abs(cut.constant)), n + 1, 1.0)
         floor = np.full(len(d), cut.floor)
         tally = tally.add(plain, rounding, dot(np.abs(d), cut.loss), floor)
-        for source, matrix in cut.parts.items():
+        for part in cut.parts:
+            source = part.view.source
             with np.errstate(all="ignore"):
-                more = d @ matrix
+                more = part.pulled(d)
                 if source in waiting:
                     more = waiting[source] + more
             if source in waiting:
@@ -150,7 +185,7 @@ class Reachable:
     ) -> None:
         """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend)."""
         lo, hi = self.of_form(form, floats)
-        if form.rows * form.radius.shape[1] <= SMALL:
+        if form.rows * form.radius.shape[1] * form.positions <= SMALL:
             lo, hi = meet([(lo, hi), self.exactly(form)], 1)
         reach = np.maximum(np.abs(lo), np.abs(hi))
         chosen = None
@@ -167,18 +202,48 @@ class Reachable:
                 bend.band(lo, hi, _slopes(op, bend, lo, hi, kind, marks)) for kind in Support
             )
             self.ranges[name] = bend.range(lo, hi)
+        if not self.point:
+            self.cuts.append(self._cut(name, form, floats, bands, reach, chosen))
+
+    def _cut(
+        self,
+        name: str,
+        form: Form,
+        floats: Range,
+        bands: tuple[Band, ...],
+        reach: Floats,
+        chosen: Places | None,
+    ) -> _Cut:
+        """What is needed to carry coefficients through the cut.
+
+        A coefficient of a source's unit is a sum of rows, and on images of those sums at the
+        columns that meet the unit: no more than n roundings one after the other, and n products.
+        """
         middle, error = floats
-        n = form.rows
-        loss, floor = error[:, -1], 0.0
-        for source, part in form.parts():
-            far = self.largest(source)
-            size = dot(np.abs(middle[:, part]), far)
-            loss = plus(loss, times(size, np.full(n, gamma(n))), dot(error[:, part], far))
-            floor = float(above(floor + above(n * TINY * float(above(far.sum() * (1 + 2.0**-20))))))
-        loss = plus(loss, times(reach, np.full(n, 2 * UNIT)))  # the product a·slope
-        floor = float(above(floor + above(n * TINY * (1 + float(above(reach.sum() * 1.001))))))
-        parts = {source: middle[:, part] for source, part in form.parts()}
-        self.cuts.append(_Cut(name, parts, middle[:, -1], bands, loss, floor, reach, chosen))
+        loss, floor = _at_positions(error[:, -1], form.positions), 0.0
+        for view, part in form.parts():
+            n = form.rows + (0 if view.index is None else view.columns)
+            terms = form.rows * (1 if view.index is None else view.columns)
+            far = self.largest(view.source)
+            size = dot(np.abs(middle[:, part]), view.met(far))
+            moved = times(size, np.full(size.shape, gamma(n)))
+            loss = plus(loss, moved, dot(error[:, part], view.met(far)))
+            more = float(above(far.sum() * (1 + 2.0**-20)))
+            floor = float(above(floor + above(terms * TINY * more)))
+        units = len(reach)
+        loss = plus(loss.ravel(), times(reach, np.full(units, 2 * UNIT)))  # the product a·slope
+        floor = float(above(floor + above(units * TINY * (1 + float(above(reach.sum() * 1.001))))))
+        parts = tuple(
+            _Part(view, middle[:, part], len(self.ranges[view.source][0]))
+            for view, part in form.parts()
+        )
+        constant = _at_positions(middle[:, -1], form.positions).ravel()
+        return _Cut(name, parts, constant, bands, loss, floor, reach, chosen)
+
+
+def _at_positions(values: Floats, positions: int) -> Floats:
+    """Numbers of rows at every position; as they are where a row is one unit."""
+    return values if positions == 1 else np.repeat(values[:, None], positions, axis=1)
 
 
 def _onto_lines(tally: Tally, a: Floats, cut: _Cut, band: Band) -> tuple[Tally, Floats]:

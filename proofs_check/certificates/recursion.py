@@ -20,8 +20,10 @@ from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.leaves import LeafBounds
+from proofs_check.certificates.pixels import common
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
@@ -50,9 +52,10 @@ class Recursion:
         pairs = aligned(claims, target, candidate)
         self.partner = {c: t for t, c in pairs}
         source = target.source
-        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}})
+        kernels = claims.tree is None  # on the leaves of a tree forms are taken unit by unit
+        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}}, kernels=kernels)
         names = {candidate.source: source, **{c: t for t, c in pairs}}
-        self.theirs = Forms(candidate, names, norms)
+        self.theirs = Forms(candidate, names, norms, kernels=kernels)
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
         boxes = claims.domain
         self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
@@ -73,8 +76,8 @@ class Recursion:
             elif node.name in used and isinstance(node.op, Unitwise):
                 self._inner(self.theirs, node, self.errors)
         self._linearise(None)
-        ours, theirs = (f.whole(f.network.output) for f in (self.ours, self.theirs))
-        error = self._compare(("output", "output"), ours, theirs, None)
+        outputs = self.target.output, self.candidate.output
+        error = self._compare(("output", "output"), *self._forms(*outputs), None)
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
         return float(np.max(error))
@@ -86,9 +89,9 @@ class Recursion:
         ours = self.ours.nodes[name]
         op, bend = ours.op if isinstance(ours.op, Unitwise) else None, self._meaning(ours)
         if bend is None:
-            forms = self.ours.sum_of(ours), self.theirs.sum_of(node)
+            forms = self._sums(ours, node)
         else:
-            forms = self.ours.whole(ours.inputs[0]), self.theirs.whole(node.inputs[0])
+            forms = self._forms(ours.inputs[0], node.inputs[0])
         self.errors[name] = self._compare((name, node.name), *forms, bend)
         floats = forms[0].floats()
         marks = self.claims.lines(name, self.target.sizes[name])
@@ -100,6 +103,23 @@ class Recursion:
             if isinstance(bend, Windows):
                 raise NotCheckable("a maximum over windows on the leaves of a tree")
             self.leaves.add_cut(name, forms[0], floats, op, bend, certain)
+
+    def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
+        """The forms of both values, their rows at equally many positions."""
+        count = self._positions([ours], [theirs], self.target.sizes[ours])
+        return self.ours.whole(ours, count), self.theirs.whole(theirs, count)
+
+    def _sums(self, ours: Node, theirs: Node) -> tuple[Form, Form]:
+        """The same for two sums of branches."""
+        size = self.target.sizes[ours.name]
+        count = self._positions(list(ours.inputs), list(theirs.inputs), size)
+        return self.ours.sum_of(ours, count), self.theirs.sum_of(theirs, count)
+
+    def _positions(self, ours: list[str], theirs: list[str], size: int) -> int:
+        if self.ours.pixels is None or self.theirs.pixels is None:
+            return 1
+        first = [self.ours.pixels.positions(name) for name in ours]
+        return common([*first, *(self.theirs.pixels.positions(name) for name in theirs)], size)
 
     def _meaning(self, node: Node) -> Bend | Windows | None:
         """What a cut does to the value of its form; None for a sum, which is that value."""
@@ -117,20 +137,21 @@ class Recursion:
         if self.exact:
             if gap.whole.nonzero().any() or gap.radius.any():
                 raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
-            return np.zeros(self.target.sizes.get(names[0], gap.rows))
+            return np.zeros(self.target.sizes.get(names[0], gap.rows * gap.positions))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
-        error = difference[:, -1]
+        error = np.repeat(difference[:, -1:], gap.positions, axis=1)
         before, residual = 0.0, 0.0
-        for source, part in gap.parts():
-            e = self.errors[source]
-            moved = dot(difference[:, part], plus(self._largest(source), e))
-            error = plus(error, dot(size[:, part], e), moved)
+        for view, part in gap.parts():
+            e, far = self.errors[view.source], self._largest(view.source)
+            met, reached = (_columns(view, values) for values in (e, plus(far, e)))
+            error = plus(error, dot(size[:, part], met), dot(difference[:, part], reached))
             before = max(before, float(np.max(e, initial=0.0)))
             residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
+        error = error.ravel()
         if isinstance(bend, Windows):
             error = bend.largest(error)
         elif bend is not None:
-            error = times(np.full(gap.rows, bend.lipschitz), error)
+            error = times(np.full(len(error), bend.lipschitz), error)
         derived = Derived(residual, float(np.max(difference[:, -1])), before, float(np.max(error)))
         self.claims.check_segment(self.segment, names, derived)
         self.segment += 1
@@ -148,24 +169,27 @@ class Recursion:
     def _inner(self, forms: Forms, node: Node, errors: dict[str, Floats]) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
         doubts = []
-        for start, stop in forms.blocks(node.inputs[0]):
-            form = forms.rows(node.inputs[0], start, stop)
+        positions = forms.positions(node.inputs[0])
+        for start, stop in forms.blocks(node.inputs[0], positions):
+            form = forms.rows(node.inputs[0], start, stop, positions)
             floats = form.floats()
             lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
             if self.leaves is not None:
                 lo, hi = meet([(lo, hi), self.leaves.of_form(form, floats)], 1)
-            by = np.zeros(form.rows)
-            for source, part in form.parts():
-                if source in errors:
+            room: Floats = np.zeros((form.rows, positions))
+            for view, part in form.parts():
+                if view.source in errors:
                     size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-                    by = plus(by, dot(size, errors[source]))
+                    room = plus(room, dot(size, _columns(view, errors[view.source])))
+            by = room.ravel()
             doubt = _deviation(forms, node, widened(lo, hi, by))
-            rows = np.flatnonzero(doubt)[:EDGE]
+            rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
             if len(rows):  # perhaps by rounding alone
                 few = form.take(rows)
                 edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
-                edge = meet([(lo[rows], hi[rows]), edge], 1)
-                doubt[rows] = _deviation(forms, node, widened(*edge, by[rows]))
+                units = (rows[:, None] * positions + np.arange(positions)).ravel()
+                edge = meet([(lo[units], hi[units]), edge], 1)
+                doubt[units] = _deviation(forms, node, widened(*edge, by[units]))
             doubts.append(doubt)
         forms.doubts[node.name] = np.concatenate(doubts)
         if self.exact and forms.doubts[node.name].any():
@@ -180,6 +204,11 @@ class Recursion:
             inner = isinstance(node.op, Unitwise) and node.name not in self.ours.sources
             if inner and node.name in used and node.name not in self.ours.doubts:
                 self._inner(self.ours, node, {})
+
+
+def _columns(view: View, values: Floats) -> Floats:
+    """What a view meets, as columns: one for each position."""
+    return view.met(values).reshape(view.columns, -1)
 
 
 def _deviation(forms: Forms, node: Node, reached: Range) -> Floats:

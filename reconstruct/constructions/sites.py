@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
@@ -23,7 +25,7 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.normal_form import rebuilt
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, Range
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,10 @@ class Watched:
     node: str
     piece: Piece
 
-    def margin(self, values: Mapping[str, Array]) -> float:
-        """The least distance of the values from the ends of the piece."""
-        low, high = float(values[self.node].min()), float(values[self.node].max())
-        return min(low - self.piece.lo, self.piece.hi - high)
+    def margin(self, reached: Range) -> Array:
+        """The least distance from the ends of the piece, for least and largest values."""
+        low, high = reached
+        return np.minimum(low - self.piece.lo, self.piece.hi - high)
 
 
 def find_sites(

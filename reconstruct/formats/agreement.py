@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.networks import Activation, Add, Dense, Map, Mixing, Network, Node, Norm
+from reconstruct.networks.evaluation import last_uses
 
 Array = NDArray[Any]
 SEED = 20230712
@@ -69,19 +70,24 @@ def points(network: Network) -> Array:
     return np.array(kept).astype(np.float16).astype(np.float64)
 
 
-def follow(network: Network, x: Array, arithmetic: Format) -> Followed:
-    """All values at the points x in float64, each with a bound on its rounding error in u."""
+def follow(network: Network, x: Array, arithmetic: Format, *, every: bool = False) -> Followed:
+    """The output at the points x in float64 with a bound on its rounding error in u, or with
+    `every` all values: of wide networks on images they are too many to be held together."""
     values = {network.source: x}
     errors = {network.source: arithmetic.unit * np.abs(x) + arithmetic.tiny}  # of a conversion
     peak = np.abs(x).max(axis=1)
+    last_use = last_uses([(n.name, n.inputs) for n in network.nodes], network.output)
     with np.errstate(all="ignore"):
-        for node in network.nodes:
+        for place, node in enumerate(network.nodes):
             value, size, carried = _evaluated(node, values, errors)
             steps = _summands(node) + OPERATIONS
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
             peak = np.maximum(peak, (size + carried).max(axis=1))
+            for used in set(node.inputs):
+                if last_use[used] == place and not every:
+                    del values[used], errors[used]
     return Followed(values, errors, peak)
 
 

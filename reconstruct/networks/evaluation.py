@@ -26,37 +26,48 @@ LEAST_CHANNELS = 64  # a tile has at least as many channels: narrower products a
 WIDENING = 4  # a layer is hidden when it has this many times the values of its neighbours
 
 Part: TypeAlias = Callable[[Array], Array]
+Seen: TypeAlias = Callable[[str, Array], None]  # hears the values of nodes, a tile at a time
+
+
+def unheard(name: str, values: Array) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bottleneck:
-    """`first` to hidden channels, `inner` on each, `last` back: the value of the node `name`."""
+    """`first` to hidden channels, `inner` on each, `last` back: the value of the node `name`.
+
+    `hidden` names the nodes of `first` and of each of `inner`.
+    """
 
     name: str
     source: str
     first: Mixing
     inner: tuple[Diagonal | Unitwise, ...]
     last: Mixing
+    hidden: tuple[str, ...]
 
-    def __call__(self, h: Array) -> Array:
+    def __call__(self, h: Array, seen: Seen = unheard) -> Array:
         width = self.first.channels
         step = max(LEAST_CHANNELS, TILE_ELEMENTS // max(1, len(h) * self.first.positions))
         total: Array | None = None
         for start in range(0, width, step):
-            part = self._tile(h, start, min(width, start + step))
+            part = self._tile(h, start, min(width, start + step), seen)
             total = part if total is None else np.add(total, part, out=total)
         assert total is not None
         total += self.last.bias.astype(h.dtype)
         return total
 
-    def _tile(self, h: Array, start: int, stop: int) -> Array:
+    def _tile(self, h: Array, start: int, stop: int, seen: Seen) -> Array:
         first, last = self.first.hidden_rows(start, stop), self.last.hidden_inputs(start, stop)
         assert first is not None and last is not None
         z = first(h)
-        for op in self.inner:
+        seen(self.hidden[0], z)
+        for name, op in zip(self.hidden[1:], self.inner, strict=True):
             part = op.hidden(start, stop) if isinstance(op, Diagonal) else op
             assert part is not None
             z = part(z)
+            seen(name, z)
         return last.linear(z)
 
 
@@ -73,6 +84,7 @@ def bottlenecks(network: Network) -> dict[str, Bottleneck]:
 
 def _bottleneck(network: Network, node: Node, first: Mixing) -> Bottleneck | None:
     inner: list[Diagonal | Unitwise] = []
+    names = [node.name]
     current = node
     while True:
         users = network.consumers(current.name)
@@ -85,12 +97,13 @@ def _bottleneck(network: Network, node: Node, first: Mixing) -> Bottleneck | Non
         if not isinstance(op, Diagonal | Unitwise) or not _fits(op, first):
             return None
         inner.append(op)
+        names.append(current.name)
     hidden = network.sizes[node.name]
     beside = max(network.sizes[node.inputs[0]], network.sizes[current.name])
     cut = first.hidden_rows(0, 1) is not None and op.hidden_inputs(0, 1) is not None
     if not cut or hidden < WIDENING * beside or first.channels < 2 * LEAST_CHANNELS:
         return None
-    return Bottleneck(current.name, node.inputs[0], first, tuple(inner), op)
+    return Bottleneck(current.name, node.inputs[0], first, tuple(inner), op, tuple(names))
 
 
 def _fits(op: Diagonal | Unitwise, first: Mixing) -> bool:

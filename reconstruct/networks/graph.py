@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -13,10 +13,17 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
-from reconstruct.networks.evaluation import Bottleneck, bottlenecks, inner_names, last_uses
+from reconstruct.networks.evaluation import (
+    Bottleneck,
+    Seen,
+    bottlenecks,
+    inner_names,
+    last_uses,
+    unheard,
+)
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, Range
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
 # the weights themselves are larger, half as many values as weights: each chunk reads all of them
@@ -195,9 +202,7 @@ class Network:
         """The function at one point (shape `(size_in,)`) or at a batch of them (as rows)."""
         points = np.asarray(x, dtype=dtype)
         batch = self._as_batch(points)
-        hidden = self._hidden
-        widest = max(size for name, size in self.sizes.items() if name not in hidden)
-        rows = max(1, max(CHUNK_ELEMENTS, self.weights // 2) // widest)
+        rows = self._chunk()
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
         result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
         return result[0] if points.ndim == 1 else result
@@ -208,6 +213,35 @@ class Network:
         for node in self.nodes:
             values[node.name] = node.op(*(values[i] for i in node.inputs))
         return values
+
+    def extremes(
+        self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64
+    ) -> dict[str, Range]:
+        """The least and the largest unit of these nodes' values at each row of x.
+
+        Hidden layers are seen a tile of channels at a time and never held.
+        """
+        batch = self._as_batch(np.asarray(x, dtype=dtype))
+        found = {
+            name: (np.full(len(batch), np.inf), np.full(len(batch), -np.inf)) for name in names
+        }
+        start = 0
+
+        def seen(name: str, values: Array) -> None:
+            if name in found:
+                low, high = (end[start : start + len(values)] for end in found[name])
+                np.minimum(low, values.min(axis=1), out=low)
+                np.maximum(high, values.max(axis=1), out=high)
+
+        for start in range(0, len(batch), rows := self._chunk()):
+            self._evaluate(batch[start : start + rows], seen)
+        return found
+
+    def _chunk(self) -> int:
+        """How many rows to evaluate at once."""
+        hidden = self._hidden
+        widest = max(size for name, size in self.sizes.items() if name not in hidden)
+        return max(1, max(CHUNK_ELEMENTS, self.weights // 2) // widest)
 
     def _as_batch(self, points: Array) -> Array:
         batch = np.atleast_2d(points)
@@ -226,7 +260,7 @@ class Network:
     def _hidden(self) -> frozenset[str]:
         return inner_names(self, self._bottlenecks)
 
-    def _evaluate(self, batch: Array) -> Array:
+    def _evaluate(self, batch: Array, seen: Seen = unheard) -> Array:
         tiled = self._bottlenecks
         steps = [
             (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
@@ -236,8 +270,11 @@ class Network:
         last_use = last_uses(steps, self.output)
         values = {self.source: batch}
         for i, (name, inputs) in enumerate(steps):
-            op = tiled[name] if name in tiled else self.node(name).op
-            values[name] = op(*(values[j] for j in inputs))
+            if name in tiled:
+                values[name] = tiled[name](values[inputs[0]], seen)
+            else:
+                values[name] = self.node(name).op(*(values[j] for j in inputs))
+            seen(name, values[name])
             for used in set(inputs):
                 if last_use[used] == i:
                     del values[used]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save, sha256_file
+from reconstruct.formats.onnx import draft
+from reconstruct.formats.onnx import read as onnx_read
 from reconstruct.formats.onnx import write as onnx_write
 from reconstruct.networks import Affine, Network, Node, Norm, Relu, Scaling
 
@@ -138,3 +140,55 @@ def test_names_that_clash_with_our_own_are_kept_apart(tmp_path):
     network = Network(2, nodes, "a.weight")
     save(network, tmp_path / "a.onnx")
     assert_same_graph(load(tmp_path / "a.onnx"), network)
+
+
+def frozen_pair(size: int) -> Network:
+    """A float32 map large enough to be stored as it is, and norms in float64."""
+    rng = np.random.default_rng(0)
+    nodes = (
+        Node("M1", Affine(rng.normal(size=(size, 4)).astype(np.float32)), ("input",)),
+        Node("n", Norm(*rng.normal(size=(3, size)), rng.uniform(1, 2, size)), ("M1",)),
+        Node("r", Relu(), ("n",)),
+        Node("M2", Affine(rng.normal(size=(3, size)).astype(np.float32)), ("r",)),
+    )
+    return Network(4, nodes, "M2")
+
+
+def test_float32_weights_stay_so_in_a_float64_file(tmp_path, monkeypatch):
+    """The numbers are the same, the file is half as large, and the products are in float64."""
+    network, x = frozen_pair(500), np.random.default_rng(1).normal(size=(5, 4))
+    for least in (1000, 10**9):
+        monkeypatch.setattr(draft, "NARROW", least)
+        monkeypatch.setattr(onnx_read, "NARROW", least)
+        save(network, tmp_path / f"{least}.onnx", dtype=np.float64)
+    small, large = tmp_path / "1000.onnx", tmp_path / "1000000000.onnx"
+    saved = 4 * 7 * 500
+    assert abs(large.stat().st_size - small.stat().st_size - saved) < 600
+    monkeypatch.setattr(onnx_read, "NARROW", 1000)
+    again = load(small)
+    for name in ("M1", "M2"):
+        kept, was = again.node(name).op.matrix, network.node(name).op.matrix
+        assert kept.dtype == np.float32 and np.array_equal(kept, was)
+    assert np.array_equal(run(str(small), x), run(str(large), x))
+    assert np.array_equal(again(x), load(large)(x))
+
+
+def test_constants_behind_a_widening_cast_are_folded_in_float64(tmp_path, monkeypatch):
+    """float32(2^24) + 1 is 2^24 + 1 once cast: kept as float32 it would be 2^24."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    monkeypatch.setattr(onnx_read, "NARROW", 1)
+    weight = numpy_helper.from_array(np.full((2, 2), 2.0**24, np.float32), "w")
+    one = numpy_helper.from_array(np.ones((2, 2)), "one")
+    double = onnx.TensorProto.DOUBLE
+    nodes = [
+        helper.make_node("Cast", ["w"], ["wide"], to=double),
+        helper.make_node("Add", ["wide", "one"], ["sum"]),
+        helper.make_node("MatMul", ["x", "sum"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, double, ["N", 2]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight, one])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
+    onnx.save(model, tmp_path / "a.onnx")
+    assert np.array_equal(load(tmp_path / "a.onnx")([1.0, 0.0]), np.full(2, 2.0**24 + 1))

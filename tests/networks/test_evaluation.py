@@ -78,3 +78,17 @@ def test_a_hidden_value_that_is_used_twice_is_computed_as_it_stands():
     assert evaluation.bottlenecks(both) == {}
     x = np.random.default_rng(3).normal(size=(5, 6))
     np.testing.assert_allclose(both(x), both.values(x)["sum"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("network", [dense_site(), image_site()], ids=["dense", "image"])
+def test_extremes_of_hidden_layers_are_seen_tile_by_tile(network, monkeypatch):
+    monkeypatch.setattr(evaluation, "TILE_ELEMENTS", 1)
+    x = np.random.default_rng(4).uniform(-1, 1, (7, network.size_in))
+    names = [node.name for node in network.nodes]
+    found = network.extremes(x, names)
+    assert set(network._hidden) & set(names)
+    for name, value in network.values(x).items():
+        if name in found:
+            low, high = found[name]
+            assert np.allclose(low, value.min(axis=1), rtol=1e-12, atol=1e-12)
+            assert np.allclose(high, value.max(axis=1), rtol=1e-12, atol=1e-12)

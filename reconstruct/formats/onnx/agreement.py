@@ -68,8 +68,8 @@ def check_agreement(reading: Reading) -> int:
     rows = [row for row in range(len(x)) if telling(followed, row, reading.arithmetic)]
     for row in rows:
         (theirs,) = evaluator.run(_input(reading.model, x[row]), [reading.model.output])
-        if (place := _differs(reading, followed, reading.output, theirs, row)) >= 0:
-            raise _refusal(reading, evaluator, followed, x, row, place, theirs)
+        if (place := _differs(followed, reading.output, theirs, row)) >= 0:
+            raise _refusal(reading, evaluator, x[row], place, theirs)
     return len(rows)
 
 
@@ -79,7 +79,7 @@ def _input(model: Model, x: Array) -> Array:
     return np.asarray(x.reshape(model.shape).astype(kind))
 
 
-def _differs(reading: Reading, followed: Followed, flow: Flow, theirs: Array, row: int) -> int:
+def _differs(followed: Followed, flow: Flow, theirs: Array, row: int) -> int:
     if tuple(theirs.shape) != flow.shape:
         return 0
     return disagreement(
@@ -90,24 +90,19 @@ def _differs(reading: Reading, followed: Followed, flow: Flow, theirs: Array, ro
 
 
 def _refusal(
-    reading: Reading,
-    evaluator: Evaluator,
-    followed: Followed,
-    x: Array,
-    row: int,
-    place: int,
-    theirs: Array,
+    reading: Reading, evaluator: Evaluator, x: Array, place: int, theirs: Array
 ) -> UnsupportedError:
-    """Names the first node whose value differs, in the order of evaluation."""
+    """Names the first node whose value at x differs, in the order of evaluation."""
     flow, maker = reading.output, reading.model.output
+    followed = follow(reading.network, x[None], reading.arithmetic, every=True)
     known = {
         name: found
         for name, (found, revision) in reading.flows.items()
         if found.node in followed.values and reading.build.revisions[found.node] == revision
     }
     for name in evaluator.available(known):
-        (value,) = evaluator.run(_input(reading.model, x[row]), [name])
-        index = _differs(reading, followed, known[name], value, row)
+        (value,) = evaluator.run(_input(reading.model, x), [name])
+        index = _differs(followed, known[name], value, 0)
         if index >= 0:
             flow, maker, place, theirs = known[name], name, index, value
             break
@@ -116,7 +111,7 @@ def _refusal(
     if tuple(theirs.shape) != flow.shape:
         told = f"gives shape {tuple(theirs.shape)} where {flow.shape} was read"
     else:
-        mine = followed.values[flow.node][row][place]
+        mine = followed.values[flow.node][0][place]
         told = f"gives {theirs.ravel()[place]} where {mine:.17g} was read"
     return UnsupportedError(
         f"{where}: {evaluator.name} {told}, so that the file would be taken for another function; "

@@ -14,6 +14,12 @@ from reconstruct.formats.precision import rounded
 from reconstruct.networks import Node
 
 Array = NDArray[Any]
+NARROW = 2**16  # float32 numbers from which a float64 file stores them as they are, with a Cast
+
+
+def narrow(values: Any, dtype: Any) -> bool:
+    """Whether these weights are stored as float32 numbers in a file of wider ones."""
+    return bool(values.dtype == np.float32 and dtype != np.float32 and values.size >= NARROW)
 
 
 @dataclass(eq=False)
@@ -72,8 +78,16 @@ class Draft:
         return self.shaped(name, (math.prod(self.shapes[name]),))
 
     def parameters(self, node: Node, **values: Array) -> list[str]:
-        """The constants `<node>.<key>`, which must stay finite in the precision of the file."""
-        return [
-            self.constant(f"{node.name}.{key}", rounded(node.name, key, value, self.dtype))
-            for key, value in values.items()
-        ]
+        """The constants `<node>.<key>`, which must stay finite in the precision of the file.
+
+        Frozen weights are float32 numbers: a float64 file holds them so and casts them.
+        """
+        return [self._parameter(node, key, value) for key, value in values.items()]
+
+    def _parameter(self, node: Node, key: str, value: Array) -> str:
+        name = f"{node.name}.{key}"
+        if not narrow(value, self.dtype):
+            return self.constant(name, rounded(node.name, key, value, self.dtype))
+        stored = self.constant(name, value, np.float32)
+        wide = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        return self.node("Cast", [stored], self.fresh(f"{name}/cast"), to=wide)

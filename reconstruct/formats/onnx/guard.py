@@ -18,7 +18,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.write import PROTOBUF_LIMIT, onnx_model
+from reconstruct.formats.onnx.write import PROTOBUF_LIMIT, onnx_model, stored_bytes
 from reconstruct.networks import Network, Piece
 
 MARGIN = "margin"
@@ -42,7 +42,7 @@ def write_guarded(
 ) -> None:
     """Writes the network with the output `margin` behind its own."""
     kind = np.dtype(dtype)
-    if network.parameters * kind.itemsize > PROTOBUF_LIMIT:
+    if stored_bytes(network, kind) > PROTOBUF_LIMIT:
         raise InputError("a guarded model is written up to 2 GiB; use the network without a guard")
     write_atomically(Path(path), guarded_model(network, watched, kind).SerializeToString())
 

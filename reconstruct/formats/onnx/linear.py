@@ -86,7 +86,8 @@ def _over_positions(a: Array, b: Flow) -> bool:
 def _convolved(call: Call, build: Builder, a: Array, b: Flow) -> Flow:
     groups = a.shape[0] if a.ndim == 3 else 1
     positions = b.shape[-1]
-    kernel = real(call, a).reshape(-1, a.shape[-1], 1, 1)
+    entries = a if a.dtype == np.float32 else real(call, a)
+    kernel = entries.reshape(-1, a.shape[-1], 1, 1)
     geometry = Geometry(b.size // positions, 1, positions, (1, 1))
     shape = (*b.shape[:-2], a.shape[-2], positions)
     return build.emit(call.name, Convolution(kernel, geometry, None, groups), (b,), shape)

@@ -15,6 +15,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.limits import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import elementwise, elu, images, layers, linear, shapes
 from reconstruct.formats.onnx.agreement import Reading, check_agreement
+from reconstruct.formats.onnx.draft import NARROW
 from reconstruct.formats.onnx.folding import Folding
 from reconstruct.formats.onnx.inference import Inference
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, attributes, read_model
@@ -23,6 +24,7 @@ from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
+DOUBLE = 11  # ONNX's number of float64
 OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
     "Gemm": linear.gemm,
     "MatMul": linear.matmul,
@@ -107,6 +109,7 @@ class _Walk:
     constants: dict[str, Array] = field(default_factory=dict)
     flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
     kinds: set[int] = field(default_factory=set)
+    widened: set[str] = field(default_factory=set)  # float64 in the file, kept as the float32 cast
 
     def __post_init__(self) -> None:
         self.folding = Folding(self.model.opset)
@@ -150,8 +153,24 @@ class _Walk:
     def _folded(self, node: Any, inputs: list[Any], stated: list[Any]) -> list[Array]:
         kinds = [(self.inference.kind(o) if o else 0) for o in node.output]
         size = sum(VALUE * math.prod(shape or (0,)) for shape in stated)
+        if self._only_widens(node, inputs, kinds):
+            self.widened.update(node.output)
+            return [inputs[0]]
         self.build.budget.take(size, f"the constant that node {node_name(node)!r} makes")
+        inputs = [
+            v.astype(np.float64) if name in self.widened else v
+            for name, v in zip(node.input, inputs, strict=True)
+        ]
         return self.folding.fold(node, inputs, list(zip(kinds, stated, strict=True)))
+
+    def _only_widens(self, node: Any, inputs: list[Any], kinds: list[int]) -> bool:
+        """A Cast of large float32 weights to float64: the same numbers, kept in half the space."""
+        return (
+            node.op_type == "Cast"
+            and kinds == [DOUBLE]
+            and inputs[0].dtype == np.float32
+            and inputs[0].size >= NARROW
+        )
 
     def _read(self, node: Any, name: str, inputs: list[Any]) -> list[Any]:
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))

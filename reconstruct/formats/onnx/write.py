@@ -16,7 +16,7 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically, written_whole
-from reconstruct.formats.onnx.draft import Draft
+from reconstruct.formats.onnx.draft import Draft, narrow
 from reconstruct.formats.onnx.external import DataFile
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.write_nodes import input_shape, write_node
@@ -24,6 +24,7 @@ from reconstruct.networks import Network
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
+FLOAT32 = 4  # bytes
 PROTOBUF_LIMIT = 2**31 - 2**20  # bytes in one protobuf message, less what is not weights
 
 
@@ -33,7 +34,7 @@ def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.f
     Beyond 2 GiB, where a protobuf message ends, the weights go to `<path>.data` beside the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
-    if network.parameters * kind.itemsize <= PROTOBUF_LIMIT:
+    if stored_bytes(network, kind) <= PROTOBUF_LIMIT:
         write_atomically(goal, onnx_model(network, kind).SerializeToString())
         return
     beside = goal.with_name(goal.name + ".data")
@@ -43,6 +44,18 @@ def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.f
         goal.unlink(missing_ok=True)  # an older model must not meet the new weights
     data.sign(model)
     write_atomically(goal, model.SerializeToString())
+
+
+def stored_bytes(network: Network, dtype: Any) -> int:
+    """What the parameters take in a file of `dtype`, frozen weights as the float32 they are."""
+    kind = np.dtype(dtype)
+    narrowed = sum(
+        node.op.weights
+        for node in network.nodes
+        for a in node.op.arrays().values()
+        if narrow(a, kind)
+    )
+    return int(network.parameters * kind.itemsize - narrowed * (kind.itemsize - FLOAT32))
 
 
 def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None = None) -> Any:

@@ -105,9 +105,10 @@ def test_an_input_of_any_name_is_not_the_constant(tmp_path, source) -> None:
 
 def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
     from proofs_check.certificates.forms import Form
+    from proofs_check.certificates.views import View
 
-    named = Form.identity("", 2, 0, 2)
-    moved = named.plus(Form.constant([5.0, 7.0])).over((("x", 1), ("", 2)), 4)
+    named = Form.identity(View("", 2), 0, 2)
+    moved = named.plus(Form.constant([5.0, 7.0])).over((View("x", 1), View("", 2)), 4)
     assert moved.whole.integers() == [0, 4, 0, 20, 0, 0, 4, 28]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Form
+from proofs_check.certificates.views import View
 from reconstruct.bounds import Crown, Interval, Split
 from reconstruct.networks import Affine, Box, Clip, Elu, LeakyRelu, Mixing, Network, Relu, Selu
 from tests.certificates.building import random_target, wide
@@ -62,8 +63,9 @@ def test_the_range_of_a_form_is_exact() -> None:
         weight = rng.normal(size=(3, 4)) * 10.0 ** rng.integers(-200, 200, (3, 4))
         lo = rng.normal(size=4) * 10.0 ** rng.integers(-20, 20, 4)
         hi = lo + np.abs(rng.normal(size=4))
-        form = Form.identity("h", 4, 0, 4).mixed(weight).plus(Form.constant(rng.normal(size=3)))
-        low, high = form.between(lo, hi)
+        form = Form.identity(View("h", 4), 0, 4).mixed(weight)
+        form = form.plus(Form.constant(rng.normal(size=3)))
+        low, high = (end.ravel() for end in form.between(lo[:, None], hi[:, None]))
         constants = [Fraction(n, form.unit) for n in form.whole.integers()][4::5]
         for row, constant, least, most in zip(weight, constants, low, high, strict=True):
             ends = zip(lo, hi, strict=True)
