@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
+    from reconstruct.runs.library import report, run, verify
+    from reconstruct.runs.rebuild import rebuild
 
 _HOMES = {
     "reconstruct.bridge.from_torch": ("from_torch",),
@@ -76,6 +78,8 @@ _HOMES = {
     ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
+    "reconstruct.runs.library": ("report", "run", "verify"),
+    "reconstruct.runs.rebuild": ("rebuild",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -116,11 +120,15 @@ __all__ = [
     "load",
     "load_domain",
     "one_layer",
+    "rebuild",
     "reconstruct",
+    "report",
+    "run",
     "save",
     "studies",
     "to_torch",
     "training",
+    "verify",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -34,7 +34,8 @@ from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.sites import Site, Watched, find_sites
 from reconstruct.constructions.wide import Wide
-from reconstruct.khatri_rao import Auto, RankProof, Solver, Status
+from reconstruct.khatri_rao import RankProof, Solver, Status
+from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (
     Box,
     Convolution,
@@ -49,10 +50,12 @@ from reconstruct.networks import (
     as_domain,
     dense,
 )
+from reconstruct.networks.given import as_network, as_precision
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress, Step, silent
 
+FROZEN = "the frozen network"
 EXAMPLES = 2000  # inputs of the domain on which a map is fitted, where it is
 
 
@@ -171,10 +174,12 @@ def reconstruct(
     domain.
     """
     start = time.perf_counter()
-    kept = frozen if isinstance(frozen, Frozen) else Frozen(frozen, Wide())
+    as_network(target, "the target")
+    precision = as_precision(dtype, "norms are written")
+    kept = frozen if isinstance(frozen, Frozen) else Frozen(as_network(frozen, FROZEN), Wide())
     kept = replace(kept, network=as_stored(kept.network))
     box = as_domain(domain).of_size(target.size_in)
-    chosen = solver or Auto()
+    chosen = as_solver(solver)
     layout = kept.layout_of(target)
     if isinstance(kept.construction, Wide) and not chosen.rational:
         layout = balanced(layout, kept.construction, box)
@@ -186,7 +191,7 @@ def reconstruct(
     room = slack if isinstance(box, Points) else None
     work = _Work(layout, kept.network, sites, known, chosen, progress, checkpoint, room)
     solutions = work.run(_inputs(box, data))
-    network, rows, exact = _assemble(kept.network, solutions, np.dtype(dtype))
+    network, rows, exact = _assemble(kept.network, solutions, precision)
     seconds = time.perf_counter() - start
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
 

@@ -61,3 +61,15 @@ class Adaptive:
 MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing
 
 Method: TypeAlias = Interval | Crown | Split | Adaptive
+
+
+def as_method(method: Method | None) -> Method:
+    """The method that is meant; None is CROWN. Words are for the command line."""
+    if method is None:
+        return Crown()
+    if not isinstance(method, Interval | Crown | Split | Adaptive):
+        raise InputError(
+            f"bounds must be one of Interval(), Crown(), Split(), Adaptive(), but are {method!r}; "
+            f"pass an instance"
+        )
+    return method

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
-from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Interval, Method, Split, as_method
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,
@@ -182,7 +182,7 @@ def reach(
     progress: Progress | None = None,
 ) -> Reach:
     """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN)."""
-    chosen = Crown() if method is None else method
+    chosen = as_method(method)
     domain = box.of_size(network.size_in)
     lo, hi = domain.lo[None], domain.hi[None]
     if isinstance(domain, Points):

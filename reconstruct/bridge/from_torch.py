@@ -47,6 +47,11 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     state dict. What was read is evaluated at the example and compared with the module.
     """
     torch = torch_module("reading a torch module")
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(
+            f"a torch.nn.Module is needed, but this is of the type {type(module).__name__}; a "
+            f"file of weights holds no module: build it in Python and load the weights into it"
+        )
     frozen = copy.deepcopy(module).eval()
     rows = _rows(torch, frozen, example)
     program = _exported(torch, frozen, rows)

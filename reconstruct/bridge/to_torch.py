@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reconstruct.bridge.requirement import torch_module
-from reconstruct.errors import InputError
 from reconstruct.networks import Network
+from reconstruct.networks.given import as_network, as_precision
 
 if TYPE_CHECKING:
     import torch
@@ -28,9 +28,8 @@ def to_torch(network: Network, dtype: Any = np.float64) -> torch.nn.Module:
     torch_module("making a torch module")
     from reconstruct.bridge.layers import GraphModule, Step, layer_of
 
-    kind = np.dtype(dtype)
-    if kind not in (np.float32, np.float64):
-        raise InputError(f"a module is made in float32 or float64, but dtype is {kind}")
+    as_network(network, "what becomes a module")
+    kind = as_precision(dtype, "a module is made")
     steps = [
         Step(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
         for node in network.nodes

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Method, Reach, reach
+from reconstruct.bounds import Method, Reach, reach
+from reconstruct.bounds.methods import as_method
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.identity import prove_identity
@@ -22,6 +23,7 @@ from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Domain, DomainLike, Network, as_domain
+from reconstruct.networks.given import as_network
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
@@ -64,7 +66,7 @@ def certify(
     they are taken if they are of the same numbers on the same domain.
     """
     box = comparable(target, network, domain, tolerance)
-    work = _Work(target, network, box, bounds or Crown(), progress or silent, time_limit)
+    work = _Work(target, network, box, as_method(bounds), progress or silent, time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
     work.seen, work.offered = search, known
@@ -78,6 +80,8 @@ def comparable(
     target: Network, network: Network, domain: DomainLike, tolerance: float | None
 ) -> Domain:
     """The box for two networks that can be compared on it; refuses others, before any work."""
+    as_network(target, "the target")
+    as_network(network, "the other network")
     for what, ours, theirs in (
         ("inputs", target.size_in, network.size_in),
         ("outputs", target.size_out, network.size_out),

@@ -28,6 +28,7 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.given import as_network
 from reconstruct.networks.normal_form import rebuilt
 
 
@@ -64,7 +65,7 @@ def draw(
     construction: Construction | None = None,
     *,
     seed: int = 0,
-    weights: Weights = Weights.GAUSSIAN,
+    weights: Weights | str = Weights.GAUSSIAN,
     sparsity: float | None = None,
     statistics: bool = False,
     activation: Activation | None = None,
@@ -75,15 +76,12 @@ def draw(
     Activations and sums of the target stay where they are; `activation` is used inside the sites
     (ReLU unless given). `sparsity` keeps each weight with that probability.
     """
-    if isinstance(construction, str):
-        raise InputError(
-            f"the construction must be an object with its settings, such as rc.Wide(ratio=1.5), "
-            f"but is the word {construction!r}; words are for the command line"
-        )
-    chosen = construction or Wide()
+    as_network(target, "the target")
+    chosen = _as_construction(construction)
     layout = lay_out(target, chosen, merge=merge)
     form = layout.form
-    pencil = Pencil(seed, weights, sparsity, statistics)
+    pencil = Pencil(seed, Weights.named(weights), sparsity, statistics)
+    inner = _as_activation(activation)
     nodes: list[Node] = []
     outputs = {form.network.source: form.network.source}
     layer = 0
@@ -91,7 +89,7 @@ def draw(
         inputs = tuple(outputs[i] for i in node.inputs)
         if rebuilt(node):
             begin = Node(node.name, node.op, inputs)
-            site = _draw_site(pencil, layer, begin, layout.plans[node.name], activation or Relu())
+            site = _draw_site(pencil, layer, begin, layout.plans[node.name], inner)
             nodes.extend(site)
             outputs[node.name] = site[-1].name
             layer += 1
@@ -101,7 +99,30 @@ def draw(
     kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
     ends = (outputs[form.network.output], form.network.source)
     network = Network(target.size_in, tuple(nodes), *ends, kept)
-    return Frozen(network, chosen, merge, _origin(pencil, activation or Relu()), layout)
+    return Frozen(network, chosen, merge, _origin(pencil, inner), layout)
+
+
+def _as_construction(construction: Any) -> Construction:
+    if isinstance(construction, str | type):
+        word = "the word " if isinstance(construction, str) else "the class "
+        raise InputError(
+            f"the construction must be an object with its settings, such as rc.Wide(ratio=1.5), "
+            f"but is {word}{construction!r}; words are for the command line"
+        )
+    chosen: Construction = Wide() if construction is None else construction
+    return chosen
+
+
+def _as_activation(activation: Any) -> Activation:
+    if activation is None:
+        return Relu()
+    if isinstance(activation, str | type) or not hasattr(activation, "piece"):
+        raise InputError(
+            f"the activation must be an object such as rc.Relu() or rc.LeakyRelu(0.01), but is "
+            f"{activation!r}; words are for the command line"
+        )
+    given: Activation = activation
+    return given
 
 
 def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:

@@ -17,12 +17,14 @@ from reconstruct.formats.files import (
     unpacked,
     written_whole,
 )
+from reconstruct.formats.foreign import refuse_foreign
 from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npy import ZIP_MAGIC
 from reconstruct.formats.npz import read_npz
 from reconstruct.formats.npz_graph import graph_arrays
 from reconstruct.networks import Network
+from reconstruct.networks.given import as_network, as_precision
 
 FORMATS = (".onnx", ".npz", ".nnet")
 
@@ -59,6 +61,7 @@ def _format(path: Path, content: bytes) -> str:
     suffix = format_suffix(path)
     if suffix in FORMATS:
         return suffix
+    refuse_foreign(path, content)
     if content.startswith(ZIP_MAGIC):
         return ".npz"
     if content.lstrip().startswith(b"//"):
@@ -88,26 +91,15 @@ def _check_sizes(network: Network) -> None:
             raise InputError(f"{what} has no values, but every layer needs at least one")
 
 
-def _check_precision(dtype: Any) -> None:
-    try:
-        known = dtype is None or np.dtype(dtype) in (np.dtype(np.float32), np.dtype(np.float64))
-    except TypeError:
-        known = False
-    if not known:
-        name = getattr(dtype, "__name__", dtype)
-        raise InputError(
-            f"networks are written in float32 or float64, but the dtype is {name}: "
-            f"no claim is made for other precisions"
-        )
-
-
 def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.float64) -> None:
     """Writes the network as .onnx or .npz, its numbers in `dtype`, whole or not at all.
 
     For .npz the `dtype` None keeps every weight in the precision in which it is stored.
     """
     place = Path(path)
-    _check_precision(dtype)
+    as_network(network, "what is saved")
+    if dtype is not None:
+        as_precision(dtype, "networks are written")
     suffix = place.suffix.lower()
     if suffix == ".npz":
         arrays: dict[str, Any] = graph_arrays(network, dtype)

@@ -18,6 +18,18 @@ from reconstruct.progress import Progress
 AUTO = Auto()
 
 
+def as_solver(solver: Solver | None) -> Solver:
+    """The solver that is meant; None is `Auto()`. Words are for the command line."""
+    if solver is None:
+        return Auto()
+    if isinstance(solver, type) or not isinstance(solver, Solver):
+        raise InputError(
+            "solver must be one of Auto(), Direct(), ConjugateGradient(), Exact(), "
+            f"but is {solver!r}; pass an instance"
+        )
+    return solver
+
+
 def solve(
     M1: Any,
     M2: Any,
@@ -40,11 +52,7 @@ def solve(
     status is SOLVED only if the float64 residual is at rounding level or within the tolerance.
     """
     start = time.perf_counter()
-    if isinstance(solver, type) or not isinstance(solver, Solver):
-        raise InputError(
-            "solver must be one of Auto(), Direct(), ConjugateGradient(), Exact(), "
-            f"but is {solver!r}; pass an instance"
-        )
+    solver = as_solver(solver)
     around = surroundings()
     engine, checkpoint = engine or around.engine, checkpoint or around.checkpoint
     first, second, right = checked_system(M1, M2, W, rational=solver.rational)

@@ -36,6 +36,15 @@ class Weights(Enum):
     KAIMING = "kaiming"  # gaussian with variance 2/fan-in
     RADEMACHER = "rademacher"  # ±1, unscaled: the discrete case, which may be singular
 
+    @classmethod
+    def named(cls, weights: Weights | str) -> Weights:
+        """The distribution, given as it is or by its name."""
+        try:
+            return cls(weights)
+        except ValueError:
+            names = ", ".join(w.value for w in cls)
+            raise InputError(f"the weights must be one of {names}, but are {weights!r}") from None
+
 
 @dataclass(frozen=True)
 class Pencil:
@@ -51,6 +60,8 @@ class Pencil:
     statistics: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
+            raise InputError(f"the seed must be a whole number, but is {self.seed!r}")
         if not 0 <= self.seed < 2**63:
             raise InputError(f"the seed must be between 0 and 2^63 − 1, but is {self.seed}")
         if self.sparsity is not None and not 0 < self.sparsity <= 1:

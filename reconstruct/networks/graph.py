@@ -77,6 +77,11 @@ class Network:
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it is made of: what is derived is derived again."""
+        parts = (self.size_in, self.nodes, self.output, self.source, dict(self.metadata))
+        return type(self), parts
+
     # --- building -----------------------------------------------------------------------------
 
     @classmethod

@@ -128,6 +128,8 @@ def test_a_bundle_travels_with_its_target(cli, target, tmp_path):
     there.parent.mkdir()
     here.rename(there)
     moved = target.rename(tmp_path / "mine.onnx")
+    assert cli("check", there)[0] == 0  # its own copy is there
+    (there / "target" / "target.onnx").unlink()
     code, stdout, _ = cli("check", there)
     assert code == 2 and "target.onnx was not found" in stdout and "--target" in stdout
     code, stdout, _ = cli("check", there, "--target", moved)

@@ -1,0 +1,253 @@
+"""Whole commands as calls: `rc.run`, `rc.verify` and `rc.report` mean what the commands mean.
+
+Methods are objects (`rc.Wide(ratio=2.0)`, `rc.Crown()`), never words; what the command line leaves
+out has the same default here. Nothing is printed: `progress` hears each step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from reconstruct.bounds import Method
+from reconstruct.constructions import Construction, Frozen, Wide, draw
+from reconstruct.errors import InputError
+from reconstruct.formats import load, load_domain
+from reconstruct.khatri_rao import Solver
+from reconstruct.khatri_rao.solve import as_solver
+from reconstruct.networks import Activation, Box, DomainLike, Network, Points, as_domain
+from reconstruct.networks.draw import Weights
+from reconstruct.networks.given import as_network, as_precision
+from reconstruct.progress import Progress, silent
+from reconstruct.reports.page import write_page
+from reconstruct.reports.run_files import read_run
+from reconstruct.runs.comparison import Comparison, Pair, VerifyOutcome, compare
+from reconstruct.runs.defaults import DOMAIN, default_bounds
+from reconstruct.runs.job import Job, RunOutcome
+from reconstruct.runs.job import run as run_job
+
+PathLike: TypeAlias = "str | os.PathLike[str]"
+Given: TypeAlias = "Network | PathLike"
+Where: TypeAlias = "DomainLike | PathLike"
+
+
+def run(
+    target: Given,
+    output: PathLike,
+    *,
+    domain: Where = DOMAIN,
+    radius: float | None = None,
+    frozen: Frozen | Given | None = None,
+    construction: Construction | None = None,
+    seed: int = 0,
+    weights: Weights | str = Weights.GAUSSIAN,
+    density: float | None = None,
+    statistics: bool = False,
+    activation: Activation | None = None,
+    merge: bool = True,
+    nnet_header: bool = False,
+    progress: Progress = silent,
+    **how: Any,
+) -> RunOutcome:
+    """`reconstruct run TARGET -o OUT`: reconstruct, certify, write everything into a directory.
+
+    Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
+    of the command line. `how` are the fields of a job: slack, guard, folded, compact, solver,
+    bounds, dtype, samples, tolerance, prove_rank, force, resume.
+    """
+    ours = _network(target, "the target", nnet_header)
+    drawing = (seed, weights, density, statistics, activation)
+    kept = _frozen(ours, frozen, construction, drawing, merge)
+    place = _domain(domain, ours.size_in, radius)
+    settings = _settings(how, kept.network)
+    job = Job(
+        target=ours,
+        target_path=_path(target),
+        frozen=kept,
+        domain=place,
+        output=Path(output),
+        options=_told(target, output, domain, radius, kept, how, nnet_header),
+        **settings,
+    )
+    return run_job(job, progress)
+
+
+def verify(
+    target: Given,
+    candidate: Given,
+    *,
+    domain: Where,
+    radius: float | None = None,
+    bounds: Method | None = None,
+    tolerance: float | None = None,
+    samples: int | None = None,
+    time_limit: float | None = None,
+    nnet_header: bool = False,
+    output: PathLike | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> VerifyOutcome:
+    """`reconstruct verify`: certify, refute or leave undecided that two networks agree.
+
+    With `output` a certificate, a report and both networks are written into that directory.
+    """
+    pair = _pair(target, candidate, nnet_header)
+    options = {"tolerance": tolerance, "samples": samples, "nnet_header": nnet_header}
+    job = Comparison(
+        pair,
+        _domain(domain, pair.target.size_in, radius),
+        bounds=bounds or default_bounds(pair.candidate),
+        tolerance=tolerance,
+        samples=_count(samples),
+        time_limit=time_limit,
+        output=None if output is None else Path(output),
+        force=force,
+        options={
+            "target": _word(target, "TARGET"),
+            "candidate": _word(candidate, "CANDIDATE"),
+            "domain": _domain_word(domain),
+            "radius": radius,
+            **options,
+            "output": None if output is None else os.fspath(output),
+        },
+    )
+    return compare(job, progress)
+
+
+def report(output: PathLike) -> Path:
+    """`reconstruct report OUT`: make report.html again from the other files; its path."""
+    folder = Path(output)
+    read_run(folder)
+    write_page(folder)
+    return folder / "report.html"
+
+
+def _network(given: Given, role: str, nnet_header: bool = False) -> Network:
+    if isinstance(given, str | os.PathLike):
+        return load(given, nnet_header=nnet_header)
+    if nnet_header:
+        raise InputError("nnet_header belongs to a .nnet file, but a network is given")
+    return as_network(given, role)
+
+
+def _pair(target: Given, candidate: Given, nnet_header: bool) -> Pair:
+    if isinstance(target, str | os.PathLike) and isinstance(candidate, str | os.PathLike):
+        return Pair.read(target, candidate, nnet_header=nnet_header)
+    ours = _network(target, "the target", nnet_header)
+    theirs = _network(candidate, "the candidate", nnet_header)
+    return Pair(ours, theirs, (_path(target), _path(candidate)))
+
+
+def _path(given: Given) -> Path | None:
+    return Path(given) if isinstance(given, str | os.PathLike) else None
+
+
+def _frozen(
+    target: Network,
+    given: Frozen | Given | None,
+    construction: Construction | None,
+    drawing: tuple[Any, ...],
+    merge: bool,
+) -> Frozen:
+    """The frozen network: as given, of a file, or drawn."""
+    if given is None:
+        seed, weights, density, statistics, activation = drawing
+        return draw(
+            target,
+            construction,
+            seed=seed,
+            weights=weights,
+            sparsity=density,
+            statistics=statistics,
+            activation=activation,
+            merge=merge,
+        )
+    if drawing != (0, Weights.GAUSSIAN, None, False, None):
+        raise InputError(
+            "seed, weights, density, statistics and activation say how to draw a frozen network, "
+            "but `frozen` brings one; give one of them"
+        )
+    if isinstance(given, Frozen):
+        return given
+    network = _network(given, "the frozen network")
+    origin = {"file": network.metadata.get("file"), "file_sha256": network.metadata.get("sha256")}
+    return Frozen(network, construction or Wide(), merge, origin)
+
+
+def _domain(given: Where, size: int, radius: float | None) -> Box | Points:
+    if isinstance(given, str | os.PathLike):
+        return load_domain(given, size, radius)
+    found = as_domain(given).of_size(size)
+    if radius is None:
+        return found
+    if not isinstance(found, Points):
+        raise InputError("a radius belongs to a domain made of data, but this one is a box")
+    return Points(found.x, radius)
+
+
+def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
+    """The fields of a job by their names, checked where a mistake would be silent."""
+    solver: Solver | None = how.get("solver")
+    dtype = as_precision(how.get("dtype", "float64"), "norms are written")
+    return {
+        **how,
+        "solver": as_solver(solver),
+        "bounds": how.get("bounds") or default_bounds(frozen),
+        "dtype": dtype.name,
+        "samples": _count(how.get("samples")),
+    }
+
+
+def _count(samples: int | None) -> int | None:
+    if samples is not None and not samples >= 1:
+        raise InputError(f"samples must be at least 1, but is {samples}")
+    return samples
+
+
+def _told(
+    target: Given,
+    output: PathLike,
+    domain: Where,
+    radius: float | None,
+    frozen: Frozen,
+    how: Mapping[str, Any],
+    nnet_header: bool,
+) -> dict[str, Any]:
+    """The call in the words of the command line, as far as it has words for it."""
+    origin, construction = frozen.origin, frozen.construction
+    settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
+    drawn = {key: origin.get(key) for key in ("seed", "weights", "statistics", "file")}
+    words = {key: how[key] for key in how if key not in ("solver", "bounds", "dtype")}
+    named = {key: type(how[key]).__name__.lower() for key in ("bounds",) if how.get(key)}
+    return {
+        "target": _word(target, "TARGET"),
+        "output": os.fspath(output),
+        "domain": _domain_word(domain),
+        "radius": radius,
+        "construction": construction.name,
+        **{key: value for key, value in settings.items() if value is not None},
+        **{("frozen" if key == "file" else key): v for key, v in drawn.items() if v is not None},
+        "density": origin.get("sparsity"),
+        "merge": frozen.merge,
+        "nnet_header": nnet_header,
+        **({"solver": how["solver"].name} if hasattr(how.get("solver"), "name") else {}),
+        **named,
+        "dtype": as_precision(how.get("dtype", "float64"), "norms are written").name,
+        **words,
+    }
+
+
+def _word(given: Given, otherwise: str) -> str:
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else otherwise
+
+
+def _domain_word(given: Where) -> str:
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    found = as_domain(given)
+    if isinstance(found, Box) and found.lo.ndim == 0:
+        return f"{float(found.lo)!r},{float(found.hi)!r}"
+    return "DOMAIN.npz"
