@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +58,7 @@ from reconstruct.progress import Progress, Step, silent
 
 FROZEN = "the frozen network"
 EXAMPLES = 2000  # inputs of the domain on which a map is fitted, where it is
+MOST_ROWS = 2**16  # positions of inputs that a convolution is fitted on
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,15 +299,22 @@ def _inputs(domain: Domain, data: ArrayLike | None) -> Array:
 def _examples(
     layout: Layout, frozen: Network, site: Site, x: Array, solved: tuple[SiteSolution, ...]
 ) -> Examples:
-    """Inputs of the site in the frozen network as solved so far, and the target's values there."""
+    """What the site's kernels meet in the frozen network as solved so far, and what the target
+    makes of it; of a convolution some positions of each input."""
 
     def examples() -> tuple[Array, Array]:
         norms = {name: norm for s in solved for name, norm in s.norms.items()}
-        network = frozen.with_ops(norms)
-        wanted = layout.form.network.values(x)[site.target]
-        return network.values(x)[site.source], wanted
+        form, op = layout.form.network, mixing_at(layout.form.network, site.target)
+        rows = x[:: ceil(len(x) * op.positions / MOST_ROWS)]
+        h = op.met(_value(frozen.with_ops(norms), site.source, rows))
+        z = _value(form, site.target, rows).reshape(len(rows), op.channels, op.positions)
+        return h, z.transpose(0, 2, 1).reshape(len(h), -1)
 
     return examples
+
+
+def _value(network: Network, name: str, x: Array) -> Array:
+    return x if name == network.source else network.ending_at(name)(x)
 
 
 def _slackened(task: Task, slack: float) -> Task:
@@ -322,7 +331,10 @@ def _slackened(task: Task, slack: float) -> Task:
 
 def _drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
     assert isinstance(node.op, Mixing)
-    return _widened(task, node.op.seen(drifts[node.inputs[0]]))
+    error = node.op.seen(drifts[node.inputs[0]])
+    shares = np.split(error, len(task.each))
+    groups = [_widened(part, share) for part, share in zip(task.groups, shares, strict=False)]
+    return replace(_widened(task, shares[0]), groups=tuple(groups))
 
 
 def _widened(task: Task, error: Vector) -> Task:

@@ -21,20 +21,23 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
+from scipy.sparse.linalg import lsmr
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, share
 from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
-from reconstruct.constructions.nodes import kernel_of
+from reconstruct.constructions.nodes import check_geometry
 from reconstruct.constructions.sites import Site
-from reconstruct.constructions.two_layers import TwoLayers, norms_of, place_hidden
-from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.khatri_rao import RankProof, Solver, Status
-from reconstruct.networks import Mixing, Network, dense
+from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, place_hidden
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
+from reconstruct.networks import Mixing, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress
 
 RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: it may be singular
 ELSEWHERE = 1e-3  # weight of W itself beside the data, relative to the spread of the data
+DENSE = 4000  # neurons up to which the Gram matrix is formed: 128 MB
+STEPS = 2000  # of the iteration beyond that
 SOLVED = 1e-9  # a relative residual of the whole map up to which nothing counts as left out
 
 
@@ -67,41 +70,39 @@ class Fitted:
         )
 
     def plan(self, op: Mixing) -> FittedPlan:
-        m, k = kernel_of(op).shape
-        return FittedPlan(m, k, share(self.ratio, m * k), op.positions, self.plain)
+        m, k = op.kernels[0].shape
+        return FittedPlan(op, m, k, share(self.ratio, m * k), len(op.kernels), self.plain)
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "plain": self.plain}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedPlan:
-    """An m × k map fitted by two layers with `width` neurons between them."""
+    """The map `op`, m × k in each of its groups, fitted by two layers with `width` neurons."""
 
+    op: Mixing
     rows: int
     cols: int
     width: int
-    positions: int = 1
+    groups: int = 1
     plain: bool = False
 
     left_out = None
 
     @property
     def blueprint(self) -> Blueprint:
-        entering = LayerPlan(self.width, (0, self.cols), carry=False)
-        return Blueprint(self.rows, self.cols, (entering, LayerPlan(self.rows, None, carry=True)))
+        entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
+        rows = self.groups * self.rows
+        return Blueprint(rows, self.cols, (entering, LayerPlan(rows, None, carry=True)))
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        return ((self.rows, self.cols, self.width),)
+        return ((self.rows, self.cols, self.width),) * self.groups
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
-        """Any width will do, but only for maps without shared weights."""
-        if self.positions > 1:
-            raise UnsupportedError(
-                f"maps without shared weights can be fitted, but map {number} ({site.target!r}) is "
-                f"applied at {self.positions} positions; use --construction wide"
-            )
+        """Any width will do; convolutions must move over the image as the target's do."""
+        check_geometry(self.op, frozen, site, f"map {number} ({site.target!r})")
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
@@ -111,20 +112,36 @@ class FittedPlan:
                 "a fitted map is a least-squares fit on data in float64: use another solver than "
                 "exact, and a domain that can be sampled"
             )
-        start = time.perf_counter()
         first, second = site.layers
-        layers = TwoLayers.at(frozen, first, second)
-        h, z = _everywhere(task) if self.plain else task.examples()
+        h, z = task.examples()
+        parts = zip(
+            TwoLayers.groups_at(frozen, first, second),
+            task.each,
+            np.split(h, self.groups, axis=1),
+            np.split(z, self.groups, axis=1),
+            strict=True,
+        )
+        fits = [self._fit(*part) for part in parts]
+        norms = (joined([fit.norms[i] for fit in fits]) for i in (0, 1))
+        left = LeftOut(
+            la.block_diag(*(fit.left_out.weight for fit in fits)),
+            np.concatenate([fit.left_out.bias for fit in fits]),
+        )
+        named = dict(zip((first.norm, second.norm), norms, strict=True))
+        return SiteSolution(named, tuple(fit.row for fit in fits), left_out=left)
+
+    def _fit(self, layers: TwoLayers, task: Task, h: Array, z: Array) -> _Fit:
+        """One group."""
+        start = time.perf_counter()
+        h, z = _everywhere(task) if self.plain else (h, z)
         s = least_squares(dense(layers.M1), dense(layers.M2), h, z, task.weight)
         made = (dense(layers.M2) * s) @ dense(layers.M1)
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
         hidden = place_hidden(layers, task, s)
-        norms = norms_of(layers, bias, s, hidden)
-        row = self._row(task, s, made, float(np.max(np.abs(hidden.shift), initial=0.0)), (h, z))
+        shift = float(np.max(np.abs(hidden.shift), initial=0.0))
+        row = self._row(task, s, made, shift, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        named = dict(zip((first.norm, second.norm), norms, strict=True))
-        seconds = time.perf_counter() - start
-        return SiteSolution(named, (row.timed(seconds),), left_out=left)
+        return _Fit(norms_of(layers, bias, s, hidden), row, left)
 
     def _row(
         self, task: Task, s: Vector, made: Array, shift: float, data: tuple[Array, Array]
@@ -155,10 +172,19 @@ class FittedPlan:
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """None: with fewer neurons than equations there is no full rank to prove."""
-        return (None,)
+        return (None,) * self.groups
 
     def describe(self) -> None:
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One group: its two norms, what is told of it, and what it leaves out."""
+
+    norms: tuple[Norm, Norm]
+    row: LayerSolution
+    left_out: LeftOut
 
 
 def _everywhere(task: Task) -> tuple[Array, Array]:
@@ -180,9 +206,24 @@ def least_squares(
     if W is not None:
         weight = ELSEWHERE * (float(np.trace(covariance)) / len(covariance) or 1.0)
         covariance, cross = covariance + weight * np.eye(len(covariance)), cross + weight * W
+    if len(M1) > DENSE:
+        return _by_iteration(M1, M2, covariance, cross)
     gram = (M2.T @ M2) * (M1 @ covariance @ M1.T)
     right = np.einsum("ol,ol->l", M2, cross @ M1.T)
     ridge = RIDGE * float(np.trace(gram)) / len(gram)
     if not ridge > 0:
         return np.zeros(len(gram))
     return np.asarray(la.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos"))
+
+
+def _by_iteration(M1: Array, M2: Array, covariance: Array, cross: Array) -> Vector:
+    """The same without the n × n Gram matrix.
+
+    With `C = R Rᵀ` the objective is `‖M2 diag(s) (M1 R) − cross R⁻ᵀ‖²` up to a constant: a
+    Khatri-Rao system with other first weights, whose least-squares solution LSMR finds.
+    """
+    root = np.linalg.cholesky(covariance + RIDGE * np.trace(covariance) * np.eye(len(covariance)))
+    wanted = la.solve_triangular(root, cross.T, lower=True).T
+    operator = KhatriRao(M1 @ root, M2)
+    found = lsmr(operator, wanted.ravel(), damp=0.0, atol=SOLVED, btol=SOLVED, maxiter=STEPS)
+    return np.asarray(found[0])

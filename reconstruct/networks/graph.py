@@ -131,6 +131,14 @@ class Network:
 
     # --- reading ------------------------------------------------------------------------------
 
+    def ending_at(self, name: str) -> Network:
+        """The network whose output is the value `name` of this one."""
+        place = [node.name for node in self.nodes].index(name)
+        whole = Network(self.size_in, self.nodes[: place + 1], name, self.source)
+        needed = whole.needed()
+        used = tuple(node for node in whole.nodes if node.name in needed)
+        return Network(self.size_in, used, name, self.source)
+
     @cached_property
     def _by_name(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}

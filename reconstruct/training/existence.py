@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.bridge.to_torch import to_torch
-from reconstruct.constructions import Wide, draw
-from reconstruct.networks import Box, Network
+from reconstruct.constructions import Fitted, Wide, draw
+from reconstruct.networks import Box, Network, Points
 from reconstruct.pipeline import reconstruct
 from reconstruct.training.data.dataset import Dataset
 from reconstruct.training.freezing import Tuning
 from reconstruct.training.loop import train
-from reconstruct.training.narrow import Narrow, least_squares
 from reconstruct.training.schedule import Schedule
 from reconstruct.training.statistics import (
     between,
@@ -34,6 +33,7 @@ from reconstruct.training.statistics import (
 )
 
 SCHEDULE = Schedule(epochs=60, batch=64)
+SLACK = 0.2  # room of a fit's shifts beyond the examples, as a share of each unit's range
 POINTS = 21  # on each line, ends included
 
 
@@ -82,15 +82,8 @@ def compare(
     """
     box = domain or _hull(data)
     began = time.perf_counter()
-    if ratio >= 1:
-        frozen = draw(target, Wide(ratio), seed=seed)
-        computed = reconstruct(target, frozen, domain=box).network
-        network, name = frozen.network, "constructed"
-    else:
-        shape = Narrow(ratio)
-        network = draw(target, shape, seed=seed).network
-        computed = least_squares(target, network, shape, _rows(data.train_x))
-        name = "least squares"
+    computed, network = _computed(target, data, ratio, seed, box)
+    name = "constructed" if ratio >= 1 else "least squares"
     start = _found(name, computed, data, time.perf_counter() - began)
     trained = _trained(with_random_gammas(network, seed), network, data, schedule, seed, live=True)
     tuned = _trained(computed, network, data, schedule, seed, live=False)
@@ -103,6 +96,18 @@ def compare(
         _line(start.network, trained.network, data),
         _line(start.network, tuned.network, data),
     )
+
+
+def _computed(
+    target: Network, data: Dataset, ratio: float, seed: int, box: Box
+) -> tuple[Network, Network]:
+    """The network with norms that are computed, on the box or fitted to the examples; frozen."""
+    if ratio >= 1:
+        frozen = draw(target, Wide(ratio), seed=seed)
+        return reconstruct(target, frozen, domain=box).network, frozen.network
+    frozen, seen = draw(target, Fitted(ratio), seed=seed), Points(_rows(data.train_x))
+    result = reconstruct(target, frozen, domain=seen, slack=SLACK, data=seen.x)
+    return result.network, frozen.network
 
 
 def _trained(

@@ -8,10 +8,12 @@ import pytest
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.checkpoint import SiteStore
+from reconstruct.constructions import fitted
 from reconstruct.constructions.fitted import least_squares
 from reconstruct.demo import digits, share_recognised
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Exact, Status
+from reconstruct.networks import Affine, Convolution, Geometry, Node, Relu
 from tests.constructions.targets import difference, mlp
 
 
@@ -83,6 +85,47 @@ def test_data_say_where_the_fit_has_to_be_good():
     on_data = rc.reconstruct(shipped.target, frozen, domain=shipped.domain, data=fit_on)
     scores = [share_recognised(r.network, rest, shipped.labels[225:]) for r in (on_box, on_data)]
     assert scores[1] > scores[0] and scores[1] > 0.8
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_is_fitted_on_its_patches(groups):
+    """At ratio 1.5 the fit is the map; below, wider layers fit better, and the bound holds."""
+    target, images = small_cnn(groups), np.random.default_rng(0).random((60, 50))
+    seen, errors = rc.Points(images[:40]), []
+    for ratio in (0.3, 0.9, 1.5):
+        frozen = rc.draw(target, rc.Fitted(ratio), seed=1)
+        result = rc.reconstruct(target, frozen, domain=seen)
+        errors.append(float(np.linalg.norm(result.network(seen.x) - target(seen.x))))
+        certificate = rc.certify(target, result.network, domain=seen, bound_anyway=True)
+        assert certificate.bound is not None and difference_on(seen, result) <= certificate.bound
+    assert errors[0] > errors[1] > 100 * errors[2]
+
+
+def test_without_the_gram_matrix_it_is_the_same_fit(monkeypatch):
+    rng = np.random.default_rng(0)
+    M1, M2 = rng.normal(size=(9, 4)), rng.normal(size=(3, 9))
+    h, z = rng.normal(size=(50, 4)), rng.normal(size=(50, 3))
+    expected = least_squares(M1, M2, h, z)
+    monkeypatch.setattr(fitted, "DENSE", 0)
+    np.testing.assert_allclose(least_squares(M1, M2, h, z), expected, rtol=1e-5)
+
+
+def small_cnn(groups: int) -> rc.Network:
+    """Two channels of 5 × 5, a convolution in one or two groups, a ReLU, a dense head."""
+    rng = np.random.default_rng(3)
+    place = Geometry(2, 5, 5, (3, 3), pads=(1, 1, 0, 1))
+    first = Convolution(rng.normal(size=(2, 2 // groups, 3, 3)), place, rng.normal(size=2), groups)
+    head = Affine(rng.normal(size=(3, first.shape[0])), rng.normal(size=3))
+    nodes = (
+        Node("conv", first, ("input",)),
+        Node("bend", Relu(), ("conv",)),
+        Node("output", head, ("bend",)),
+    )
+    return rc.Network(50, nodes, "output")
+
+
+def difference_on(domain: rc.Points, result: rc.Result) -> float:
+    return float(np.abs(result.network(domain.x) - result.target(domain.x)).max())
 
 
 def test_refusals():

@@ -10,7 +10,6 @@ from reconstruct.bridge.to_torch import to_torch
 from reconstruct.networks import Network
 from reconstruct.training.existence import compare, loss_on
 from reconstruct.training.loop import mean_loss
-from reconstruct.training.narrow import Narrow, least_squares
 from reconstruct.training.schedule import Schedule
 from reconstruct.training.statistics import (
     between,
@@ -81,42 +80,6 @@ def test_the_loss_is_that_of_torch(images, rebuilt):
     network = rebuilt[1]
     expected = mean_loss(to_torch(network), images.train_x, images.train_y)
     assert loss_on(network, images.train_x, images.train_y) == pytest.approx(expected, rel=1e-9)
-
-
-def test_least_squares_with_enough_units_is_the_target_on_the_data(images, target):
-    x = images.train_x.reshape(-1, 36).astype(np.float64)
-    shape = Narrow(1.2)
-    frozen = rc.draw(target, shape, seed=1).network
-    fitted = least_squares(target, frozen, shape, x)
-    assert np.abs(fitted(x) - target(x)).max() < 1e-3 * np.abs(target(x)).max()
-
-
-def test_least_squares_is_optimal_for_the_first_map(images, target):
-    """No other scale of a hidden unit does better: the derivative of the squares is zero."""
-    x = images.train_x.reshape(-1, 36).astype(np.float64)
-    shape = Narrow(0.1)
-    frozen = rc.draw(target, shape, seed=1).network
-    fitted = least_squares(target, frozen, shape, x)
-    values, wanted = fitted.values(x), target.values(x)
-    name = fitted.norm_nodes()[1].name
-    z = target.nodes[0].name
-    error = values[name] - wanted[z]
-    assert np.abs(error.mean(axis=0)).max() < 1e-9
-    M1 = np.asarray(fitted.mixing_nodes()[0].op.weight, np.float64)
-    M2 = np.asarray(fitted.mixing_nodes()[1].op.weight, np.float64)
-    slope = np.einsum("no,ol,nl->l", error, M2, x @ M1.T)
-    assert np.abs(error).max() > 1e-3
-    assert np.abs(slope).max() < 1e-5 * np.abs(error).max() * np.abs(x @ M1.T).max() * len(x)
-
-
-def test_fewer_units_fit_worse(images, target):
-    x = images.train_x.reshape(-1, 36).astype(np.float64)
-    errors = []
-    for ratio in (0.05, 0.2, 1.2):
-        frozen = rc.draw(target, Narrow(ratio), seed=1).network
-        found = least_squares(target, frozen, Narrow(ratio), x)
-        errors.append(float(np.linalg.norm(found(x) - target(x))))
-    assert errors == sorted(errors, reverse=True)
 
 
 def test_construction_training_and_both_are_compared_on_one_network(images, target):

@@ -237,6 +237,11 @@ class Convolution(Mixing):
         patches = self.geometry.patches(values[None])[0]
         return np.asarray(patches.max(axis=-1).ravel())
 
+    def met(self, values: Array) -> Array:
+        """Its patches, position by position; groups one beside the other."""
+        patches = self.geometry.patches(values).reshape(len(values), -1, self.positions)
+        return np.asarray(patches.transpose(0, 2, 1).reshape(-1, patches.shape[1]))
+
     def with_kernel(self, kernel: Matrix) -> Convolution:
         rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
         shaped = rows.reshape(len(rows), *self.kernel.shape[1:])

@@ -116,6 +116,10 @@ class Mixing(Map):
         """The largest of the values, one for each unit of the input, that a kernel entry meets."""
         return values
 
+    def met(self, values: Array) -> Array:
+        """What the kernels are applied to when the input is `values`: one row per position."""
+        return values
+
     def with_kernel(self, kernel: Matrix) -> Mixing:
         """A map of the same geometry with another kernel: how the frozen site of a map begins."""
         from reconstruct.networks.maps.sparse import Affine
