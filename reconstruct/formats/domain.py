@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import format_suffix, naming, read_bytes, unpacked
@@ -42,6 +43,25 @@ def load_domain(
         return found
     with naming(path) if format_suffix(path) in FILES else nullcontext():
         return found.of_size(size)
+
+
+def load_labels(path: str | os.PathLike[str]) -> NDArray[np.int64] | None:
+    """The labels y beside the data x of an .npz; None where it has none."""
+    with naming(Path(path)):
+        most = read_limit()
+        content = unpacked(read_bytes(Path(path), most), most)
+        found = read_arrays(content, Budget(max(most, len(content)))).get("y")
+        if found is None:
+            return None
+        whole = (
+            found.ndim == 1 and found.dtype.kind in "iu" and (found.size == 0 or found.min() >= 0)
+        )
+        if not whole:
+            raise InputError(
+                f"labels are whole numbers from 0 on, one for each input, but y has the type "
+                f"{found.dtype} and the shape {found.shape}"
+            )
+        return found.astype(np.int64)
 
 
 def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:

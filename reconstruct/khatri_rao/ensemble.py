@@ -2,14 +2,17 @@
 
 When conjugate gradients start on a large map, rank 0 calls the others, hands each its share of the
 hidden units (or the source that draws them), and all iterate together. Small maps, direct and
-exact solves stay with rank 0.
+exact solves stay with rank 0. Work that falls into many independent calls of one function is dealt
+out with `each`, to whichever rank is free.
 """
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 
 from reconstruct.khatri_rao.checkpoint import Checkpoint, State
 from reconstruct.khatri_rao.drawn import Drawn
+from reconstruct.khatri_rao.engines.blas import one_blas_thread
 from reconstruct.khatri_rao.engines.mpi import Mpi
 from reconstruct.khatri_rao.engines.threads import Threads
 from reconstruct.khatri_rao.operator import KhatriRao
@@ -27,7 +31,7 @@ from reconstruct.khatri_rao.solution import Solution
 SHARED_FLOPS = 2e8  # of one product: below, a sum over ranks costs more than it saves
 
 
-CALL = 1  # tag of a call
+CALL, ANSWER = 1, 2  # tags of a call and of what comes back from it
 PAUSE = 0.002  # seconds between two looks for a call
 
 
@@ -51,6 +55,15 @@ class Call:
     W: NDArray[np.float64]
     seconds: float | None
     parts: tuple[Any, ...]  # for each of M1 and M2ᵀ its dtype, or None if it is drawn
+
+
+@dataclass(frozen=True)
+class Errand:
+    """One of many independent calls: `function(*arguments)`, whose result goes back to rank 0."""
+
+    number: int
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,39 @@ class Ensemble(Threads):
         yield self._share_out(operator, W, solver, checkpoint)
         self.busy = False
 
+    def each(self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """`function(*item)` for every item, dealt out to all ranks; results in the items' order."""
+        errands = deque(Errand(i, function, item) for i, item in enumerate(items))
+        idle, own = list(range(1, self.ranks.holders)), _Own()
+        ready: dict[int, Any] = {}
+        try:
+            for number in range(len(items)):
+                while number not in ready:
+                    self._deal(errands, idle, own)
+                    ready |= own.collected() | self._answers(idle)
+                    if number not in ready:
+                        time.sleep(PAUSE)
+                self.busy = len(idle) < self.ranks.holders - 1
+                yield ready.pop(number)
+        finally:
+            own.leave()
+
+    def _deal(self, errands: deque[Errand], idle: list[int], own: _Own) -> None:
+        while errands and idle:
+            self.busy = True
+            self.ranks.comm.send(errands.popleft(), dest=idle.pop(), tag=CALL)
+        if errands and own.free:
+            own.take(errands.popleft())
+
+    def _answers(self, idle: list[int]) -> dict[int, Any]:
+        """What has come back; who sent it is idle again."""
+        found = {}
+        while self.ranks.comm.iprobe(tag=ANSWER):
+            rank, number, result = self.ranks.comm.recv(tag=ANSWER)
+            idle.append(rank)
+            found[number] = result
+        return found
+
     def dismiss(self) -> None:
         """No more calls: the other ranks leave `serve`."""
         self._call(None)
@@ -113,25 +159,59 @@ class Ensemble(Threads):
         return KhatriRao.of_parts(held[0], held[1], operator.width, engine=ranks)
 
 
+class _Own:
+    """Rank 0's own errand, on a thread beside the one that deals: it may take minutes.
+
+    The thread does not inherit the ensemble, so that nothing in it calls ranks that are busy.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._errand: tuple[int, Future[Any]] | None = None
+
+    @property
+    def free(self) -> bool:
+        return self._errand is None
+
+    def take(self, errand: Errand) -> None:
+        self._errand = errand.number, self._pool.submit(errand.function, *errand.arguments)
+
+    def collected(self) -> dict[int, Any]:
+        """The result, once it is there."""
+        if self._errand is None or not self._errand[1].done():
+            return {}
+        number, future = self._errand
+        self._errand = None
+        return {number: future.result()}
+
+    def leave(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
 def serve(ranks: Mpi) -> None:
-    """What every other rank does: iterate when called, until dismissed.
+    """What every other rank does: iterate or run errands when called, until dismissed.
 
     Interrupts are left to rank 0, which ends the job.
     """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while (call := _next_call(ranks)) is not None:
+            if isinstance(call, Errand):
+                with one_blas_thread():  # the ranks of a machine share its processors
+                    result = call.function(*call.arguments)
+                ranks.comm.send((ranks.rank, call.number, result), dest=0, tag=ANSWER)
+                continue
             checkpoint = None if call.seconds is None else Mute(call.seconds)
             call.solver.iterate(_receive(ranks, call), call.W, None, checkpoint)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _next_call(ranks: Mpi) -> Call | None:
+def _next_call(ranks: Mpi) -> Call | Errand | None:
     """Wait without spinning, as MPI itself would: rank 0 may be at other work for minutes."""
     while not ranks.comm.iprobe(source=0, tag=CALL):
         time.sleep(PAUSE)
-    call: Call | None = ranks.comm.recv(source=0, tag=CALL)
+    call: Call | Errand | None = ranks.comm.recv(source=0, tag=CALL)
     return call
 
 

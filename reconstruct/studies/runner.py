@@ -1,4 +1,4 @@
-"""Running a study: rows as they come, killed and resumed without loss, many processes if asked.
+"""Running a study: rows as they come, killed and resumed without loss, by processes or MPI ranks.
 
 OUT holds `study.json` (what was asked), `rows.jsonl` (one row per trial, in the order of the grid)
 and `report.html`. A row depends on its point and seed alone, so a study that was killed and resumed
@@ -20,6 +20,8 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
+from reconstruct.khatri_rao.ensemble import Ensemble
+from reconstruct.khatri_rao.using import surroundings
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.studies.page import write_page
 from reconstruct.studies.study import Outcome, Row, Study, trials
@@ -114,6 +116,11 @@ def _kept(path: Path) -> Iterator[Row]:
 def _outcomes(
     study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int
 ) -> Iterator[Outcome]:
+    """In the order of the trials: by the ranks of an MPI job, by processes, or here."""
+    ranks = surroundings().engine
+    if isinstance(ranks, Ensemble):
+        yield from ranks.each(study.trial, wanted)
+        return
     if jobs == 1 or len(wanted) < 2:
         yield from (study.trial(point, seed) for point, seed in wanted)
         return

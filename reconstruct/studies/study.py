@@ -25,13 +25,17 @@ class Evidence(Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One axis of the grid: its values by default, and what values are allowed."""
+    """One axis of the grid: its values by default, and what values are allowed.
+
+    A `free` word is no choice among the values: it may name a file.
+    """
 
     name: str
     meaning: str
     values: tuple[Any, ...]
     least: float = 0.0
     most: float = float("inf")
+    free: bool = False
 
     def read(self, text: str) -> tuple[Any, ...]:
         """The values that `text` lists, separated by commas."""
@@ -45,7 +49,7 @@ class Parameter:
             raise InputError(
                 f"{self.name} must be {_KINDS[kind]} ({self.meaning}), but is {word!r}"
             ) from None
-        if kind is str and value not in self.values:
+        if kind is str and not self.free and value not in self.values:
             raise InputError(
                 f"{self.name} must be one of {', '.join(self.values)} ({self.meaning}), but is "
                 f"{word!r}"

@@ -113,16 +113,30 @@ def _computed(
 def _trained(
     begin: Network, frozen: Network, data: Dataset, schedule: Schedule, seed: int, *, live: bool
 ) -> Found:
-    """Train the norms in the coordinates of the data; the result in those of the frozen one."""
     began = time.perf_counter()
+    result = _tuned(begin, frozen, data, schedule, seed, live=live)
+    name = "trained from random" if live else "fine-tuned"
+    return _found(name, result, data, time.perf_counter() - began)
+
+
+def fine_tuned(
+    begin: Network, frozen: Network, data: Dataset, schedule: Schedule, seed: int
+) -> Network:
+    """Its norms trained on from what they are, with the statistics of the examples; written with
+    those of the frozen network."""
+    return _tuned(begin, frozen, data, schedule, seed, live=False)
+
+
+def _tuned(
+    begin: Network, frozen: Network, data: Dataset, schedule: Schedule, seed: int, *, live: bool
+) -> Network:
+    """Train the norms in the coordinates of the data; the result in those of the frozen one."""
     scaled = with_data_statistics(begin, _rows(data.train_x))
     if live:  # from random: γ as drawn, in units of the data
         scaled = with_random_gammas(scaled, seed)
     module = to_torch(scaled, np.float32)
     train(module, data, Tuning.NORMS, schedule, seed=seed, live=live)
-    result = with_statistics_of(with_norms_of(scaled, module), frozen)
-    name = "trained from random" if live else "fine-tuned"
-    return _found(name, result, data, time.perf_counter() - began)
+    return with_statistics_of(with_norms_of(scaled, module), frozen)
 
 
 def _found(name: str, network: Network, data: Dataset, seconds: float) -> Found:

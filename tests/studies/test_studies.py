@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +17,14 @@ from reconstruct.errors import InputError
 from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.sparsity import threshold
 from reconstruct.studies.study import Evidence, Outcome, mean, trials
+from tests.constructions.test_fitted import small_cnn
+from tests.khatri_rao import test_mpi as ranks
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SMALL = {
     "sparsity": {"d": "3", "ratio": "1.5", "p": "0.3,1"},
-    "width": {"ratio": "0.3"},
+    "width": {"ratio": "0.3", "fit": "weights,data"},
     "depth": {"d": "4", "block": "1,2", "ratio": "1,2"},
     "conditioning": {"d": "4", "ratio": "1,2", "weights": "gaussian,sparse"},
     "stacked": {"d": "3", "layers": "1,2", "ratio": "1.3"},
@@ -54,6 +63,36 @@ def test_processes_give_the_rows_of_one(tmp_path):
     assert (one / "rows.jsonl").read_bytes() == (two / "rows.jsonl").read_bytes()
 
 
+WORDS = ["study", "sparsity", "--grid", "d=3", "--grid", "p=0.3,1", "--seeds", "3", "--quiet"]
+
+
+def test_two_ranks_give_the_rows_of_one(tmp_path):
+    done = ranks.run("command", tmp_path, *WORDS, "-o", "two")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("rows.jsonl") == 1
+    grid = {"d": "3", "p": "0.3,1"}
+    run_study(STUDIES["sparsity"], tmp_path / "one", Settings(grid=grid, seeds=3))
+    one, two = ((tmp_path / name / "rows.jsonl").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
+    words = ["study", "stacked", "--grid", "d=5", "--grid", "layers=2", "--seeds", "5", "--quiet"]
+    command = [sys.executable, "-m", "reconstruct", *words, "-o"]
+    around = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    subprocess.run([*command, str(tmp_path / "whole")], env=around, check=True)
+    whole = (tmp_path / "whole" / "rows.jsonl").read_bytes()
+    cut, rows = tmp_path / "cut", tmp_path / "cut" / "rows.jsonl"
+    running = subprocess.Popen([*command, str(cut)], env=around)
+    while running.poll() is None and not (rows.exists() and rows.read_bytes().count(b"\n") >= 2):
+        time.sleep(0.005)
+    running.kill()
+    running.wait()
+    assert rows.read_bytes() != whole and whole.startswith(rows.read_bytes())
+    subprocess.run([*command, str(cut), "--resume"], env=around, check=True)
+    assert rows.read_bytes() == whole
+
+
 def test_an_existing_folder_and_another_question_are_refused(tmp_path):
     out = tmp_path / "out"
     run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
@@ -62,6 +101,47 @@ def test_an_existing_folder_and_another_question_are_refused(tmp_path):
     with pytest.raises(InputError, match="another grid or other seeds"):
         run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, resume=True))
     run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, force=True))
+
+
+def brought(folder: Path, **more: np.ndarray) -> dict[str, str]:
+    """A small network on images and data of one's own, as the grid of the width study."""
+    target, rng = small_cnn(1), np.random.default_rng(0)
+    rc.save(target, folder / "mine.onnx")
+    np.savez(folder / "mine.npz", x=rng.random((40, 2, 5, 5)), **more)
+    return {"target": str(folder / "mine.onnx"), "data": str(folder / "mine.npz")}
+
+
+def test_a_network_and_data_of_ones_own(tmp_path):
+    grid = brought(tmp_path) | {"ratio": "0.4,1.5", "fit": "data"}
+    rows = run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+    assert [row["accuracy"] for row in rows][1] == rows[1]["target_accuracy"] == 1.0
+    assert rows[0]["error"] > 100 * rows[1]["error"]
+    labelled = brought(tmp_path, y=np.arange(40) % 3) | {"ratio": "1.5", "fit": "data"}
+    (row,) = run_study(STUDIES["width"], tmp_path / "labelled", Settings(grid=labelled, seeds=1))
+    assert row["accuracy"] == row["target_accuracy"] < 1.0
+
+
+def test_training_on_from_the_fit_recognises_more(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
+    grid = {"ratio": "0.25", "fit": "data,tuned"}
+    fit, tuned = run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+    assert tuned["accuracy"] > fit["accuracy"] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data": "digits"}, "belong together: give both as files"),
+        ({"target": "missing.onnx"}, "missing.onnx: "),
+    ],
+)
+def test_a_subject_that_is_not_whole_is_refused(tmp_path, given, message):
+    grid = brought(tmp_path) | {"ratio": "0.4", "fit": "data"} | given
+    with pytest.raises(InputError, match=message):
+        run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+    bad = brought(tmp_path, y=np.linspace(0, 1, 40)) | {"ratio": "0.4", "fit": "data"}
+    with pytest.raises(InputError, match="labels are whole numbers from 0 on"):
+        run_study(STUDIES["width"], tmp_path / "bad", Settings(grid=bad, seeds=1))
 
 
 @pytest.mark.parametrize(
