@@ -34,7 +34,7 @@ Run one yourself, with a grid of your own; stop it and go on:
 
     reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --jobs 2
     reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --resume
-    mpiexec -n 8 reconstruct study stacked -o more --grid d=12 --seeds 20   # trials dealt out to ranks
+    mpiexec -n 8 reconstruct study stacked -o more --grid d=12 --seeds 20  # shared by ranks
 
 """
 
