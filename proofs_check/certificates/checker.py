@@ -41,15 +41,20 @@ class _Outcome:
 
 
 def check(
-    path: PathLike, *, target: PathLike | None = None, candidate: PathLike | None = None
+    path: PathLike,
+    *,
+    target: PathLike | None = None,
+    candidate: PathLike | None = None,
+    memory: int | None = None,
 ) -> CheckReport:
     """Re-verify the certificate in a folder or file; `target` and `candidate` say where the
-    networks are if not where the certificate says."""
+    networks are if not where the certificate says. Within `memory` bytes large weights stay in
+    their file."""
     start = time.perf_counter()
     places = [None if place is None else Path(place) for place in (target, candidate)]
     try:
         with np.errstate(all="ignore"):
-            outcome = _check(Path(path), *places)
+            outcome = _check(Path(path), places[0], places[1], memory)
     except CheckFailed as failure:
         return _report(failure, start)
     except (OverflowError, MemoryError) as error:  # numbers longer than the checker holds
@@ -73,12 +78,12 @@ def _report(failure: CheckFailed, start: float) -> CheckReport:
     return CheckReport(failure.status, field, reason, None, (), time.perf_counter() - start)
 
 
-def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
+def _check(path: Path, target: Path | None, candidate: Path | None, memory: int | None) -> _Outcome:
     content, folder = read_certificate(path)
     document = parse(content)
     claims = read(document)
-    ours = read_network(claims.target, "target", target, folder)
-    theirs = read_network(claims.candidate, "candidate", candidate, folder)
+    ours = read_network(claims.target, "target", target, folder, memory)
+    theirs = read_network(claims.candidate, "candidate", candidate, folder, memory)
     _require_sizes(claims, ours, theirs)
     unverified = check_figures(claims)
     verified = _prove(claims, ours, theirs)

@@ -27,7 +27,9 @@ def read_certificate(path: Path) -> tuple[bytes, Path]:
         raise CheckFailed("certificate", f"{path} cannot be read ({error})") from None
 
 
-def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -> Network:
+def read_network(
+    part: FilePart, field: str, given: Path | None, folder: Path, memory: int | None = None
+) -> Network:
     """The network that the document names, its bytes being those that were certified."""
     places = [given] if given is not None else _places(part, folder)
     found = [place for place in places if _is_file(place)]
@@ -37,7 +39,7 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
     for place in found:
         try:
             _require_data(place.parent, part, field)
-            network = load(place, nnet_header=part.nnet_header)
+            network = load(place, nnet_header=part.nnet_header, memory=memory)
         except Missing as missing:
             failure = missing
             continue

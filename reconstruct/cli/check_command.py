@@ -13,7 +13,7 @@ from reconstruct.runs.files import NETWORK
 
 def main(options: Namespace) -> int:
     words = ["--json"] if options.json else []
-    for name in ("target", "candidate"):
+    for name in ("target", "candidate", "memory"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
     code = prove_again([*words, "--", options.path])

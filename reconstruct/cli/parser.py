@@ -78,6 +78,12 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="keep no networks but the target: `reconstruct rebuild OUT` makes them again",
     )
+    run.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="memory that the run may take, such as 2G: large weights are drawn when they are "
+        "needed and never held, and network_folded.onnx is not written",
+    )
     _add_frozen(run)
     _add_how(run)
     _add_checking(run)
@@ -212,6 +218,12 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     check.add_argument(
         "--candidate", metavar="FILE", help="where the other network is now, likewise"
+    )
+    check.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="memory that it may take, such as 2G: weights are read"
+        " from their file when they are needed",
     )
     _add_speech(check)
 

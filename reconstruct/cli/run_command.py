@@ -10,14 +10,17 @@ from reconstruct.certificates.verdicts import Verdict
 from reconstruct.cli import FAILED, choices
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say, settle_density
+from reconstruct.constructions.allowance import check_memory
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
+from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.reports.terminal import summary, verdict_line
 from reconstruct.runs.job import Job, run
 
+IN_TILES = ("wide", "factored")
 DRAW_ONLY = ("ratio", "seed", "weights", "density", "activation")
 
 
@@ -44,6 +47,7 @@ def main(options: Namespace) -> int:
         prove_rank=options.prove_rank,
         force=options.force,
         resume=options.resume,
+        memory=_memory(options),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
     )
     with ProgressDisplay(options.quiet or options.json) as progress:
@@ -91,6 +95,7 @@ def _frozen(options: Namespace, target: Network) -> Frozen:
             statistics=options.statistics,
             activation=choices.activation(options.activation),
             merge=options.merge,
+            memory=_memory(options),
         )
     given = [name for name in DRAW_ONLY if getattr(options, name) is not None]
     if given or options.statistics:
@@ -98,9 +103,20 @@ def _frozen(options: Namespace, target: Network) -> Frozen:
         raise InputError(
             f"--{name} says how to draw a frozen network, but --frozen brings one; give one of them"
         )
-    network = load(options.frozen)
+    network = load(options.frozen, memory=_memory(options))
     origin = {"file": network.metadata.get("file"), "file_sha256": network.metadata.get("sha256")}
     return Frozen(network, construction, options.merge, origin)
+
+
+def _memory(options: Namespace) -> int | None:
+    if options.memory is None:
+        return None
+    if options.construction not in IN_TILES:
+        raise InputError(
+            f"--memory goes with --construction {' or '.join(IN_TILES)}, which needs its weights a "
+            f"tile at a time, but the construction is {options.construction}"
+        )
+    return check_memory(memory_size(options.memory))
 
 
 def _samples(options: Namespace) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from reconstruct.constructions.allowance import HELD, Allowance
 from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.layout import Layout, lay_out
 from reconstruct.constructions.nodes import norm_at
@@ -27,9 +28,11 @@ from reconstruct.networks import (
     Relu,
     Select,
 )
-from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.draw import SPARSE_BELOW, Pencil, Weights
 from reconstruct.networks.given import as_network
 from reconstruct.networks.normal_form import rebuilt
+
+ROWS = 2**13  # of a weight that are hashed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,13 @@ class Frozen:
             return self.layout
         return lay_out(target, self.construction, merge=self.merge)
 
+    @property
+    def identity(self) -> str:
+        """Names the weights: what they were drawn by, which says all of them, or their hash."""
+        if "seed" in self.origin:
+            return repr(sorted(self.origin.items()))
+        return weights_hash(self.network)
+
     def describe(self) -> dict[str, Any]:
         """Construction and origin as reports tell them; a ratio belongs to a drawn network."""
         settings = dict(self.construction.describe())
@@ -70,11 +80,13 @@ def draw(
     statistics: bool = False,
     activation: Activation | None = None,
     merge: bool = True,
+    memory: int | None = None,
 ) -> Frozen:
     """A random frozen network with a site for each affine map of the target.
 
     Activations and sums of the target stay where they are; `activation` is used inside the sites
-    (ReLU unless given). `sparsity` keeps each weight with that probability.
+    (ReLU unless given). `sparsity` keeps each weight with that probability. Within `memory` bytes
+    large matrices are drawn whenever they are needed, the same numbers each time.
     """
     as_network(target, "the target")
     chosen = _as_construction(construction)
@@ -89,7 +101,9 @@ def draw(
         inputs = tuple(outputs[i] for i in node.inputs)
         if rebuilt(node):
             begin = Node(node.name, node.op, inputs)
-            site = _draw_site(pencil, layer, begin, layout.plans[node.name], inner)
+            plan = layout.plans[node.name]
+            allowance = None if memory is None else Allowance(memory, plan.systems)
+            site = _draw_site(Paper(pencil, layer, allowance), begin, plan, inner)
             nodes.extend(site)
             outputs[node.name] = site[-1].name
             layer += 1
@@ -136,9 +150,7 @@ def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:
     }
 
 
-def _draw_site(
-    pencil: Pencil, layer: int, node: Node, plan: SitePlan, activation: Activation
-) -> list[Node]:
+def _draw_site(paper: Paper, node: Node, plan: SitePlan, activation: Activation) -> list[Node]:
     """The frozen nodes for the target's map at `node`, whose input is the site's."""
     op, name, (source,) = node.op, node.name, node.inputs
     assert isinstance(op, Mixing)
@@ -150,7 +162,7 @@ def _draw_site(
         label = 4 * i
         parts: list[str] = []
         if shape.carry:
-            weight = pencil.matrix(layer, label, shape.width, width // groups, hidden=1)
+            weight = paper.matrix(op, label, shape.width, width // groups, hidden=1)
             nodes.append(Node(f"{name}.M{i}", op.behind(weight), (last,)))
             parts.append(f"{name}.M{i}")
         if shape.block is not None:
@@ -159,14 +171,14 @@ def _draw_site(
             if (start, stop) != (0, blueprint.cols):
                 entering = f"{name}.x{i}"
                 nodes.append(Node(entering, Select(start, stop), (source,)))
-            weight = pencil.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
+            weight = paper.matrix(op, label + 1, shape.width, stop - start, hidden=0)
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
             nodes.append(Node(label_in, op.with_kernel(weight), (entering,)))
             parts.append(label_in)
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        norm = pencil.norm(layer, label + 2, shape.width, op.positions)
+        norm = paper.pencil.norm(paper.layer, label + 2, shape.width, op.positions)
         nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
         last, width = f"{name}.norm{i}", shape.width
         if i < len(blueprint.layers):
@@ -175,24 +187,48 @@ def _draw_site(
     return nodes
 
 
+@dataclass(frozen=True)
+class Paper:
+    """Where the matrices of one site are drawn: held, or within an allowance of memory in tiles."""
+
+    pencil: Pencil
+    layer: int
+    allowance: Allowance | None = None
+
+    def matrix(self, op: Mixing, label: int, rows: int, cols: int, *, hidden: int) -> Matrix:
+        place = (self.layer, label, rows, cols)
+        dense = self.pencil.sparsity is None or self.pencil.sparsity >= SPARSE_BELOW
+        if self.allowance is None or not dense or not op.own_entries or rows * cols <= HELD:
+            return self.pencil.matrix(*place, hidden=hidden)
+        return self.pencil.blocks(*place, hidden=hidden, share=self.allowance.share)
+
+
 def weights_hash(network: Network) -> str:
     """sha256 over the frozen part: weights, biases and the norms' statistics, in order."""
     digest = hashlib.sha256()
     for node in network.nodes:
         if rebuilt(node) and isinstance(node.op, Mixing):
-            parts = [*map(_whole, node.op.kernels), node.op.channel_bias]
+            parts = [*node.op.kernels, node.op.channel_bias]
         elif isinstance(node.op, Norm):
             parts = [node.op.mean, node.op.var, np.array([node.op.eps])]
         else:
             continue
         digest.update(node.name.encode())
         for part in parts:
-            digest.update(np.ascontiguousarray(part).tobytes())
+            for rows in _along(part):
+                digest.update(np.ascontiguousarray(rows, np.float64).tobytes())
     return digest.hexdigest()
 
 
-def _whole(weight: Matrix) -> NDArray[np.float64]:
-    return np.asarray(weight.toarray() if sparse.issparse(weight) else weight, np.float64)
+def _along(part: Matrix) -> Iterator[NDArray[np.float64]]:
+    """The numbers along the longer side, as whoever draws tiles has them; some at a time."""
+    if part.ndim == 1:
+        yield part
+        return
+    tall = part if part.shape[0] > part.shape[1] else part.T
+    for start in range(0, tall.shape[0], ROWS):
+        rows = tall[start : start + ROWS]
+        yield rows.toarray() if sparse.issparse(rows) else rows
 
 
 def as_stored(network: Network) -> Network:

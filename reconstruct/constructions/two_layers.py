@@ -10,7 +10,7 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -25,8 +25,10 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.drawn import is_drawn
 from reconstruct.progress import Progress
 
+UNITS = 2**13  # hidden units that are bounded together
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
@@ -82,6 +84,8 @@ class TwoLayers:
         says what it finds.
         """
         first, second = self.M1, self.M2
+        if is_drawn(first) or is_drawn(second):
+            return
         served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
         if served.sum() <= MOST_ENTRIES:
             obstruction = structural_obstruction(first, second)
@@ -148,16 +152,21 @@ def channels(frozen: Network, layer: Layer) -> int:
     return norm_at(frozen, layer.norm).channels
 
 
-def scale_rows(s: Vector, matrix: Matrix) -> NDArray[np.float64]:
-    """`diag(s) M` as a dense float64 matrix."""
-    return s[:, None] * dense(matrix)
+def hidden_rows(matrix: Matrix) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """The rows of an M1 in float64, some hidden units at a time."""
+    for start in range(0, matrix.shape[0], UNITS):
+        part = slice(start, min(start + UNITS, matrix.shape[0]))
+        yield part, dense(matrix[part])
 
 
 def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
-    functional = scale_rows(s, layers.M1)
-    lo, hi = task.functionals(functional)
-    return place(layers.activation.piece, lo, hi, np.abs(functional) @ task.magnitude, ROOM)
+    lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
+    for part, rows in hidden_rows(layers.M1):
+        functional = s[part, None] * rows
+        lo[part], hi[part] = task.functionals(functional)
+        magnitude[part] = np.abs(functional) @ task.magnitude
+    return place(layers.activation.piece, lo, hi, magnitude, ROOM)
 
 
 def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm, Norm]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 
 from reconstruct.errors import InputError, UnsupportedError
@@ -15,6 +16,8 @@ from reconstruct.errors import InputError, UnsupportedError
 VARIABLE = "RECONSTRUCT_READ_LIMIT"
 DEFAULT = 2**32  # bytes: 4 GiB
 VALUE = 8  # bytes of one number in float64
+MANY = 64  # weights of this part of the memory are held
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 SHARE = 8  # no single tensor may take more than this part of the limit
 
 
@@ -32,12 +35,21 @@ def read_limit(limit: int | None = None) -> int:
     return int(text)
 
 
+def memory_size(text: str, option: str = "--memory") -> int:
+    """Bytes from words such as 2G or 1500M (powers of 1024)."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise InputError(f"{option} must be a size such as 2G or 1500M, but is {text!r}")
+    return int(float(found[1]) * UNITS[found[2].upper()])
+
+
 @dataclass(eq=False)
 class Budget:
     """Bytes that may be taken while one file is read, and those that have been."""
 
     limit: int
     taken: int = 0
+    memory: int | None = None  # that the whole work may take: large weights stay in their file
 
     def take(self, size: int, what: str) -> None:
         """Counts `size` bytes, or refuses `what` before they are taken."""
@@ -48,6 +60,10 @@ class Budget:
                 f"that is meant, raise {VARIABLE} (in bytes)"
             )
         self.taken += size
+
+    def leaves(self, size: int) -> bool:
+        """Whether a weight of so many bytes stays in its file."""
+        return self.memory is not None and size > self.memory // MANY
 
     def tensor(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """The shape, unless a tensor of it is too large to be worked with as one vector."""

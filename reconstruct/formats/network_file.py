@@ -30,13 +30,19 @@ FORMATS = (".onnx", ".npz", ".nnet")
 
 
 def load(
-    path: str | os.PathLike[str], *, nnet_header: bool = False, limit: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    nnet_header: bool = False,
+    limit: int | None = None,
+    memory: int | None = None,
 ) -> Network:
     """The network in an ONNX, .npz or .nnet file, gzip'd or not.
 
     `metadata` says where it came from: `file`, `format`, `sha256` of the bytes as stored, and
     what the format adds. `nnet_header` puts the normalisation of a .nnet file around its network.
     `limit` is the memory in bytes that the file may unpack to (RECONSTRUCT_READ_LIMIT, or 4 GiB).
+    With `memory`, the bytes that the whole work may take, large weights that lie in a file beside
+    the model stay there and are read in blocks.
     """
     place, most = Path(path), read_limit(limit)
     with naming(place):
@@ -45,7 +51,8 @@ def load(
         kind = _format(place, content)
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
-        network = _read(kind, content, place.parent, nnet_header, Budget(max(most, len(stored))))
+        budget = Budget(max(most, len(stored)), memory=memory)
+        network = _read(kind, content, place.parent, nnet_header, budget)
         _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
     return Network(

@@ -7,7 +7,6 @@ here knows what a network is.
 """
 
 from reconstruct.khatri_rao.checkpoint import Checkpoint, FolderCheckpoint
-from reconstruct.khatri_rao.drawn import Drawn
 from reconstruct.khatri_rao.engines import Engine, Mpi, Threads
 from reconstruct.khatri_rao.many import solve_many
 from reconstruct.khatri_rao.operator import KhatriRao
@@ -21,6 +20,7 @@ from reconstruct.khatri_rao.solvers.exact import ExactSolution, solve_exact
 from reconstruct.khatri_rao.status import Status
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 from reconstruct.khatri_rao.using import using
+from reconstruct.numbers.drawn import Drawn
 
 __all__ = [
     "SOLVERS",

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.khatri_rao.checkpoint import Checkpoint, State
-from reconstruct.khatri_rao.drawn import Drawn
 from reconstruct.khatri_rao.engines.mpi import Mpi
 from reconstruct.khatri_rao.engines.threads import Threads
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
+from reconstruct.numbers.drawn import Drawn
 from reconstruct.numbers.threads import one_blas_thread
 
 SHARED_FLOPS = 2e8  # of one product: below, a sum over ranks costs more than it saves

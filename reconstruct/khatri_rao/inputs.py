@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.drawn import is_drawn
 from reconstruct.khatri_rao.storage import Frozen, as_csr, entries, is_sparse
+from reconstruct.numbers.drawn import is_drawn
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 

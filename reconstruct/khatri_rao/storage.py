@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from reconstruct.khatri_rao.drawn import Drawn, Transposed, is_drawn
+from reconstruct.numbers.drawn import Drawn, Transposed, is_drawn
 
 Vector: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]

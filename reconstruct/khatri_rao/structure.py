@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse.csgraph
 from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.drawn import is_drawn
 from reconstruct.khatri_rao.inputs import checked_pair
 from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse, to_dense
+from reconstruct.numbers.drawn import is_drawn
 
 _csgraph: Any = scipy.sparse.csgraph
 _sparse: Any = scipy.sparse

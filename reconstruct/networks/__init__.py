@@ -28,6 +28,7 @@ from reconstruct.networks.maps import (
     Select,
     Sparse,
     SumPool,
+    Tiled,
 )
 from reconstruct.networks.operation import Operation
 from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
@@ -66,6 +67,7 @@ __all__ = [
     "Selu",
     "Sparse",
     "SumPool",
+    "Tiled",
     "Unitwise",
     "as_domain",
     "dense",

@@ -38,6 +38,10 @@ class Operation(ABC):
         """The numbers that files keep as arrays, by their key; all of them must be finite."""
         return {}
 
+    def held(self) -> dict[str, Array]:
+        """Of these arrays the ones that are in memory: all of them, as a rule."""
+        return self.arrays()
+
     def settings(self) -> dict[str, Any]:
         """The few plain numbers that files keep beside the arrays."""
         return {}
@@ -82,7 +86,7 @@ def register(kind: str, restore: Restore) -> None:
 
 def check_finite(op: Operation) -> None:
     """Refuse arrays with entries that are not numbers."""
-    for what, values in op.arrays().items():
+    for what, values in op.held().items():
         bad = int(np.count_nonzero(~np.isfinite(values)))
         if bad:
             raise InputError(

@@ -22,8 +22,10 @@ from scipy import sparse
 from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.sites import Site
 from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, dense
+from reconstruct.numbers.drawn import is_drawn
 
 Vector = NDArray[np.float64]
+HIDDEN = 2**13  # hidden units of a large site that are looked at together
 TILE = 2**22  # entries of a map that are looked at together
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
@@ -79,10 +81,14 @@ def _carried(op: Map, variance: Vector) -> Vector:
 def _through(kernels: tuple[Matrix, ...], variance: Vector) -> Vector:
     """The same by channels, each group on its own."""
     groups = np.split(variance, len(kernels))
-    return np.concatenate([_squared(k) @ v for k, v in zip(kernels, groups, strict=True)])
+    return np.concatenate([_squared(k, v) for k, v in zip(kernels, groups, strict=True)])
 
 
-def _squared(weight: Matrix) -> Matrix:
+def _squared(weight: Matrix, variance: Vector) -> Vector:
+    if is_drawn(weight):
+        tiles = (slice(i, i + HIDDEN) for i in range(0, len(variance), HIDDEN))
+        parts = [variance[t] @ dense(weight.T[t]) ** 2 for t in tiles]
+        return np.asarray(np.sum(parts, axis=0))
     if sparse.issparse(weight):
-        return weight.astype(np.float64).power(2)
-    return dense(weight) ** 2
+        return np.asarray(weight.astype(np.float64).power(2) @ variance)
+    return np.asarray(dense(weight) ** 2 @ variance)

@@ -40,7 +40,13 @@ def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def write_networks(
-    folder: Path, result: Result, dtype: np.dtype[Any], *, folded: bool, guarded: bool
+    folder: Path,
+    result: Result,
+    dtype: np.dtype[Any],
+    *,
+    folded: bool,
+    guarded: bool,
+    memory: int | None = None,
 ) -> Network:
     """Write f in its forms; return it as it is read back, for that is what is certified."""
     save(result.network, folder / NETWORK, dtype=dtype)
@@ -51,7 +57,7 @@ def write_networks(
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
     write_atomically(folder / "norms.npz", buffer.getvalue())
-    return load(folder / NETWORK)
+    return load(folder / NETWORK, memory=memory)
 
 
 def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:

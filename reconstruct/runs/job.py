@@ -16,7 +16,7 @@ from reconstruct.certificates.conclude import Conclusion, conclude
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
-from reconstruct.constructions.frozen import Frozen, weights_hash
+from reconstruct.constructions.frozen import Frozen
 from reconstruct.errors import ReconstructError
 from reconstruct.formats import load
 from reconstruct.formats.files import write_atomically
@@ -57,6 +57,7 @@ class Job:
     prove_rank: bool = False
     force: bool = False
     resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
+    memory: int | None = None  # bytes that the run may take: large weights are never held
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,7 +69,7 @@ class Job:
         return run_key(
             {
                 "target": self.target.metadata.get("sha256"),
-                "frozen": weights_hash(self.frozen.network),
+                "frozen": self.frozen.identity,
                 "construction": repr(self.frozen.construction),
                 "merge": self.frozen.merge,
                 "domain": [part.tolist() for part in self.domain.boxes],
@@ -120,7 +121,7 @@ def _read_back(job: Job, outcome: RunOutcome) -> None:
     """The published network is the one that was certified, its data files included."""
     if job.compact or not any(job.output.glob("*.onnx.data")):
         return
-    again = load(job.output / NETWORK)
+    again = load(job.output / NETWORK, memory=job.memory)
     for key in ("sha256", "data_sha256"):
         if again.metadata.get(key) != outcome.network.metadata.get(key):
             raise ReconstructError(
@@ -137,9 +138,13 @@ def _finish(
     start: float,
     progress: Progress,
 ) -> RunOutcome:
+    progress(Step("writing the network", 0))
+    forms = {"folded": job.folded and job.memory is None, "guarded": job.guarded}
     network = write_networks(
-        folder.staging, result, np.dtype(job.dtype), folded=job.folded, guarded=job.guarded
+        folder.staging, result, np.dtype(job.dtype), memory=job.memory, **forms
     )
+    if job.memory is not None:  # what is drawn anew each time it is looked at is read from now on
+        result = replace(result, network=network)
     conclusion = _concluded(job, result, network, progress)
     certificate = conclusion.certificate
     write_certificate(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.precision import rounded
-from reconstruct.networks import Node
+from reconstruct.networks import Node, Tiled
 
 Array = NDArray[Any]
 NARROW = 2**16  # float32 numbers from which a float64 file stores them as they are, with a Cast
@@ -84,10 +84,21 @@ class Draft:
         """
         return [self._parameter(node, key, value) for key, value in values.items()]
 
+    def blocks(self, node: Node, op: Tiled) -> str:
+        """The weight of a map that is never held, put into the data file block by block."""
+        if self.data is None:
+            return self._parameter(node, "weight", op.matrix)
+        kind = np.dtype(np.float32) if narrow(op.blocks, self.dtype) else np.dtype(self.dtype)
+        stored = self.fresh(f"{node.name}.weight")
+        self.constants.append(self.data.blocks(stored, op, kind))
+        return stored if kind == self.dtype else self._widened(stored)
+
     def _parameter(self, node: Node, key: str, value: Array) -> str:
         name = f"{node.name}.{key}"
         if not narrow(value, self.dtype):
             return self.constant(name, rounded(node.name, key, value, self.dtype))
-        stored = self.constant(name, value, np.float32)
+        return self._widened(self.constant(name, value, np.float32))
+
+    def _widened(self, stored: str) -> str:
         wide = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
-        return self.node("Cast", [stored], self.fresh(f"{name}/cast"), to=wide)
+        return self.node("Cast", [stored], self.fresh(f"{stored}/cast"), to=wide)

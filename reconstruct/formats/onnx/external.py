@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError
 from reconstruct.formats.files import CHUNK
 from reconstruct.formats.limits import Budget
+from reconstruct.formats.mapped import FileBlocks, MappedFile
+from reconstruct.formats.precision import rounded
+from reconstruct.networks import Tiled
 
 SMALLEST = 1024  # bytes; smaller tensors stay in the model
 ALIGNMENT = 4096  # so that a tensor can be mapped into memory
@@ -35,6 +39,7 @@ class DataFile:
         self._name = name
         self._end = 0
         self._digest = hashlib.sha256()
+        self._running = True
 
     def tensor(self, name: str, array: Array) -> Any:
         """The array appended to the file, as a TensorProto that points there."""
@@ -42,22 +47,57 @@ class DataFile:
         offset = self._end
         little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
         self._write(little.reshape(-1).view(np.uint8))
-        kind = self._onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        tensor = self._onnx.TensorProto(name=name, data_type=kind, dims=array.shape)
+        return self._told(name, array.dtype, array.shape, offset)
+
+    def _told(self, name: str, dtype: Any, shape: tuple[int, ...], offset: int) -> Any:
+        kind = self._onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        tensor = self._onnx.TensorProto(name=name, data_type=kind, dims=shape)
         tensor.data_location = self._onnx.TensorProto.EXTERNAL
-        place = {"location": self._name, "offset": offset, "length": array.nbytes}
+        length = math.prod(shape) * dtype.itemsize
+        place = {"location": self._name, "offset": offset, "length": length}
         for key, value in place.items():
             tensor.external_data.add(key=key, value=str(value))
         return tensor
 
+    def blocks(self, name: str, op: Tiled, dtype: Any) -> Any:
+        """The same for a weight that is never held, each block put where it belongs."""
+        self._write(b"\0" * (-self._end % ALIGNMENT))
+        kind, offset = np.dtype(dtype).newbyteorder("<"), self._end
+        row = op.shape[1] * kind.itemsize
+        for part, block in op.parts():
+            found = rounded(name, "weight", block, kind)
+            first = offset + part.start * (row if op.tall else kind.itemsize)
+            lines = [found] if op.tall else found
+            for number, line in enumerate(lines):
+                self._put(first + number * row, np.ascontiguousarray(line))
+        self._end, self._running = offset + op.shape[0] * row, False
+        self._file.seek(self._end)
+        return self._told(name, np.dtype(dtype), op.shape, offset)
+
+    def _put(self, place: int, data: Array) -> None:
+        self._file.seek(place)
+        self._file.write(data.tobytes())
+
     def _write(self, data: Any) -> None:
         self._file.write(data)
-        self._digest.update(data)
+        if self._running:
+            self._digest.update(data)
         self._end += len(data)
 
     def sign(self, model: Any) -> None:
-        """Notes in the model the digest of the file."""
+        """Notes in the model the digest of the file, which is still open."""
+        if not self._running:
+            self._digest = self._again()
         model.metadata_props.add(key=DIGEST, value=self._digest.hexdigest())
+
+    def _again(self) -> Any:
+        """The digest of what lies in the file, for what was not written in order."""
+        self._file.flush()
+        digest, place = hashlib.sha256(), 0
+        while chunk := os.pread(self._file.fileno(), CHUNK, place):
+            digest.update(chunk)
+            place += len(chunk)
+        return digest
 
 
 def holds(array: Array) -> bool:
@@ -84,24 +124,34 @@ class _Place:
 
 def read_external(
     model: Any, folder: Path, budget: Budget
-) -> tuple[dict[str, str], dict[str, Array]]:
+) -> tuple[dict[str, str], dict[str, Any]]:
     """The SHA-256 of every file that holds tensors, and the initializers that lie there.
 
     Each file is read once, from beginning to end; tensors and hash are of the same bytes. Tensors
-    in attributes of nodes are put into the model itself.
+    in attributes of nodes are put into the model itself. Matrices that the budget leaves in their
+    file are given as blocks.
     """
+    files: dict[str, MappedFile] = {}
+    apart: dict[str, Any] = {}
     stored = [(t, True) for t in model.graph.initializer]
     stored += [(a.t, False) for n in model.graph.node for a in n.attribute if a.HasField("t")]
     places: dict[str, list[_Place]] = {}
     named: list[tuple[_Place, bool]] = []
     for tensor, initializer in stored:
         if tensor.data_location == tensor.EXTERNAL:
-            location, place = _place(tensor, folder, budget)
-            places.setdefault(location, []).append(place)
-            named.append((place, initializer))
+            location, offset, size = _place(tensor, folder, budget)
+            found = places.setdefault(location, [])
+            if initializer and len(tensor.dims) == 2 and budget.leaves(size):
+                if location not in files:
+                    files[location] = MappedFile(folder / location)
+                lies = files[location].tensor(offset, tuple(tensor.dims), _dtype(tensor))
+                apart[tensor.name] = FileBlocks(files[location], lies)
+                continue
+            found.append(_Place(tensor, offset, bytearray(size)))
+            named.append((found[-1], initializer))
     digests = {name: _read(folder / name, found) for name, found in places.items()}
     _check_stated(model, digests)
-    arrays: dict[str, Array] = {}
+    arrays: dict[str, Any] = apart
     for place, initializer in named:
         if initializer:
             arrays[place.tensor.name] = _array(place)
@@ -110,7 +160,8 @@ def read_external(
     return digests, arrays
 
 
-def _place(tensor: Any, folder: Path, budget: Budget) -> tuple[str, _Place]:
+def _place(tensor: Any, folder: Path, budget: Budget) -> tuple[str, int, int]:
+    """The file, the offset in it and the bytes of a tensor."""
     entries = {e.key: e.value for e in tensor.external_data}
     what = f"the tensor {tensor.name!r}"
     location = entries.get("location", "")
@@ -130,7 +181,7 @@ def _place(tensor: Any, folder: Path, budget: Budget) -> tuple[str, _Place]:
     if int(numbers[0]) + size > path.stat().st_size:
         raise InputError(f"{what} goes beyond the end of {location}; was that file cut short?")
     budget.take(max(size - path.stat().st_size, 0), what)
-    return location, _Place(tensor, int(numbers[0]), bytearray(size))
+    return location, int(numbers[0]), size
 
 
 def _dtype(tensor: Any) -> Any:

@@ -70,7 +70,7 @@ class Inference:
         data = {
             name: self._onnx.numpy_helper.from_array(constants[name], name)
             for name in names
-            if name in constants and constants[name].size <= KNOWN
+            if isinstance(constants.get(name), np.ndarray) and constants[name].size <= KNOWN
         }
         self._constants = constants
         try:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.limits import VALUE
+from reconstruct.formats.mapped import FileBlocks
 from reconstruct.formats.onnx.elementwise import add_values, real
 from reconstruct.formats.onnx.scaling import exact_multiple, product, safe, scaled_by, shifted_by
 from reconstruct.formats.onnx.values import (
@@ -34,6 +35,8 @@ SPREAD = 4 * VALUE  # bytes that an entry takes while a map is spread: value, ro
 def gemm(call: Call, build: Builder) -> Flow:
     """`alpha·A'B' + beta·C` with A' = A or Aᵀ, B' = B or Bᵀ."""
     a = _transposed(call, build, call.value(0), "transA")
+    if isinstance(call.get(1), FileBlocks):
+        return _in_blocks(call, build, a)
     b = _transposed(call, build, call.value(1), "transB")
     alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
     flow, weight, shape = _product(call, build, a, b)
@@ -44,6 +47,21 @@ def gemm(call: Call, build: Builder) -> Flow:
     else:
         made = build.emit(call.name, Affine(multiple), (flow,), shape)
     return _with_term(call, build, made, beta)
+
+
+def _in_blocks(call: Call, build: Builder, a: Flow | Array) -> Flow:
+    """`A Bᵀ + C` for a B that stays in its file, as networks are written here."""
+    weight: Any = call.get(1)
+    plain = call.attributes.get("transB", 0) and all(
+        call.number(name, 1.0) == 1 for name in ("alpha", "beta")
+    )
+    if not plain or not isinstance(a, Flow) or a.shape != (1, weight.shape[1]):
+        raise call.refuse(
+            "has a weight that stays in its file for lack of memory, and is no plain product with "
+            "one; read it with more memory"
+        )
+    made = build.emit(call.name, Affine(weight), (a,), (1, weight.shape[0]))
+    return _with_term(call, build, made, 1.0)
 
 
 def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.limits import VALUE, Budget, read_limit
+from reconstruct.formats.mapped import FileBlocks
 from reconstruct.formats.onnx import elementwise, elu, images, layers, linear, shapes
 from reconstruct.formats.onnx.agreement import Reading, check_agreement
 from reconstruct.formats.onnx.draft import NARROW
@@ -74,7 +75,8 @@ SUPPORTED = (
 def read_onnx(content: bytes, folder: Path, budget: Budget | None = None) -> Network:
     """The network that an ONNX model is; operators that are not supported are refused by name.
 
-    What was read is compared with an independent evaluation of the model at a few points.
+    What was read is compared with an independent evaluation of the model at a few points, unless
+    weights stay in their file: another program would hold them.
     """
     memory = budget or Budget(read_limit())
     model = read_model(content, folder, memory)
@@ -87,6 +89,9 @@ def read_onnx(content: bytes, folder: Path, budget: Budget | None = None) -> Net
             f"the output {model.output!r} is {'Exp' if isinstance(output, Tail) else 'constant'} "
             "or made by no node, but a function of the input is needed"
         )
+    if any(isinstance(value, FileBlocks) for value in model.constants.values()):
+        walk.build.notes.append("large weights stay in their file: no other program was asked")
+        return walk.build.network(output, _metadata(walk, output))
     network = walk.build.network(output, _metadata(walk, output))
     if not check_agreement(Reading(model, network, output, walk.flows, walk.kinds, walk.build)):
         walk.build.notes.append("values overflow wherever the model was tried: not compared")
@@ -106,7 +111,7 @@ class _Walk:
     build: Builder
     inference: Inference
     values: dict[str, Value] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
     flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
     kinds: set[int] = field(default_factory=set)
     widened: set[str] = field(default_factory=set)  # float64 in the file, kept as the float32 cast
@@ -131,7 +136,7 @@ class _Walk:
 
     def _step(self, node: Any, name: str) -> None:
         inputs = [self.values[i] if i else None for i in node.input]
-        constant = all(v is None or isinstance(v, np.ndarray) for v in inputs)
+        constant = all(v is None or isinstance(v, np.ndarray | FileBlocks) for v in inputs)
         if node.domain not in DEFAULT_DOMAIN or not (constant or node.op_type in KNOWN):
             raise _unknown(node, name, self.model)
         try:
@@ -140,7 +145,7 @@ class _Walk:
             if not constant:  # the operator's own refusal says more, if it has one
                 self._read(node, name, inputs)
             raise
-        for shape in stated:
+        for shape in [] if self._only_widens(node, inputs) else stated:
             self.build.budget.tensor(shape or (), f"the value of node {name!r}")
         if node.op_type == "Shape":
             made: list[Any] = [_shape_of(inputs[0], node)]
@@ -153,7 +158,7 @@ class _Walk:
     def _folded(self, node: Any, inputs: list[Any], stated: list[Any]) -> list[Array]:
         kinds = [(self.inference.kind(o) if o else 0) for o in node.output]
         size = sum(VALUE * math.prod(shape or (0,)) for shape in stated)
-        if self._only_widens(node, inputs, kinds):
+        if self._only_widens(node, inputs):
             self.widened.update(node.output)
             return [inputs[0]]
         self.build.budget.take(size, f"the constant that node {node_name(node)!r} makes")
@@ -163,11 +168,12 @@ class _Walk:
         ]
         return self.folding.fold(node, inputs, list(zip(kinds, stated, strict=True)))
 
-    def _only_widens(self, node: Any, inputs: list[Any], kinds: list[int]) -> bool:
+    def _only_widens(self, node: Any, inputs: list[Any]) -> bool:
         """A Cast of large float32 weights to float64: the same numbers, kept in half the space."""
         return (
             node.op_type == "Cast"
-            and kinds == [DOUBLE]
+            and self.inference.kind(node.output[0]) == DOUBLE
+            and isinstance(inputs[0], np.ndarray | FileBlocks)
             and inputs[0].dtype == np.float32
             and inputs[0].size >= NARROW
         )
@@ -190,7 +196,7 @@ class _Walk:
             if shape is None:
                 self.inference.settle(goal, tuple(value.shape))
             self.values[goal] = value
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray | FileBlocks):
                 self.constants[goal] = value
             else:
                 self.kinds.add(self.inference.kind(goal))

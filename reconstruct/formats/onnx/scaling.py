@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.onnx.values import Builder, Flow
-from reconstruct.networks import Affine, Convolution, Dense, Scaling, Sparse
+from reconstruct.networks import Affine, Convolution, Dense, Scaling, Sparse, Tiled
 
 Array = NDArray[Any]
 SPLIT = 2.0**27 + 1  # Veltkamp's constant for float64
@@ -81,7 +81,7 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
     if not np.any(offset):
         return flow
     op = build.op(flow)
-    if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
+    if isinstance(op, Dense | Sparse | Tiled) and not flow.shared and not np.any(op.bias):
         return build.exchange(flow, Affine(op.weight, offset))
     if isinstance(op, Convolution) and not (flow.shared or op.fixed or np.any(op.offsets)):
         pixels = offset.reshape(op.channels, op.positions)

@@ -20,7 +20,7 @@ from reconstruct.formats.onnx.draft import Draft, narrow
 from reconstruct.formats.onnx.external import DataFile
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.write_nodes import input_shape, write_node
-from reconstruct.networks import Network
+from reconstruct.networks import Network, Tiled
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
@@ -31,18 +31,20 @@ PROTOBUF_LIMIT = 2**31 - 2**20  # bytes in one protobuf message, less what is no
 def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
     """Writes the network with its numbers rounded to `dtype`, whole or not at all.
 
-    Beyond 2 GiB, where a protobuf message ends, the weights go to `<path>.data` beside the model.
+    Beyond 2 GiB, where a protobuf message ends, and where weights are not held in memory, they go
+    to `<path>.data` beside the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
-    if stored_bytes(network, kind) <= PROTOBUF_LIMIT:
+    held = not any(isinstance(node.op, Tiled) for node in network.nodes)
+    if held and stored_bytes(network, kind) <= PROTOBUF_LIMIT:
         write_atomically(goal, onnx_model(network, kind).SerializeToString())
         return
     beside = goal.with_name(goal.name + ".data")
     with written_whole(beside) as file:
         data = DataFile(import_onnx("writing ONNX files"), file, beside.name)
         model = onnx_model(network, kind, data)
+        data.sign(model)
         goal.unlink(missing_ok=True)  # an older model must not meet the new weights
-    data.sign(model)
     write_atomically(goal, model.SerializeToString())
 
 
@@ -52,7 +54,7 @@ def stored_bytes(network: Network, dtype: Any) -> int:
     narrowed = sum(
         node.op.weights
         for node in network.nodes
-        for a in node.op.arrays().values()
+        for a in node.op.held().values()
         if narrow(a, kind)
     )
     return int(network.parameters * kind.itemsize - narrowed * (kind.itemsize - FLOAT32))

@@ -25,6 +25,7 @@ from reconstruct.networks import (
     Scaling,
     Select,
     SumPool,
+    Tiled,
     Unitwise,
 )
 
@@ -58,6 +59,12 @@ def input_shape(network: Network) -> tuple[int, ...]:
 def _mixing(node: Node, op: Mixing, draft: Draft) -> tuple[int, ...]:
     weight = op.matrix.toarray() if sparse.issparse(op.matrix) else op.matrix
     parts = draft.parameters(node, weight=weight, bias=op.bias)
+    draft.node("Gemm", [draft.flat(node.inputs[0]), *parts], node.name, transB=1)
+    return (op.shape[0],)
+
+
+def _tiled(node: Node, op: Tiled, draft: Draft) -> tuple[int, ...]:
+    parts = [draft.blocks(node, op), *draft.parameters(node, bias=op.bias)]
     draft.node("Gemm", [draft.flat(node.inputs[0]), *parts], node.name, transB=1)
     return (op.shape[0],)
 
@@ -201,6 +208,7 @@ def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
 
 WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Mixing: _mixing,
+    Tiled: _tiled,
     Norm: _norm,
     Scaling: _scaling,
     Add: _add,

@@ -11,13 +11,16 @@ from reconstruct.networks.maps.pooling import SumPool
 from reconstruct.networks.maps.scaling import Scaling
 from reconstruct.networks.maps.selection import Select
 from reconstruct.networks.maps.sparse import Affine, Sparse
+from reconstruct.networks.maps.tiled import Blocks, DrawnBlocks, Tiled
 
 __all__ = [
     "UNIT_EPS",
     "Affine",
+    "Blocks",
     "Convolution",
     "Dense",
     "Diagonal",
+    "DrawnBlocks",
     "Geometry",
     "Loss",
     "Map",
@@ -28,4 +31,5 @@ __all__ = [
     "Select",
     "Sparse",
     "SumPool",
+    "Tiled",
 ]

@@ -36,6 +36,7 @@ class Mixing(Map):
     """
 
     bias: Vector
+    own_entries: ClassVar[bool] = True  # whether every entry of L is a weight of its own
     fixed: ClassVar[bool] = False  # whether it stands in f as it stands in g, not to be rebuilt
 
     @property

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from reconstruct.networks.maps.dense import Dense, set_affine
 from reconstruct.networks.maps.mixing import Mixing
+from reconstruct.networks.maps.tiled import Tiled
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Matrix, Vector, as_matrix, dense, nonzeros
 from reconstruct.numbers.rounding import smallest
@@ -84,8 +85,10 @@ class Sparse(Mixing):
         return {"shape": list(self.shape)}
 
 
-def Affine(weight: Any, bias: ArrayLike | None = None) -> Dense | Sparse:
-    """`h ↦ W h + b`, dense or sparse as the weight comes."""
+def Affine(weight: Any, bias: ArrayLike | None = None) -> Dense | Sparse | Tiled:
+    """`h ↦ W h + b`, dense, sparse or in blocks as the weight comes."""
+    if hasattr(weight, "keep_bytes"):
+        return Tiled(weight, bias)
     return Sparse(weight, bias) if sparse.issparse(weight) else Dense(weight, bias)
 
 
