@@ -25,6 +25,7 @@ class Operation(ABC):
     """One node's function; `kind` is the word by which files know it."""
 
     kind: ClassVar[str]
+    in_memory: ClassVar[bool] = True  # whether all of its numbers are
 
     @abstractmethod
     def size(self, *inputs: int) -> int:

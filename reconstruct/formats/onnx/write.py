@@ -20,7 +20,7 @@ from reconstruct.formats.onnx.draft import Draft, narrow
 from reconstruct.formats.onnx.external import DataFile
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.write_nodes import input_shape, write_node
-from reconstruct.networks import Network, Tiled
+from reconstruct.networks import Network
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
@@ -35,7 +35,7 @@ def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.f
     to `<path>.data` beside the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
-    held = not any(isinstance(node.op, Tiled) for node in network.nodes)
+    held = all(node.op.in_memory for node in network.nodes)
     if held and stored_bytes(network, kind) <= PROTOBUF_LIMIT:
         write_atomically(goal, onnx_model(network, kind).SerializeToString())
         return

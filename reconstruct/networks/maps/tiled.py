@@ -122,6 +122,7 @@ class Tiled(Mixing):
     """`h ↦ W h + b` for a W in `blocks`."""
 
     kind = "Affine"
+    in_memory = False
 
     blocks: Blocks
     bias: Vector
