@@ -14,10 +14,12 @@ from reconstruct.constructions.allowance import check_memory
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
+from reconstruct.formats.domain import load_labels
 from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
-from reconstruct.reports.terminal import summary, verdict_line
+from reconstruct.reports.inputs import Examples
+from reconstruct.reports.terminal import accuracies, summary, verdict_line
 from reconstruct.runs.job import Job, run
 
 IN_TILES = ("wide", "factored")
@@ -48,6 +50,7 @@ def main(options: Namespace) -> int:
         force=options.force,
         resume=options.resume,
         memory=_memory(options),
+        examples=_examples(options, domain),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
     )
     with ProgressDisplay(options.quiet or options.json) as progress:
@@ -57,13 +60,25 @@ def main(options: Namespace) -> int:
     elif options.quiet:
         print(verdict_line(outcome.report))
     else:
-        print(summary(outcome.report))
+        print("\n".join([summary(outcome.report), *accuracies(outcome.report)]))
         print(f"{'written to':<22} {outcome.output}")
     failed = [row for row in outcome.result.layers if not row.solved]
     for row in failed:
         say(f"map {row.index} ({row.name}): {row.message}", options)
     code = exit_code(outcome.certificate.verdict)
     return FAILED if failed and code == exit_code(Verdict.UNDECIDED) else code
+
+
+def _examples(options: Namespace, domain: Box | Points) -> Examples | None:
+    """Data are inputs that a reader knows; labels come with them, or not."""
+    if isinstance(domain, Box):
+        return None
+    try:
+        labels = load_labels(options.domain)
+    except InputError as error:
+        say(f"accuracies are left out: {error}", options)
+        labels = None
+    return Examples(domain.x, labels)
 
 
 def _slack(options: Namespace, domain: Box | Points) -> float:

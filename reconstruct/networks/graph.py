@@ -227,6 +227,22 @@ class Network:
             values[node.name] = node.op(*(values[i] for i in node.inputs))
         return values
 
+    def at(self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64) -> dict[str, Array]:
+        """The values of these nodes on a small batch; hidden layers are computed in tiles."""
+        found: dict[str, list[Array]] = {name: [] for name in names}
+
+        def seen(name: str, values: Array) -> None:
+            if name in found:
+                found[name].append(values)
+
+        hidden = next((name for name in names if name in self._hidden), None)
+        if hidden is not None:
+            raise InputError(f"the values of {hidden!r} are never held together; use extremes")
+        batch = self._as_batch(np.asarray(x, dtype=dtype))
+        for start in range(0, len(batch), rows := self._chunk()):
+            self._evaluate(batch[start : start + rows], seen)
+        return {name: np.concatenate(parts) for name, parts in found.items()}
+
     def extremes(
         self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64
     ) -> dict[str, Range]:

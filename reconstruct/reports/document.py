@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
     from reconstruct.refutation.search import Search
+    from reconstruct.reports.inputs import Examples
 
 SCHEMA = "reconstruct.report/1"
 
@@ -40,11 +41,14 @@ def build_report(
     rank_proofs: Sequence[RankProof | None] | None = None,
     target_path: str | None = None,
     recipe: Mapping[str, Any] | None = None,
+    examples: Examples | None = None,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; with rank proofs if they were made.
 
-    `target_path` leads from the report to the target's file; `recipe` is what `rebuild` needs.
+    `target_path` leads from the report to the target's file; `recipe` is what `rebuild` needs;
+    `examples` are inputs that a reader knows.
     """
+    from reconstruct.reports.inputs import inputs_part
     from reconstruct.reports.measurements import measurements
 
     found = search.as_json()
@@ -66,7 +70,8 @@ def build_report(
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": found,
-        "measurements": measurements(result, _worst(found), search.samples),
+        "measurements": measurements(result, _worst(found), search.samples, certificate),
+        "inputs": inputs_part(result, examples),
     }
 
 
@@ -161,7 +166,10 @@ def _frozen_part(result: Result) -> dict[str, Any]:
 def _layers(
     result: Result, certificate: Certificate, proofs: Sequence[RankProof | None] | None
 ) -> list[dict[str, Any]]:
-    rows = [_layer(row, _residual_bound(row, result, certificate)) for row in result.layers]
+    rows = [
+        {**_layer(row, _residual_bound(row, result, certificate)), **_place(row, result)}
+        for row in result.layers
+    ]
     for row, proof in zip(rows, proofs or (), strict=proofs is not None):
         row["rank_proof"] = None if proof is None else asdict(proof)
     return rows
@@ -172,6 +180,16 @@ def _residual_bound(row: LayerSolution, result: Result, certificate: Certificate
     parts = set(result.form.chains.get(row.name, ())) | {row.name}
     bounds = [s.residual_bound for s in certificate.segments if parts & set(s.maps)]
     return max(bounds, default=None)
+
+
+def _place(row: LayerSolution, result: Result) -> dict[str, Any]:
+    """At how many positions the map's kernel is used, and which one it is; of a plain map 1."""
+    op = result.form.network.node(row.name).op
+    geometry = getattr(op, "geometry", None)
+    return {
+        "positions": int(getattr(op, "positions", 1)),
+        "geometry": None if geometry is None else geometry.settings(),
+    }
 
 
 def _layer(row: LayerSolution, residual_bound: float | None) -> dict[str, Any]:

@@ -73,7 +73,12 @@ def _attribute(key: str, value: Value) -> str:
     return f" {name}" if value is True else f' {name}="{escaped(str(value))}"'
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]]) -> Markup:
+def whole(text: str) -> Markup:
+    """Words that are not broken: a line must not end between |γ| and its bars."""
+    return element("span", text, class_="whole")
+
+
+def table(caption: str, head: Sequence[Child], rows: Iterable[Sequence[Child]]) -> Markup:
     """A table with a caption; its first column heads the rows, the others are right-aligned."""
     top = element("tr", *(element("th", cell, scope="col") for cell in head))
     body = [

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reconstruct.certificates.verdicts import Certificate
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.networks import (
-    Box,
-    Domain,
-    Network,
-)
+from reconstruct.networks import Box, Domain, Network, Operation
 from reconstruct.pipeline import Result
+from reconstruct.reports.effort import affordable
+from reconstruct.reports.layer_errors import layer_errors
+from reconstruct.reports.plane import plane
 from reconstruct.reports.predictions import predicted_rounding
 
 Vector = NDArray[np.float64]
@@ -28,11 +28,13 @@ MOST_EQUATIONS = 600  # singular values of larger systems would take longer than
 MOST_SPECTRA = 4
 KEPT_VALUES = 200
 SLICE_POINTS = 201
-SLICE_WORK = 2e10  # multiplications that a slice may cost
+MOST_SAMPLES, LEAST_SAMPLES = 1000, 20
 MOST_NODES = 200  # a graph with more nodes is not drawn
 
 
-def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[str, Any]:
+def measurements(
+    result: Result, worst: ArrayLike | None, samples: int, certificate: Certificate | None = None
+) -> dict[str, Any]:
     """The graphs, the spectra, the predicted rounding errors and a slice through `worst`."""
     target = result.form.network
     sites = result.sites
@@ -45,6 +47,9 @@ def measurements(result: Result, worst: ArrayLike | None, samples: int) -> dict[
         "predicted": {name: _finite(value) for name, value in predicted.items()},
         "spectra": spectra(result.network, sites),
         "slice": slice_through(result.target, result.network, result.domain, worst),
+        "layers": [] if certificate is None else layer_errors(result, certificate),
+        "plane": plane(result.target, result.network, result.domain),
+        "histogram": float32_histogram(result.target, result.network, result.domain),
     }
 
 
@@ -58,6 +63,9 @@ def comparison(
         "predicted": {"float64": None, "float32": None},
         "spectra": [],
         "slice": slice_through(target, candidate, box, worst),
+        "layers": [],
+        "plane": plane(target, candidate, box),
+        "histogram": float32_histogram(target, candidate, box),
     }
 
 
@@ -70,10 +78,46 @@ def graph(network: Network) -> list[dict[str, Any]] | None:
             "name": node.name,
             "kind": node.op.kind,
             "size": network.sizes[node.name],
+            **_image(node.op),
             "inputs": list(node.inputs),
         }
         for node in network.nodes
     ]
+
+
+def _image(op: Operation) -> dict[str, Any]:
+    """Channels, height and width behind a convolution or a pool; of what follows, the same."""
+    shape, geometry = getattr(op, "out_shape", None), getattr(op, "geometry", None)
+    if shape is None or geometry is None:
+        return {}
+    image = [geometry.channels, geometry.height, geometry.width]
+    return {"shape": list(shape), "image": image, "kernel": list(geometry.kernel)}
+
+
+def float32_histogram(target: Network, network: Network, domain: Domain) -> dict[str, Any] | None:
+    """How often |f − g| has which size with f in float32, and g by itself; bins in powers of 10."""
+    count = affordable(target, network, MOST_SAMPLES)
+    if count < LEAST_SAMPLES and isinstance(domain, Box):
+        return None
+    x = domain.sample(count, np.random.default_rng(1))[:count]
+    x = x.astype(np.float32).astype(np.float64)
+    if not len(x):
+        return None
+    with np.errstate(all="ignore"):
+        g = target(x)
+        found = {
+            "network": np.max(np.abs(network(x, np.float32).astype(np.float64) - g), axis=1),
+            "target": np.max(np.abs(target(x, np.float32).astype(np.float64) - g), axis=1),
+        }
+    kept = {name: v[np.isfinite(v) & (v > 0)] for name, v in found.items()}
+    known = np.concatenate(list(kept.values()))
+    if not len(known):
+        return None
+    lo, hi = np.floor(2 * np.log10(known.min())) / 2, np.ceil(2 * np.log10(known.max())) / 2
+    edges = 10.0 ** np.linspace(lo, max(hi, lo + 0.5), int(8 * max(hi - lo, 0.5)) + 1)
+    edges[0], edges[-1] = min(edges[0], known.min()), max(edges[-1], known.max())
+    counts = {name: np.histogram(v, edges)[0].tolist() for name, v in kept.items()}
+    return {"samples": len(x), "edges": edges.tolist(), **counts}
 
 
 def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
@@ -117,8 +161,7 @@ def slice_through(
     """
     if not isinstance(box, Box):
         return None  # data have no middle and no edge
-    work = network.weights + target.weights
-    count = int(min(SLICE_POINTS, SLICE_WORK // max(work, 1)))
+    count = affordable(target, network, SLICE_POINTS)
     middle = box.lo / 2 + box.hi / 2
     direction = _to_the_edge(box, middle, worst)
     if count < 11 or direction is None:

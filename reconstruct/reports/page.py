@@ -14,6 +14,7 @@ from reconstruct.reports.sections import (
     claim,
     differences,
     errors,
+    inputs,
     layers,
     networks,
     norms,
@@ -30,6 +31,7 @@ NO_FIGURES = (
 PARTS = (
     ("witness", "witness"),
     ("errors", "errors"),
+    ("inputs", "inputs"),
     ("networks", "networks"),
     ("layers", "layers"),
     ("norms", "γ and β"),
@@ -49,6 +51,7 @@ def render(run: RunFiles) -> str:
     sections = [
         claim.witness_section(run),
         errors.section(run),
+        inputs.section(run),
         networks.section(run),
         layers.section(run),
         norms.section(run),

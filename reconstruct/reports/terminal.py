@@ -136,6 +136,18 @@ def figures(report: Mapping[str, Any]) -> list[str]:
     return [wrapped(f"{name:<{LABEL}}{text}", " " * LABEL) for name, text in rows]
 
 
+def accuracies(report: Mapping[str, Any]) -> list[str]:
+    """How many inputs each network recognises, where labels are known."""
+    known = report.get("inputs") or {}
+    shares = known.get("accuracy")
+    if not shares:
+        return []
+    names = {"target": "target", "frozen": "frozen as drawn", "network": "frozen, norms set"}
+    lines = [f"{names[key]} {100 * shares[key]:.2f} %" for key in names]
+    text = f"{', '.join(lines)} of {known['count']:,} inputs with labels (numerical)"
+    return [wrapped(f"{'accuracy':<{LABEL}}{text}", " " * LABEL)]
+
+
 def proved(bound: float | None) -> str:
     """A rigorous bound, or that there is none."""
     return "no bound is proved" if bound is None else f"at most {at_most(bound)} (rigorous)"

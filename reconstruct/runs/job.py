@@ -27,6 +27,7 @@ from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.inputs import Examples
 from reconstruct.reports.page import write_page
 from reconstruct.runs.bundle import TARGET, take_along
 from reconstruct.runs.files import GUARDED, NETWORK, left_behind, published, write_networks
@@ -59,6 +60,7 @@ class Job:
     resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
     memory: int | None = None  # bytes that the run may take: large weights are never held
     options: Mapping[str, Any] = field(default_factory=dict)
+    examples: Examples | None = None
 
     @property
     def guarded(self) -> bool:
@@ -170,6 +172,7 @@ def _finish(
         guard=_guard(job, result),
         target_path=source.path_from(job.output),
         recipe=Recipe.of(job).as_json(),
+        examples=job.examples,
     )
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)

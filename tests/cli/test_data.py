@@ -102,3 +102,27 @@ def test_bad_data_is_refused_in_one_sentence(arrays, words, message, finished, t
     )
     assert done.returncode == 2 and message in done.stderr
     assert "Traceback" not in done.stderr and not (tmp_path / "out").exists()
+
+
+def test_accuracies_stand_where_labels_are_given(finished):
+    folder, _ = finished
+    report = json.loads((folder / "out" / "report.json").read_text())
+    known = report["inputs"]
+    target, network = load(folder / "cnn.onnx"), load(folder / "out" / "network.onnx")
+    with np.load(folder / "images.npz") as data:
+        x, y = data["x"].reshape(6, -1), data["y"]
+    assert known["accuracy"]["target"] == np.mean(target(x).argmax(axis=1) == y)
+    assert known["accuracy"]["network"] == np.mean(network(x).argmax(axis=1) == y)
+    assert len(known["shown"]) == 6 and all(row["margin"] >= 0 for row in known["shown"])
+
+
+def test_values_that_are_no_labels_leave_accuracies_out(finished):
+    folder, _ = finished
+    with np.load(folder / "images.npz") as data:
+        np.savez(folder / "values.npz", x=data["x"], y=np.full(6, 0.5))
+    done = command(
+        "run", folder / "cnn.onnx", "-o", folder / "values", "--domain", folder / "values.npz",
+        "--samples", 20,
+    )  # fmt: skip
+    assert done.returncode == 0 and "accuracy" not in done.stdout
+    assert "accuracies are left out: " in done.stderr and "type float64" in done.stderr

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reconstruct.reports.markup import Markup, element
@@ -30,6 +30,14 @@ class Bar:
     size: int
     note: str = ""
     hidden: bool = False
+    shape: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The size; of an image channels × height × width."""
+        if len(self.shape) == 3 and self.shape[1] * self.shape[2] > 1:
+            return "×".join(f"{n:,}" for n in self.shape)
+        return f"{self.size:,}"
 
 
 @dataclass(frozen=True)
@@ -57,15 +65,28 @@ def rows_of(report: Mapping[str, Any]) -> list[Row]:
     return [Row(bar, _made(bar, sites.get(bar.name), sizes)) for bar in left]
 
 
+def _channels(size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of so many values at the positions of `shape`."""
+    positions = shape[1] * shape[2] if len(shape) == 3 else 0
+    return (size // positions, *shape[1:]) if positions and size % positions == 0 else ()
+
+
 def _bars(nodes: Sequence[Mapping[str, Any]], size_in: int) -> list[Bar]:
     """The network's values in order; an activation joins the bar that it follows."""
-    bars, last = [Bar("input", size_in)], "input"
+    first = next((n["image"] for n in nodes if n.get("image")), ())
+    known = tuple(first) if math.prod(first) == size_in else ()
+    bars, last = [Bar("input", size_in, shape=known)], "input"
+    shapes: dict[tuple[str, ...], tuple[int, ...]] = {("input",): known}
     for node in nodes:
         if node["kind"] in JOINING and node["inputs"] == [last]:
             note = f"{bars[-1].note}, {node['kind']}" if bars[-1].note else str(node["kind"])
-            bars[-1] = Bar(bars[-1].name, bars[-1].size, note)
+            bars[-1] = replace(bars[-1], note=note)
         else:
-            bars.append(Bar(node["name"], node["size"], _kind(node)))
+            shape = node.get("shape") or shapes.get(tuple(node["inputs"][:1]), ())
+            shape = tuple(shape) if math.prod(shape) == node["size"] else ()
+            kind = _kind({**node, "shape": shape})
+            bars.append(Bar(node["name"], node["size"], kind, shape=shape))
+        shapes[(node["name"],)] = bars[-1].shape
         last = node["name"]
     return bars
 
@@ -74,8 +95,10 @@ def _made(bar: Bar, layers: Sequence[str] | None, sizes: Mapping[str, int]) -> t
     """The frozen layers of a site, the last one with what follows the target's map."""
     if not layers:
         return (bar,)
-    hidden = [Bar(norm, sizes[norm], "", True) for norm in layers[:-1]]
-    return (*hidden, Bar(layers[-1], sizes[layers[-1]], bar.note))
+    hidden = [
+        Bar(norm, sizes[norm], "", True, _channels(sizes[norm], bar.shape)) for norm in layers[:-1]
+    ]
+    return (*hidden, Bar(layers[-1], sizes[layers[-1]], bar.note, shape=bar.shape))
 
 
 def diagram(rows: Sequence[Row], right: str) -> Markup | None:
@@ -112,15 +135,19 @@ def diagram(rows: Sequence[Row], right: str) -> Markup | None:
 
 def _kind(node: Mapping[str, Any]) -> str:
     kind = str(node["kind"])
-    if kind == "Affine":
+    if kind in ("Affine", "Dense", "Sparse"):
         return ""
-    return _short(" + ".join(node["inputs"])) if kind == "Add" else kind
+    if kind == "Convolution" and node.get("kernel"):
+        return f"{'×'.join(map(str, node['kernel']))} kernel"
+    if kind == "Add":
+        return "sum" if node.get("shape") else _short(" + ".join(node["inputs"]))
+    return kind
 
 
 def _bar(bar: Bar, x: int, y: int, longest: int) -> list[Markup]:
     share = math.log2(1 + bar.size) / math.log2(1 + max(longest, 1))
     kind = "hidden" if bar.hidden else "value"
-    size = f"{bar.size:,}" + (f", {bar.note}" if bar.note else "")
+    size = bar.words + (f", {bar.note}" if bar.note else "")
     return [
         _text(x + 4, y + 15, _short(bar.name), "label"),
         element(

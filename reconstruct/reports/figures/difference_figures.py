@@ -34,6 +34,29 @@ def histogram_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
     return drawn("histogram", title, draw, height=2.6)
 
 
+def float32_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
+    """How often f in float32 is how far from g, and g in float32 from itself."""
+    if not histogram:
+        return None
+    edges = np.asarray(histogram["edges"])
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.stairs(histogram["network"], edges, fill=True, color=SECOND, label="f in float32")
+        axes.stairs(histogram["target"], edges, color=THIRD, linewidth=1.6, label="g in float32")
+        axes.set_xscale("log")
+        axes.set_xlim(edges[0], edges[-1])
+        powers_of_ten(axes.xaxis)
+        axes.set_xlabel("largest difference to g over the outputs, in float32")
+        axes.set_ylabel("sampled inputs")
+        figure.legend(loc="outside upper center", ncols=2)
+
+    filled = np.flatnonzero(histogram["network"])
+    span = f" from {edges[filled[0]]:.2g} to {edges[filled[-1] + 1]:.2g}" if len(filled) else ""
+    title = f"Histogram of |f − g| in float32 at {histogram['samples']} sampled inputs:{span}"
+    return drawn("histogram32", title, draw, height=2.6)
+
+
 def slice_figure(line: Mapping[str, Any] | None) -> Markup | None:
     """g along the line, and below it f − g in both precisions."""
     if not line:

@@ -78,6 +78,7 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
             axes.semilogy(steps, history, color=colour, linestyle=style, label=label)
         powers_of_ten(axes.yaxis)
         axes.set_xlabel("iteration")
+        axes.locator_params(axis="x", integer=True, nbins=7)
         axes.set_ylabel("relative residual")
         axes.legend(loc="upper right", ncols=2 if len(shown) > 4 else 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ TONES = {
     Standing.UNKNOWN: "undecided",
 }
 MOST_COORDINATES = 64
+POWERS = re.compile(r"[\d.]+e[-+]?\d+")
 
 
 def opening(run: RunFiles) -> Markup:
@@ -64,7 +66,7 @@ def _standings(report: Mapping[str, Any]) -> Markup:
             "li",
             f"{known.name}: ",
             element("strong", str(known.standing), class_=f"standing {TONES[known.standing]}"),
-            f" ({known.detail}; tolerance {tolerance})",
+            f" ({POWERS.sub(lambda m: pretty(m[0]), known.detail)}; tolerance {tolerance})",
         )
         for known in arithmetics(report)
     ]

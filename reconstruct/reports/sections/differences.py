@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.figures.difference_figures import histogram_figure, slice_figure
+from reconstruct.reports.figures.difference_figures import (
+    float32_figure,
+    histogram_figure,
+    slice_figure,
+)
+from reconstruct.reports.figures.plane_figure import plane_figure
 from reconstruct.reports.markup import Child, Markup, element, figure, table
 from reconstruct.reports.numbers import number, pretty
 from reconstruct.reports.run_files import RunFiles
@@ -21,9 +26,14 @@ def section(run: RunFiles) -> Markup:
     line = slice_figure(run.measurements.get("slice"))
     worst = found.get("worst") or ()
     output = (run.measurements.get("slice") or {}).get("output")
+    rounded = float32_figure(run.measurements.get("histogram"))
+    plane = plane_figure(run.measurements.get("plane"))
     pictures = [
         figure(histogram, f"{error['samples']:,} inputs drawn from the domain.")
         if histogram
+        else None,
+        figure(rounded, "The same in float32, beside what rounding does to g by itself.")
+        if rounded
         else None,
         figure(
             line,
@@ -42,6 +52,9 @@ def section(run: RunFiles) -> Markup:
             "that were looked at.",
         ),
         element("div", *pictures, class_="pair") if any(pictures) else None,
+        figure(plane, "The two inputs across the box, one output: g, and where f differs from it.")
+        if plane
+        else None,
         _worst(worst) if worst else None,
         id="difference",
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reconstruct.reports.figures.error_figure import ErrorRow, error_figure, error_rows
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, table
+from reconstruct.reports.figures.layer_figure import layer_figure
+from reconstruct.reports.markup import Child, Markup, element, facts, figure, table, whole
 from reconstruct.reports.numbers import at_most, duration, number, pretty
 from reconstruct.reports.run_files import RunFiles
+
+FOUND = ("float64", "float32", "relative", "g in float32")
 
 
 def section(run: RunFiles) -> Markup:
@@ -21,16 +25,18 @@ def section(run: RunFiles) -> Markup:
         figure(drawing, "Every figure that is known, on one scale.") if drawing else None,
         table(
             "|f − g|, the largest over outputs and inputs",
-            ("arithmetic", "measured", "predicted", "certified: at most"),
-            [_row(row) for row in rows],
+            ("arithmetic", "measured", "relative", "predicted", "certified: at most"),
+            [_row(row, details.get("output_scale")) for row in rows],
         ),
         element(
             "p",
             "Measured is numerical: the largest difference at the inputs that were tried. "
             "Predicted is numerical too: what rounding errors of random sign would add up to. "
             "Certified is rigorous: no input of the domain exceeds it, in whichever order sums "
-            "are taken. “Target in float32” is what rounding does to the target by itself.",
+            "are taken. “Target in float32” is what rounding does to the target by itself; "
+            "“relative” is the measured error over the largest output of g seen.",
         ),
+        *_by_layer(run.measurements.get("layers") or ()),
         facts(
             [
                 ("proved by", str(details["method"])),
@@ -51,10 +57,46 @@ def _tried(steps: Sequence[str]) -> Markup | None:
     return element("details", element("summary", "What was tried"), element("ul", *items))
 
 
-def _row(row: ErrorRow) -> tuple[Child, ...]:
+def _row(row: ErrorRow, scale: float | None) -> tuple[Child, ...]:
     return (
         row.label,
         pretty(number(row.measured)),
+        pretty(number(_relative(row.measured, scale))),
         pretty(number(row.predicted)),
         pretty(at_most(row.bound)),
+    )
+
+
+def _relative(value: float | None, scale: float | None) -> float | None:
+    return value / scale if value is not None and scale else None
+
+
+def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
+    """Where on the way the error grows: certified, met, and the shifts that cause it."""
+    if not rows:
+        return ()
+    drawing = layer_figure(rows)
+    caption = (
+        "The error behind each layer, and the largest shift in it. Certified is rigorous and in "
+        "real arithmetic; the others were met at a few inputs (numerical) and hold the rounding of "
+        "the evaluation too, so that they may lie above it."
+    )
+    cells = [
+        (
+            f"{i}: {row['name']}",
+            pretty(number(row["scale"])),
+            pretty(number(row["shift"])),
+            pretty(at_most(row["certified"])),
+            pretty(number(row["float64"])),
+            pretty(number(row["float32"])),
+            pretty(number(_relative(row["float32"], row["scale"]))),
+            pretty(number(row["target_float32"])),
+        )
+        for i, row in enumerate(rows, start=1)
+    ]
+    head = ("behind", whole("largest |g|"), "shift", "certified", *FOUND)
+    return (
+        element("h3", "Behind each layer"),
+        figure(drawing, caption) if drawing else element("p", caption),
+        table("The error behind each layer", head, cells),
     )

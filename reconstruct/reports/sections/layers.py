@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconstruct.reports.markup import Child, Markup, element, table
+from reconstruct.reports.markup import Child, Markup, element, table, whole
 from reconstruct.reports.numbers import at_most, number, pretty
 from reconstruct.reports.run_files import RunFiles
 
@@ -13,15 +13,16 @@ HEAD = (
     "map",
     "name",
     "m×k",
+    "positions",
     "width n",
     "solver",
-    "iterations",
+    "steps",
     "residual",
     "entry bound",
     "condition",
-    "largest |γ|",
-    "largest shift",
-    "seconds",
+    whole("largest |γ|"),
+    "shift",
+    "s",
 )
 
 HEADINGS = {
@@ -45,7 +46,8 @@ def section(run: RunFiles) -> Markup | None:
             "Each m×k map W needs a γ that solves M2 diag(γ) M1 = W: m·k equations, n unknowns. "
             "“Residual” is what the solve left over, relative to W (numerical). “Entry bound” "
             "bounds every entry of the difference (rigorous). “Shift” is what keeps the hidden "
-            "ReLUs active; a large one costs digits.",
+            "ReLUs active; a large one costs digits. The kernel of a convolution is used at many "
+            "positions of an image; its system is solved once.",
         ),
         *(element("p", _failure(row), class_="failure") for row in failed),
         element(
@@ -82,6 +84,7 @@ def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:
         str(row["index"]),
         str(row["name"]),
         f"{row['rows']}×{row['cols']}",
+        _positions(row),
         f"{row['width']:,}",
         str(solver),
         str(row["iterations"]),
@@ -92,6 +95,16 @@ def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:
         pretty(number(row["shift_max"])),
         f"{row['seconds']:.2f}",
     )
+
+
+def _positions(row: Mapping[str, Any]) -> str:
+    """Where a kernel is used: height × width behind it, its own size and its steps."""
+    geometry = row.get("geometry")
+    if not geometry:
+        return "1"
+    kernel, strides = "×".join(map(str, geometry["kernel"])), set(geometry["strides"])
+    steps = "" if strides == {1} else f", stride {'×'.join(map(str, geometry['strides']))}"
+    return f"{row['positions']:,} (kernel {kernel}{steps})"
 
 
 def _failure(row: Mapping[str, Any]) -> str:

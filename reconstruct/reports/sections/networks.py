@@ -10,8 +10,9 @@ from reconstruct.reports.numbers import weight_count
 from reconstruct.reports.run_files import RunFiles
 
 LEGEND = (
-    "Bars grow with the logarithm of the size. Blue: values that both networks have. Orange: the "
-    "hidden layers that the frozen network needs to make them."
+    "Bars grow with the logarithm of the size; of images it is channels × height × width. Blue: "
+    "values that both networks have. Orange: the hidden layers that the frozen network needs to "
+    "make them."
 )
 PLAIN_LEGEND = "Bars grow with the logarithm of the size."
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.reports.figures.norm_figures import near_zero, norm_figure
-from reconstruct.reports.markup import Child, Markup, element, figure, table
+from reconstruct.reports.markup import Child, Markup, element, figure, table, whole
 from reconstruct.reports.numbers import number, pretty
 from reconstruct.reports.run_files import RunFiles
 
 MOST_ROWS = 60
-HEAD = ("norm layer", "channels", "smallest |γ|", "largest |γ|", "near-zero γ", "largest |β|")
+CAPTION = (
+    "γ and β of each norm layer: the line goes from the least to the largest, the thick part holds "
+    "the middle half, the dot is the median."
+)
+HEAD = (
+    "norm layer",
+    "channels",
+    whole("least |γ|"),
+    whole("largest |γ|"),
+    whole("near-zero γ"),
+    whole("largest |β|"),
+)
 
 
 def section(run: RunFiles) -> Markup | None:
@@ -28,7 +39,7 @@ def section(run: RunFiles) -> Markup | None:
             f"{len(total):,} γ and as many β were computed. {100 * share:.2g} % of the γ are near "
             f"zero: below a thousandth of their layer's root mean square.",
         ),
-        figure(drawing, "All γ and all β of the network.") if drawing else None,
+        figure(drawing, CAPTION) if drawing else None,
         table("Norm layers", HEAD, [_row(run, name) for name in names[:MOST_ROWS]]),
         element("p", f"{len(names) - MOST_ROWS} more are in norms.npz.")
         if len(names) > MOST_ROWS
