@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from reconstruct.cli.job import launched, run_as_job
 from reconstruct.cli.parser import build_parser
@@ -49,7 +51,8 @@ def _command(argv: Sequence[str] | None) -> int:
     options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     try:
         command = importlib.import_module(f"reconstruct.cli.{options.module}")
-        return int(command.main(options))
+        with _read_limit(options):
+            return int(command.main(options))
     except KeyboardInterrupt:
         kept = "; what was solved so far is kept, use --resume to go on"
         _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")
@@ -71,6 +74,22 @@ def _command(argv: Sequence[str] | None) -> int:
             f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
         )
         return INTERNAL
+
+
+@contextmanager
+def _read_limit(options: Namespace) -> Iterator[None]:
+    """`--read-limit SIZE` for whatever is read inside."""
+    from reconstruct.formats.limits import VARIABLE, memory_size
+
+    size, before = vars(options).pop("read_limit", None), os.environ.get(VARIABLE)
+    if size is not None:
+        os.environ[VARIABLE] = str(memory_size(size, "--read-limit"))
+    try:
+        yield
+    finally:
+        if size is not None:
+            os.environ.pop(VARIABLE)
+            os.environ |= {} if before is None else {VARIABLE: before}
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

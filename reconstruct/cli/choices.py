@@ -67,6 +67,13 @@ def bounds(options: Namespace, network: Network) -> Method:
     return chosen if name is None else table[name]
 
 
+def time_limit(options: Namespace) -> float | None:
+    limit: float | None = options.time_limit
+    if limit is not None and not limit > 0:
+        raise InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
+    return limit
+
+
 def activation(name: str | None) -> Activation:
     table: dict[str, Activation] = {
         "relu": Relu(),

@@ -6,6 +6,7 @@ import argparse
 
 from reconstruct.version import __version__
 
+READING = ("run", "verify", "check", "inspect", "rebuild", "export", "study", "train")
 DOMAIN_HELP = (
     "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, "
     "a .vnnlib file, an .npz with lo and hi, or an .npz with x (data: these inputs alone)"
@@ -40,6 +41,12 @@ def _command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     command.set_defaults(module=f"{name}_command")
+    if name in READING:
+        command.add_argument(
+            "--read-limit",
+            metavar="SIZE",
+            help="memory that a file may unpack to, such as 8G (4G, or RECONSTRUCT_READ_LIMIT)",
+        )
     return command
 
 
@@ -83,6 +90,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="SIZE",
         help="memory that the run may take, such as 2G: large weights are drawn when they are "
         "needed and never held, and network_folded.onnx is not written",
+    )
+    run.add_argument("--threads", type=int, metavar="N", help="threads to work with (all cores)")
+    run.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="for everything: what is solved by then is kept for --resume, a proof stays undecided",
     )
     _add_frozen(run)
     _add_how(run)

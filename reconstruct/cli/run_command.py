@@ -18,6 +18,7 @@ from reconstruct.formats.domain import load_labels
 from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
+from reconstruct.progress import OutOfTime
 from reconstruct.reports.inputs import Examples
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
 from reconstruct.runs.job import Job, run
@@ -51,10 +52,20 @@ def main(options: Namespace) -> int:
         resume=options.resume,
         memory=_memory(options),
         examples=_examples(options, domain),
+        threads=_threads(options),
+        time_limit=choices.time_limit(options),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
     )
-    with ProgressDisplay(options.quiet or options.json) as progress:
-        outcome = run(job, progress)
+    try:
+        with ProgressDisplay(options.quiet or options.json) as progress:
+            outcome = run(job, progress)
+    except OutOfTime:
+        say(
+            f"the time limit of {options.time_limit:g} s is over before all maps are solved; what "
+            f"was solved so far is kept, use --resume to go on",
+            options,
+        )
+        return exit_code(Verdict.UNDECIDED)
     if options.json:
         print(json.dumps(outcome.report, indent=2, allow_nan=False, ensure_ascii=False))
     elif options.quiet:
@@ -132,6 +143,12 @@ def _memory(options: Namespace) -> int | None:
             f"tile at a time, but the construction is {options.construction}"
         )
     return check_memory(memory_size(options.memory))
+
+
+def _threads(options: Namespace) -> int | None:
+    if options.threads is not None and options.threads < 1:
+        raise InputError(f"--threads must be at least 1, but is {options.threads}")
+    return None if options.threads is None else int(options.threads)
 
 
 def _samples(options: Namespace) -> int | None:

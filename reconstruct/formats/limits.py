@@ -57,7 +57,7 @@ class Budget:
             raise InputError(
                 f"{what} would bring the memory that the file takes to "
                 f"{_shown(self.taken + size)}, more than the limit of {_shown(self.limit)}; if "
-                f"that is meant, raise {VARIABLE} (in bytes)"
+                f"that is meant, raise --read-limit or {VARIABLE}"
             )
         self.taken += size
 
@@ -71,7 +71,7 @@ class Budget:
         if math.prod(shape) > largest:
             raise UnsupportedError(
                 f"{what} has shape {_short(shape)}, more than the {largest} values that a tensor "
-                f"may have; if that is meant, raise {VARIABLE} (in bytes)"
+                f"may have; if that is meant, raise --read-limit or {VARIABLE}"
             )
         return shape
 

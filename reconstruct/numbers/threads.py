@@ -14,14 +14,33 @@ from threadpoolctl import ThreadpoolController
 _lock = threading.Lock()
 _holders = 0
 _before: list[int] = []
+_most: int | None = None
 
 
 def cpu_count() -> int:
-    """Number of processors that this process may use."""
+    """Number of processors that this process may use, or fewer inside of `at_most_threads`."""
     try:
-        return len(os.sched_getaffinity(0))
+        found = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
+        found = os.cpu_count() or 1
+    return found if _most is None else _most
+
+
+@contextmanager
+def at_most_threads(count: int | None) -> Iterator[None]:
+    """Work with so many threads inside, BLAS included; None leaves it as it is."""
+    global _most
+    if count is None:
+        yield
+        return
+    before, kept = _most, [library.get_num_threads() for library in _libraries()]
+    _most = count
+    _set_threads([count] * len(kept))
+    try:
+        yield
+    finally:
+        _most = before
+        _set_threads(kept)
 
 
 def physical_memory() -> int | None:

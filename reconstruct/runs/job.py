@@ -22,9 +22,9 @@ from reconstruct.formats import load
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network, Points
-from reconstruct.numbers.threads import one_blas_thread
+from reconstruct.numbers.threads import at_most_threads, one_blas_thread
 from reconstruct.pipeline import Result, reconstruct
-from reconstruct.progress import Progress, Step, silent
+from reconstruct.progress import Progress, Step, silent, until
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import Examples
@@ -59,6 +59,8 @@ class Job:
     force: bool = False
     resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
     memory: int | None = None  # bytes that the run may take: large weights are never held
+    threads: int | None = None  # None: all processors
+    time_limit: float | None = None  # seconds: what is not solved by then is kept
     options: Mapping[str, Any] = field(default_factory=dict)
     examples: Examples | None = None
 
@@ -94,12 +96,18 @@ class RunOutcome:
 
 
 def run(job: Job, progress: Progress = silent) -> RunOutcome:
-    """Reconstruct, write the network, certify the file as written, report."""
+    """Reconstruct, write the network, certify the file as written, report.
+
+    Where the time limit ends before the last map is solved, `OutOfTime` leaves what was solved for
+    a resumed run; a certificate that it ends is undecided.
+    """
     start = time.perf_counter()
     one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
-    with one, OutputFolder(job.output, force=job.force, resume=job.resume) as folder:
+    place = OutputFolder(job.output, force=job.force, resume=job.resume)
+    with at_most_threads(job.threads), one, place as folder:
         source = take_along(job.target, job.target_path, folder, TARGET)
         job = replace(job, target=source.network)
+        limit = None if job.time_limit is None else start + job.time_limit
         store = SiteStore(folder.staging, job.key(), resume=bool(job.resume))
         with using(checkpoint=FolderCheckpoint(folder.staging)):
             result = reconstruct(
@@ -110,7 +118,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 solver=job.solver,
                 bounds=job.bounds,
                 dtype=np.dtype(job.dtype),
-                progress=progress,
+                progress=progress if limit is None else until(limit, progress),
                 checkpoint=store,
             )
         outcome = _finish(job, source, folder, result, start, progress)
@@ -147,7 +155,8 @@ def _finish(
     )
     if job.memory is not None:  # what is drawn anew each time it is looked at is read from now on
         result = replace(result, network=network)
-    conclusion = _concluded(job, result, network, progress)
+    left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
+    conclusion = _concluded(job, result, network, left, progress)
     certificate = conclusion.certificate
     write_certificate(
         folder.staging / "certificate.json",
@@ -179,7 +188,9 @@ def _finish(
     return RunOutcome(result, network, certificate, report, job.output)
 
 
-def _concluded(job: Job, result: Result, network: Network, progress: Progress) -> Conclusion:
+def _concluded(
+    job: Job, result: Result, network: Network, left: float | None, progress: Progress
+) -> Conclusion:
     return conclude(
         job.target,
         network,
@@ -189,6 +200,7 @@ def _concluded(job: Job, result: Result, network: Network, progress: Progress) -
         samples=job.samples,
         exact_norms=result.exact,
         bound_anyway=True,
+        time_limit=None if left is None else max(0.0, left),
         progress=progress,
         known=result.known,
     )

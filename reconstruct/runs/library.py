@@ -56,11 +56,12 @@ def run(
 
     Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
     of the command line. `how` are the fields of a job: slack, guard, folded, compact, solver,
-    bounds, dtype, samples, tolerance, prove_rank, force, resume.
+    bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes), threads,
+    time_limit (seconds).
     """
     ours = _network(target, "the target", nnet_header)
     drawing = (seed, weights, density, statistics, activation)
-    kept = _frozen(ours, frozen, construction, drawing, merge)
+    kept = _frozen(ours, frozen, construction, drawing, merge, how.get("memory"))
     place = _domain(domain, ours.size_in, radius)
     settings = _settings(how, kept.network)
     job = Job(
@@ -151,6 +152,7 @@ def _frozen(
     construction: Construction | None,
     drawing: tuple[Any, ...],
     merge: bool,
+    memory: int | None,
 ) -> Frozen:
     """The frozen network: as given, of a file, or drawn."""
     if given is None:
@@ -164,6 +166,7 @@ def _frozen(
             statistics=statistics,
             activation=activation,
             merge=merge,
+            memory=memory,
         )
     if drawing != (0, Weights.GAUSSIAN, None, False, None):
         raise InputError(

@@ -110,7 +110,10 @@ def test_the_limit_may_be_set_by_the_environment(monkeypatch, tmp_path):
     assert read_limit() == 2**32 and read_limit(5) == 5
     monkeypatch.setenv(VARIABLE, "1000")
     np.savez_compressed(tmp_path / "a.npz", W1=np.zeros((100, 100)))
-    refused(tmp_path / "a.npz", "the limit of 1000 bytes; .* raise RECONSTRUCT_READ_LIMIT")
+    refused(
+        tmp_path / "a.npz",
+        "the limit of 1000 bytes; .* raise --read-limit or RECONSTRUCT",
+    )
     np.savez_compressed(tmp_path / "b.npz", lo=np.zeros(10**4), hi=np.ones(10**4))
     with pytest.raises(InputError, match="more than the limit"):
         load_domain(tmp_path / "b.npz")

@@ -22,7 +22,7 @@ from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.bounds.adaptive.worst import Worst
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.threads import one_blas_thread
+from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
 WORKERS = 2
@@ -67,7 +67,7 @@ class Leaves:
         never enter the bounds.
         """
         worst = Worst(forms, offsets, self._sampled(name, forms) + offsets)
-        with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
             for _ in pool.map(lambda part: self._add(worst, name, part), _parts(len(self.lo))):
                 pass
         return worst.low, worst.high
@@ -115,7 +115,7 @@ def _union(
                 found.append((below.min(axis=0), above.max(axis=0)))
         return found
 
-    with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
         parts = list(pool.map(one, _parts(len(lo))))
     return {
         name: (

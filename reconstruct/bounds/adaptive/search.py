@@ -21,7 +21,7 @@ from reconstruct.bounds.adaptive.tree import Cuts, Growing, halves
 from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.threads import one_blas_thread
+from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
 
 BATCH = 64  # boxes per pass: their zonotopes stay in cache
@@ -51,7 +51,7 @@ def find_cuts(
     weights = np.arange(1, len(samples.levels) + 1) ** 1.5
     shares = np.cumsum(weights) / np.sum(weights)
     start = time.monotonic()
-    with one_blas_thread(), ThreadPoolExecutor(WORKERS) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
         for share, level in zip(shares.tolist(), samples.levels, strict=True):
             end = None if seconds is None else start + SEARCHING * seconds * share
             for leaves in state.refine(level, _Budget(share * boxes, end), pool):

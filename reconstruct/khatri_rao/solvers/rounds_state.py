@@ -14,6 +14,7 @@ from reconstruct.khatri_rao.checkpoint import Checkpoint, Clock, State, fingerpr
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solvers.cgls import Inner, Iterate
 from reconstruct.khatri_rao.storage import Matrix
+from reconstruct.progress import OutOfTime
 
 VECTORS = ("s", "d", "p")  # over hidden units: each holder has a part
 
@@ -126,10 +127,10 @@ class Keeper:
 
     @contextmanager
     def watching(self, state: RoundsState) -> Iterator[None]:
-        """Save at an interrupt, before it goes on."""
+        """Save at an interrupt and when the time is over, before that goes on."""
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutOfTime):
             if self._checkpoint is not None and self._operator.engine.holders == 1:
                 self._save(state)
             raise
