@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import ceil
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.frozen import Frozen, as_stored
 from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
+from reconstruct.constructions.side_by_side import is_small, solve_side_by_side
 from reconstruct.constructions.sites import Site, Watched, find_sites
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status
@@ -215,19 +217,43 @@ class _Work:
         """All solutions; what a map leaves out widens the shifts of those behind it."""
         left_out = _left_out(self.layout)
         drifts = drift(self.known, left_out)
+        kept = self._kept()
+        self._side_by_side(kept, drifts, x)
         found: list[SiteSolution] = []
         for number, site in enumerate(self.sites, start=1):
-            done = self.checkpoint.load(site.target) if self.checkpoint else None
-            if done is None:
+            if number not in kept:
                 done = self._solve(number, site, drifts, x, tuple(found))
-                if self.checkpoint:
-                    self.checkpoint.store(site.target, done)
+                self._keep(kept, number, done)
+            done = kept[number]
             found.append(done)
             if done.left_out is not None:
                 left_out[site.target] = done.left_out
                 drifts = drift(self.known, left_out)
             self.progress(Step("maps solved", number, len(self.sites)))
         return found
+
+    def _kept(self) -> dict[int, SiteSolution]:
+        """What an earlier run has solved, by the number of the map."""
+        load = self.checkpoint.load if self.checkpoint else lambda site: None
+        found = {i: load(site.target) for i, site in enumerate(self.sites, start=1)}
+        return {i: done for i, done in found.items() if done is not None}
+
+    def _keep(self, kept: dict[int, SiteSolution], number: int, done: SiteSolution) -> None:
+        kept[number] = done
+        if self.checkpoint:
+            self.checkpoint.store(self.sites[number - 1].target, done)
+
+    def _side_by_side(
+        self, kept: dict[int, SiteSolution], drifts: Mapping[str, Vector] | None, x: Array
+    ) -> None:
+        """Solve the small maps first, each on a thread of its own, where there are several."""
+        jobs = {
+            i: partial(self._solve, i, site, drifts, x, ())
+            for i, site in enumerate(self.sites, start=1)
+            if i not in kept and is_small(self.layout.plans[site.target], self.solver)
+        }
+        if len(jobs) > 1:
+            solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
 
     def _solve(
         self,
@@ -236,6 +262,7 @@ class _Work:
         drifts: Mapping[str, Vector] | None,
         x: Array,
         before: tuple[SiteSolution, ...],
+        progress: Progress | None = None,
     ) -> SiteSolution:
         node = self.known.network.node(site.target)
         task = _task(number, node, self.known, self.layout, rational=self.solver.rational)
@@ -243,7 +270,7 @@ class _Work:
         task = task if self.slack is None else _slackened(task, self.slack)
         task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
         m, k = task.weight.shape
-        hear = _prefixed(self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
+        hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
         return plan.solve(task, site, self.frozen, self.solver, hear)
 

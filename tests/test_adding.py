@@ -127,6 +127,7 @@ class SpaciousPlan:
     width: int
 
     left_out = None
+    alone = True
 
     @property
     def blueprint(self) -> Blueprint:

@@ -164,6 +164,11 @@ class SitePlan(Protocol):
         """`|W − W̃|` entry by entry where the site is meant to compute another map W̃."""
         ...
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is solved without looking at what other sites have become."""
+        ...
+
     def check(self, site: Site, frozen: Network, number: int) -> None:
         """Raise InputError when the frozen layers at `site` cannot do; `number` names the map."""
         ...

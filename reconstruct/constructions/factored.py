@@ -106,6 +106,8 @@ class FactoredPlan:
     ratio: float
     chosen: bool
 
+    alone = True
+
     @property
     def blueprint(self) -> Blueprint:
         (m, k), r = self.weight.shape, self.low.rank

@@ -89,6 +89,7 @@ class FittedPlan:
     plain: bool = False
 
     left_out = None
+    alone = False
 
     @property
     def blueprint(self) -> Blueprint:

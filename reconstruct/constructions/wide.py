@@ -64,6 +64,7 @@ class WidePlan:
     groups: int = 1
 
     left_out = None
+    alone = True
 
     @property
     def blueprint(self) -> Blueprint:

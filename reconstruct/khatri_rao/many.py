@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeAlias
 
 from reconstruct.khatri_rao.engines import Turns, cpu_count, one_blas_thread
@@ -62,21 +63,26 @@ def _side_by_side(
 ) -> None:
     """Whole systems to threads, the longest first so that none is left waiting for it."""
     order = sorted(chosen, key=lambda i: -systems[i][0].shape[0] * systems[i][2].size)
+    in_threads([partial(_one, systems[i], solver, hear, i) for i in order], count, hear.stop)
+
+
+def in_threads(jobs: Sequence[Callable[[], None]], count: int, stop: Callable[[], None]) -> None:
+    """Each job on a thread of its own, with one thread of BLAS; an error or an interrupt calls
+    `stop`, which should end those that are under way, and goes on when they have ended."""
     with one_blas_thread(), ThreadPoolExecutor(count, thread_name_prefix="systems") as pool:
-        futures = [pool.submit(_one, systems[i], solver, hear, i) for i in order]
-        _wait(pool, futures, hear)
+        _wait(pool, [pool.submit(job) for job in jobs], stop)
 
 
 def _one(system: System, solver: Solver, hear: _Hearing, i: int) -> None:
     hear(i, solve(*system, solver, engine=Turns(), progress=hear.step))
 
 
-def _wait(pool: ThreadPoolExecutor, futures: list[Future[None]], hear: _Hearing) -> None:
+def _wait(pool: ThreadPoolExecutor, futures: list[Future[None]], stop: Callable[[], None]) -> None:
     try:
         for future in futures:
             future.result()
     except BaseException:
-        hear.stop()
+        stop()
         pool.shutdown(wait=True, cancel_futures=True)
         raise
 

@@ -102,6 +102,7 @@ class DeepPlan:
     blocks: tuple[tuple[int, int], ...]
 
     left_out = None
+    alone = True
 
     @property
     def blueprint(self) -> Blueprint:

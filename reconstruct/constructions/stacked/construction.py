@@ -98,6 +98,7 @@ class StackedPlan:
     widths: tuple[int, ...]
 
     left_out = None
+    alone = True
 
     @property
     def blueprint(self) -> Blueprint:
