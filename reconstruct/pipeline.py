@@ -23,35 +23,28 @@ from reconstruct.constructions.balance import balanced
 from reconstruct.constructions.construction import (
     ExactNorm,
     Examples,
-    Functionals,
     LayerSolution,
     LeftOut,
     SiteSolution,
-    Task,
 )
 from reconstruct.constructions.drift import drift
-from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.frozen import Frozen, as_stored
 from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.side_by_side import is_small, solve_side_by_side
 from reconstruct.constructions.sites import Site, Watched, find_sites
+from reconstruct.constructions.tasks import drifted, slackened, task_of
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (
     Box,
-    Convolution,
     Domain,
     DomainLike,
-    Matrix,
-    Mixing,
     Network,
-    Node,
     Norm,
     Points,
     as_domain,
-    dense,
 )
 from reconstruct.networks.given import as_network, as_precision
 from reconstruct.networks.normal_form import NormalForm
@@ -265,46 +258,14 @@ class _Work:
         progress: Progress | None = None,
     ) -> SiteSolution:
         node = self.known.network.node(site.target)
-        task = _task(number, node, self.known, self.layout, rational=self.solver.rational)
-        task = task if drifts is None else _drifted(task, node, drifts)
-        task = task if self.slack is None else _slackened(task, self.slack)
+        task = task_of(number, node, self.known, self.layout, rational=self.solver.rational)
+        task = task if drifts is None else drifted(task, node, drifts)
+        task = task if self.slack is None else slackened(task, self.slack)
         task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
         m, k = task.weight.shape
         hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
         return plan.solve(task, site, self.frozen, self.solver, hear)
-
-
-def _task(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
-    op = mixing_at(known.network, node.name)
-    (source,) = node.inputs
-    lo, hi = known.bounds(source)
-    magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))
-    chain = layout.form.chains[node.name]
-    exact = exact_composition(layout.target, chain) if rational else None
-    count = len(op.kernels)
-    if count == 1:
-        return Task(
-            number,
-            node.name,
-            dense(op.kernels[0]),
-            op.channel_bias,
-            _functionals(known, source, op),
-            magnitude,
-            exact,
-        )
-    parts = tuple(
-        Task(number, node.name, dense(kernel), bias, _functionals(known, source, op, g), reach)
-        for g, (kernel, bias, reach) in enumerate(
-            zip(
-                op.kernels,
-                np.split(op.channel_bias, count),
-                np.split(magnitude, count),
-                strict=True,
-            )
-        )
-    )
-    return replace(parts[0], groups=parts)
 
 
 def _left_out(layout: Layout) -> dict[str, LeftOut | None]:
@@ -342,46 +303,6 @@ def _examples(
 
 def _value(network: Network, name: str, x: Array) -> Array:
     return x if name == network.source else network.ending_at(name)(x)
-
-
-def _slackened(task: Task, slack: float) -> Task:
-    """The same task with ranges widened about their middle by the factor 1 + slack."""
-
-    def functionals(A: Matrix) -> tuple[Vector, Vector]:
-        lo, hi = task.functionals(A)
-        room = slack * 0.5 * (hi - lo)
-        return lo - room, hi + room
-
-    groups = tuple(_slackened(part, slack) for part in task.groups)
-    return replace(task, functionals=functionals, groups=groups)
-
-
-def _drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
-    assert isinstance(node.op, Mixing)
-    error = node.op.seen(drifts[node.inputs[0]])
-    shares = np.split(error, len(task.each))
-    groups = [_widened(part, share) for part, share in zip(task.groups, shares, strict=False)]
-    return replace(_widened(task, shares[0]), groups=tuple(groups))
-
-
-def _widened(task: Task, error: Vector) -> Task:
-    """The same task for inputs that may be off by `error`."""
-
-    def functionals(A: Matrix) -> tuple[Vector, Vector]:
-        lo, hi = task.functionals(A)
-        room = np.abs(dense(A)) @ error
-        return lo - room, hi + room
-
-    return replace(task, functionals=functionals, magnitude=task.magnitude + error)
-
-
-def _functionals(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
-    """Bounds of kernels on whatever the map meets: the worst position of each row."""
-    if op.positions == 1:
-        return lambda A: known.functionals(source, A)
-    assert isinstance(op, Convolution)
-    rows = np.split(op.geometry.windows(), op.groups)[group]
-    return lambda A: known.windows(source, dense(A), rows)
 
 
 def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:

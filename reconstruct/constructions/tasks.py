@@ -1,0 +1,90 @@
+"""A map of the target as a task: its kernel, and rigorous bounds of what reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from reconstruct.bounds import Reach
+from reconstruct.constructions.construction import Functionals, Task
+from reconstruct.constructions.exact_maps import exact_composition
+from reconstruct.constructions.layout import Layout
+from reconstruct.constructions.nodes import mixing_at
+from reconstruct.networks import Convolution, Matrix, Mixing, Node, dense
+from reconstruct.numbers.arrays import Vector
+
+
+def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
+    """Map `number` of the target with what is known of its inputs, group by group."""
+    op = mixing_at(known.network, node.name)
+    (source,) = node.inputs
+    lo, hi = known.bounds(source)
+    magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))
+    chain = layout.form.chains[node.name]
+    exact = exact_composition(layout.target, chain) if rational else None
+    count = len(op.kernels)
+    if count == 1:
+        return Task(
+            number,
+            node.name,
+            dense(op.kernels[0]),
+            op.channel_bias,
+            _functionals(known, source, op),
+            magnitude,
+            exact,
+        )
+    parts = tuple(
+        Task(number, node.name, dense(kernel), bias, _functionals(known, source, op, g), reach)
+        for g, (kernel, bias, reach) in enumerate(
+            zip(
+                op.kernels,
+                np.split(op.channel_bias, count),
+                np.split(magnitude, count),
+                strict=True,
+            )
+        )
+    )
+    return replace(parts[0], groups=parts)
+
+
+def slackened(task: Task, slack: float) -> Task:
+    """The same task with ranges widened about their middle by the factor 1 + slack."""
+
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        lo, hi = task.functionals(A)
+        room = slack * 0.5 * (hi - lo)
+        return lo - room, hi + room
+
+    groups = tuple(slackened(part, slack) for part in task.groups)
+    return replace(task, functionals=functionals, groups=groups)
+
+
+def drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
+    """The same task for inputs that have drifted by what maps before leave out."""
+    assert isinstance(node.op, Mixing)
+    error = node.op.seen(drifts[node.inputs[0]])
+    shares = np.split(error, len(task.each))
+    groups = [_widened(part, share) for part, share in zip(task.groups, shares, strict=False)]
+    return replace(_widened(task, shares[0]), groups=tuple(groups))
+
+
+def _widened(task: Task, error: Vector) -> Task:
+    """The same task for inputs that may be off by `error`."""
+
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        lo, hi = task.functionals(A)
+        room = np.abs(dense(A)) @ error
+        return lo - room, hi + room
+
+    return replace(task, functionals=functionals, magnitude=task.magnitude + error)
+
+
+def _functionals(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
+    """Bounds of kernels on whatever the map meets: the worst position of each row."""
+    if op.positions == 1:
+        return lambda A: known.functionals(source, A)
+    assert isinstance(op, Convolution)
+    rows = np.split(op.geometry.windows(), op.groups)[group]
+    return lambda A: known.windows(source, dense(A), rows)
