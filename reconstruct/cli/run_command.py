@@ -21,7 +21,7 @@ from reconstruct.networks.draw import Weights
 from reconstruct.progress import OutOfTime
 from reconstruct.reports.inputs import Examples
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
-from reconstruct.runs.job import Job, run
+from reconstruct.runs.job import Job, RunOutcome, run
 
 IN_TILES = ("wide", "factored")
 DRAW_ONLY = ("ratio", "seed", "weights", "density", "activation")
@@ -66,6 +66,11 @@ def main(options: Namespace) -> int:
             options,
         )
         return exit_code(Verdict.UNDECIDED)
+    return _told(outcome, options)
+
+
+def _told(outcome: RunOutcome, options: Namespace) -> int:
+    """Says what came out; the exit code."""
     if options.json:
         print(json.dumps(outcome.report, indent=2, allow_nan=False, ensure_ascii=False))
     elif options.quiet:

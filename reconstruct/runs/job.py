@@ -149,10 +149,7 @@ def _finish(
     progress: Progress,
 ) -> RunOutcome:
     progress(Step("writing the network", 0))
-    forms = {"folded": job.folded and job.memory is None, "guarded": job.guarded}
-    network = write_networks(
-        folder.staging, result, np.dtype(job.dtype), memory=job.memory, **forms
-    )
+    network = _written(job, folder.staging, result)
     if job.memory is not None:  # what is drawn anew each time it is looked at is read from now on
         result = replace(result, network=network)
     left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
@@ -167,17 +164,15 @@ def _finish(
         home=job.output,
     )
     seconds = time.perf_counter() - start
-    proofs = None
     if job.prove_rank:
         progress(Step("proving full rank", 0))
-        proofs = result.prove_ranks()
     report = build_report(
         result,
         certificate,
         conclusion.search,
         options=job.options,
         seconds=seconds,
-        rank_proofs=proofs,
+        rank_proofs=result.prove_ranks() if job.prove_rank else None,
         guard=_guard(job, result),
         target_path=source.path_from(job.output),
         recipe=Recipe.of(job).as_json(),
@@ -186,6 +181,12 @@ def _finish(
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)
+
+
+def _written(job: Job, folder: Path, result: Result) -> Network:
+    """The network as it is read back from its file."""
+    forms = {"folded": job.folded and job.memory is None, "guarded": job.guarded}
+    return write_networks(folder, result, np.dtype(job.dtype), memory=job.memory, **forms)
 
 
 def _concluded(
