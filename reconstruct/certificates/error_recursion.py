@@ -30,6 +30,8 @@ from reconstruct.certificates.views import Form, View, merge
 from reconstruct.networks import Activation, MaxPool, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 
+UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
+
 
 class Reachable(Protocol):
     """Rigorous bounds of the target's values: what `reconstruct.bounds.reach` gives."""
@@ -60,7 +62,8 @@ class Layered:
     """The outcome: `error` bounds |f_j − g_j| per output, in real arithmetic.
 
     `magnitudes` bound |value| at nodes of the candidate, `ranges` hold the inputs of its inner
-    activations, and `composites` are its forms, for whoever carries other errors through them.
+    activations, for each unit or for each channel of an image, and `composites` are its forms, for
+    whoever carries other errors through them.
     """
 
     error: Array
@@ -164,6 +167,9 @@ class _Recursion:
     ) -> tuple[Form[Enclosure], Form[Enclosure]]:
         """The forms of both values, their channels at equally many positions."""
         count = max(self.ours.positions(ours), self.theirs.positions(theirs), pixels)
+        size = self.target.sizes[ours]
+        if count == 1 and size > UNITS and self.ours.moves(ours) and self.theirs.moves(theirs):
+            count = size  # units of cuts as they are: one row at every unit
         return self.ours.form(ours, count), self.theirs.form(theirs, count)
 
     def _compare(
@@ -247,7 +253,8 @@ class _Recursion:
     def _range(
         self, composites: Composites[Enclosure], name: str, errors: dict[str, Array]
     ) -> tuple[Array, Array]:
-        """Bounds of a candidate node's value over the domain, block of rows by block."""
+        """Bounds of a candidate node's value over the domain, block of rows by block: one for
+        each row of its form, at the worst position."""
         lows, highs = [], []
         for _, form in composites.blocks(name):
             constant = form.constant
@@ -261,8 +268,8 @@ class _Recursion:
                 doubt = doubt + matrix.magnitude() @ e
                 doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
                 doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
-            lows.append(form.spread(lo - upward(doubt + 2.0**-52 * np.abs(lo))))
-            highs.append(form.spread(hi + upward(doubt + 2.0**-52 * np.abs(hi))))
+            lows.append(lo - upward(doubt + 2.0**-52 * np.abs(lo)))
+            highs.append(hi + upward(doubt + 2.0**-52 * np.abs(hi)))
         return np.concatenate(lows), np.concatenate(highs)
 
     def _functionals(self, view: View, matrix: Array) -> tuple[Array, Array]:

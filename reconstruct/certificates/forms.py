@@ -44,8 +44,8 @@ class Composites(Generic[N]):
 
     `sources` maps each cut node (and the input) to the name its value goes by, so that target and
     candidate can speak of the same sources. `deviations` fills up while activity is proved: how
-    far each inner activation's units may be from their line. `tick` is called on the way of long
-    chains, for whoever keeps the time.
+    far each inner activation's units, or the channels of an image, may be from their line. `tick`
+    is called on the way of long chains, for whoever keeps the time.
     """
 
     def __init__(
@@ -75,6 +75,10 @@ class Composites(Generic[N]):
                 return 1
             (name,) = node.inputs
         return 1
+
+    def moves(self, name: str) -> bool:
+        """Whether a value is a source, or units of one that only moved."""
+        return self._looked_through(name) is not None
 
     def own(self, name: str, positions: int | None = None) -> Form[N]:
         """The form of a node over the sources before it, even when it is itself a cut."""
@@ -150,8 +154,7 @@ class Composites(Generic[N]):
         if isinstance(op, Activation):
             form = self.rows(node.inputs[0], start, stop, positions)
             matrix = form.matrix.scaled(op.piece.slope)
-            units = self.deviations[node.name][start * positions : stop * positions]
-            doubt = units.reshape(-1, positions).max(axis=1)
+            doubt = self._doubt(node.name, start, stop, positions)
             last = self.arithmetic.doubted(matrix[:, -1], doubt)
             kept = self._with_last(matrix, last) if doubt.any() else matrix
             return Form(form.layout, kept, positions)
@@ -159,6 +162,15 @@ class Composites(Generic[N]):
             f"node {node.name!r}: a certificate needs maps, sums and activations, but this is "
             f"{type(op).__name__}"
         )
+
+    def _doubt(self, name: str, start: int, stop: int, positions: int) -> Array:
+        """How far the units of rows may be from their line, known for units or for channels."""
+        known = self.deviations[name]
+        each = self.network.sizes[name] // len(known)
+        if each == positions:
+            return known[start:stop]
+        units = np.repeat(known, each)[start * positions : stop * positions]
+        return np.asarray(units.reshape(-1, positions).max(axis=1))
 
     def _channel_factors(self, node: Node, op: Diagonal, positions: int) -> tuple[N, N]:
         """`(s, t)` of each channel; refused where the pixels of a channel differ."""
@@ -205,7 +217,7 @@ class Composites(Generic[N]):
         source, places = found
         windows = op.geometry.windows()
         index = np.where(windows >= 0, places[windows], -1)
-        kernel = op.spread_kernel[start:stop]
+        kernel = op.spread_rows(start, stop)
         view = View.of(source, index)
         if op.positions == 1 and len(np.unique(index[index >= 0])) == np.sum(index >= 0):
             view, kernel = self._whole(source, index[:, 0], kernel)
@@ -286,7 +298,7 @@ class Composites(Generic[N]):
             if block.positions != op.positions:
                 raise _not_composed(node, f"{op.positions} positions meet {block.positions}")
             columns = (
-                op.spread_kernel[:, start:stop] if pixels else op.columns(start, stop)  # type: ignore[attr-defined]
+                op.spread_columns(start, stop) if pixels else op.columns(start, stop)  # type: ignore[attr-defined]
             )
             product = self.arithmetic.product(columns, block.matrix)
             part = Form(block.layout, product, op.positions)

@@ -38,6 +38,7 @@ from reconstruct.networks.maps.map import Fed
 from reconstruct.numbers.double_double import Array, upward
 from reconstruct.numbers.precision import Precision
 
+KERNEL_ELEMENTS = 2**21  # entries of a kernel that are held in float64 at once
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
 
 
@@ -86,11 +87,12 @@ class _Forward:
 
     def run(self) -> Roundoff:
         used = self.network.needed()
-        for node in self.network.nodes:
+        last = self._last_looks()
+        for place, node in enumerate(self.network.nodes):
             if node.name not in used:
                 continue
             value = self._step(node)
-            known = self.layered.magnitudes.get(node.name, value.size)
+            known = self._known(node.name, value.size)
             value = _Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
             if node.name in self.sources:
                 value = _Value(value.size, value.error, np.zeros_like(value.error), value.peak)
@@ -100,7 +102,24 @@ class _Forward:
             if not top < self.precision.largest / 4:
                 kind = np.dtype(self.precision.dtype).name
                 return Roundoff(None, f"node {node.name!r} may overflow {kind}")
+            for name in [n for n in self.values if last[n] <= place]:
+                del self.values[name]  # of wide layers on images all would not fit
         return Roundoff(float(np.max(self.values[self.network.output].error, initial=0.0)))
+
+    def _last_looks(self) -> dict[str, float]:
+        """The place of the last node that looks at a value; a norm looks through a map too."""
+        place = {node.name: i for i, node in enumerate(self.network.nodes)}
+        last: dict[str, float] = dict.fromkeys(self.network.sizes, -1.0)
+        for node in self.network.nodes:
+            after = [place[n.name] for n in self.network.consumers(node.name)]
+            for name in node.inputs:
+                last[name] = max(last[name], place[node.name], *after)
+        return last | {self.network.output: np.inf}
+
+    def _known(self, name: str, size: Array) -> Array:
+        """What is known of a value's magnitude, unit by unit; `size` where nothing is."""
+        known = self.layered.magnitudes.get(name)
+        return size if known is None else np.repeat(known, len(size) // len(known))
 
     def _step(self, node: Node) -> _Value:
         op, first = node.op, self.values[node.inputs[0]]
@@ -148,23 +167,32 @@ class _Forward:
         return size, upward(np.abs(weight) @ value.carried), upward(local + lost), rounded
 
     def _convolution(self, node: Node, op: Convolution, value: _Value) -> _Value:
-        """The same for a kernel, at all positions at once."""
-        kernel = op.kernel.astype(np.float64, copy=False)
-        cast, offset = self.precision.cast(kernel), self.precision.cast(op.bias)
+        """The same for a kernel, at all positions at once, a tile of channels at a time."""
+        step = max(1, KERNEL_ELEMENTS // op.summands) if op.groups == 1 else op.channels
+        results = [
+            self._channels(op, slice(start, start + step), value)
+            for start in range(0, op.channels, step)
+        ]
+        size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
+        if node.inputs[0] not in self.sources:
+            carried = np.minimum(carried, self._through_composite(node.name))
+        return _Value(size, carried, local, peak)
+
+    def _channels(self, op: Convolution, part: slice, value: _Value) -> tuple[Array, ...]:
+        kernel = op.kernel[part].astype(np.float64, copy=False)
+        bias = np.repeat(op.offsets[part], op.positions)
+        cast, offset = self.precision.cast(kernel), self.precision.cast(bias)
         exact, rough, moved = (
-            Convolution(np.abs(part), op.geometry, None, op.groups)
-            for part in (kernel, cast, cast - kernel)
+            Convolution(np.abs(entries), op.geometry, None, op.groups)
+            for entries in (kernel, cast, cast - kernel)
         )
-        size = upward(exact.linear(value.size[None])[0] + np.abs(op.bias))
+        size = upward(exact.linear(value.size[None])[0] + np.abs(bias))
         rounded = upward(rough.linear(value.computed[None])[0] + np.abs(offset))
         terms = op.summands + FOLDED
         local = rough.linear(value.local[None])[0] + self.precision.gamma(terms) * rounded
-        local = local + moved.linear(value.computed[None])[0] + np.abs(offset - op.bias)
+        local = local + moved.linear(value.computed[None])[0] + np.abs(offset - bias)
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
-        carried = upward(exact.linear(value.carried[None])[0])
-        if node.inputs[0] not in self.sources:
-            carried = np.minimum(carried, self._through_composite(node.name))
-        return _Value(size, carried, upward(local + lost), rounded)
+        return size, upward(exact.linear(value.carried[None])[0]), upward(local + lost), rounded
 
     def _through_composite(self, name: str) -> Array:
         """|A'| times the errors of the sources: far below |M2||s||M1| times them."""
@@ -178,7 +206,7 @@ class _Forward:
         """Scaled errors, and what the map says of its own evaluation."""
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
-        size = np.minimum(size, self.layered.magnitudes.get(node.name, size))
+        size = np.minimum(size, self._known(node.name, size))
         entry, inputs = self._before(node)
         own = op.rounding(Fed(value.size, value.error, size, entry, inputs), self.precision)
         local = upward(scale * value.local + own.error)
@@ -198,7 +226,7 @@ class _Forward:
         if name in self.sources:
             error = upward(op.carried(value.error) + own)
             return _Value(size, error, np.zeros_like(error), peak)
-        lo, hi = self.layered.ranges[name]
+        lo, hi = (np.repeat(e, len(size) // len(e)) for e in self.layered.ranges[name])
         margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
         beyond = op.steepness * np.maximum(value.error - margin, 0.0)
         slope = abs(op.piece.slope)

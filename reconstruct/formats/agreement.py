@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.networks import Activation, Add, Dense, Map, Mixing, Network, Node, Norm
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Map,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+)
 from reconstruct.networks.evaluation import last_uses
 
 Array = NDArray[Any]
@@ -96,23 +104,21 @@ def _evaluated(
 ) -> tuple[Array, Array, Array]:
     """The value of a node, how large its parts are, and the errors of its inputs carried along."""
     op, first = node.op, node.inputs[0]
-    if isinstance(op, Dense) and op.weights > TILE:
+    if isinstance(op, Mixing) and op.weights > TILE and op.hidden_rows(0, 1) is not None:
         return _by_tiles(op, values[first], errors[first])
     return op(*(values[i] for i in node.inputs)), *_sizes(node, values, errors)
 
 
-def _by_tiles(op: Dense, h: Array, error: Array) -> tuple[Array, Array, Array]:
-    """The same for a large matrix, some rows at a time: no copy of it in float64 is made."""
-    m, k = op.shape
-    value, size, carried = (np.empty((len(h), m)) for _ in range(3))
-    step = max(TILE // k, 1)
-    for start in range(0, m, step):
-        rows = slice(start, start + step)
-        tile = op.tile(start, min(start + step, m))
-        value[:, rows] = h @ tile.T
-        positive = np.abs(tile)
-        size[:, rows], carried[:, rows] = np.abs(h) @ positive.T, error @ positive.T
-    return value + op.bias, size + np.abs(op.bias), carried
+def _by_tiles(op: Mixing, h: Array, error: Array) -> tuple[Array, Array, Array]:
+    """The same for a large map, some channels at a time: no copy of it in float64 is made."""
+    step, found = max(TILE // op.summands, 1), []
+    for start in range(0, op.channels, step):
+        tile = op.hidden_rows(start, min(start + step, op.channels))
+        assert tile is not None
+        size = tile.absolute(np.abs(h)) + np.abs(tile.bias)
+        found.append((tile(h), size, tile.absolute(error)))
+    value, size, carried = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
+    return value, size, carried
 
 
 def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:

@@ -34,7 +34,17 @@ def as_matrix(weight: Any) -> Matrix:
             kept.sum_duplicates()
         return kept if kept.dtype in (np.float32, np.float64) else kept.astype(np.float64)
     array = np.asarray(weight)
+    if array.dtype in (np.float32, np.float64) and _from_file(array):
+        return array
     return frozen_array(array, array.dtype if array.dtype == np.float32 else np.float64)
+
+
+def _from_file(array: Array) -> bool:
+    """Whether these are read-only bytes that came from a file: nobody else can change them."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return not array.flags.writeable and isinstance(owner, bytes | bytearray | memoryview)
 
 
 def dense(matrix: Matrix) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ FOLDED = "network_folded.onnx"
 GUARDED = "network_guarded.onnx"  # where it was asked for, or the domain is made of data
 FILES = (NETWORK, FOLDED, "norms.npz", "certificate.json", "report.json", "report.html")
 NETWORKS = (NETWORK, FOLDED, GUARDED)
+MOST_FOLDED = 2**27  # weights; folded they are float64 numbers, 1 GiB and more
 
 
 def published(staging: Path, compact: bool = False) -> tuple[str, ...]:
@@ -48,12 +49,16 @@ def write_networks(
     guarded: bool,
     memory: int | None = None,
 ) -> Network:
-    """Write f in its forms; return it as it is read back, for that is what is certified."""
+    """Write f in its forms; return it as it is read back, for that is what is certified.
+
+    The folded form of a large network is left out: frozen weights are float32 numbers, folded
+    ones are not.
+    """
     save(result.network, folder / NETWORK, dtype=dtype)
-    if folded:
+    if folded and result.network.weights <= MOST_FOLDED:
         save(fold_norms(result.network), folder / FOLDED, dtype=dtype)
     if guarded:
-        write_guarded(result.network, result.watched, folder / GUARDED, dtype)
+        write_guarded(result.network, result.watched, folder / GUARDED, dtype, NETWORK)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
     write_atomically(folder / "norms.npz", buffer.getvalue())

@@ -18,7 +18,7 @@ from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen
 from reconstruct.errors import ReconstructError
-from reconstruct.formats import load
+from reconstruct.formats import Origin, sha256_file
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network, Points
@@ -129,13 +129,13 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
 
 def _read_back(job: Job, outcome: RunOutcome) -> None:
     """The published network is the one that was certified, its data files included."""
-    if job.compact or not any(job.output.glob("*.onnx.data")):
+    origin = Origin.of(outcome.network)
+    if job.compact or origin is None or not origin.data:
         return
-    again = load(job.output / NETWORK, memory=job.memory)
-    for key in ("sha256", "data_sha256"):
-        if again.metadata.get(key) != outcome.network.metadata.get(key):
+    for name, digest in ((NETWORK, origin.sha256), *origin.data.items()):
+        if sha256_file(job.output / name) != digest:
             raise ReconstructError(
-                f"{job.output}: the published network is not the one that was certified ({key} "
+                f"{job.output}: the published network is not the one that was certified ({name} "
                 f"differs); run it again"
             )
 

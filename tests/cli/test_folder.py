@@ -14,6 +14,7 @@ import pytest
 import reconstruct.formats.onnx.external as onnx_external
 import reconstruct.formats.onnx.write as onnx_write
 import reconstruct.runs.comparison as verify_module
+import reconstruct.runs.files as run_files
 import reconstruct.runs.job as run_module
 from reconstruct.formats import load, save
 from reconstruct.runs.files import FILES
@@ -165,3 +166,21 @@ def test_a_network_beyond_one_protobuf_message_is_published_whole(
     weights[5] ^= 1  # a digit of the first weight
     (out / "network.onnx.data").write_bytes(weights)
     assert cli("check", out)[0] != 0
+
+
+def test_a_large_guarded_network_shares_the_weights_of_the_plain_one(
+    cli, target, tmp_path, monkeypatch
+):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    out = tmp_path / "out"
+    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 100)
+    monkeypatch.setattr(onnx_external, "SMALLEST", 16)
+    monkeypatch.setattr(run_files, "MOST_FOLDED", 10)
+    assert cli("run", target, "-o", out, *DOMAIN, "--guard")[0] == 0
+    written = {"network.onnx.data", "network_guarded.onnx"}
+    assert set(os.listdir(out)) == {*FILES, "target", *written} - {"network_folded.onnx"}
+    x = np.random.default_rng(0).uniform(-1, 1, size=(20, 3))
+    session = onnxruntime.InferenceSession(out / "network_guarded.onnx")
+    value, margin = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(value, load(target)(x), rtol=1e-9, atol=1e-9)
+    assert margin.shape == (20, 1) and (margin >= 0).all()

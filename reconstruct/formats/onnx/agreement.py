@@ -27,10 +27,12 @@ from reconstruct.formats.agreement import (
 )
 from reconstruct.formats.onnx.model import Model, import_onnx
 from reconstruct.formats.onnx.order import node_name
+from reconstruct.formats.onnx.stepwise import stepwise
 from reconstruct.formats.onnx.values import Builder, Flow
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
+STEPWISE = 2**28  # bytes of constants beyond which a model is evaluated a node at a time
 ARITHMETIC = {1: FLOAT32, 10: FLOAT16, 11: FLOAT64, 16: BFLOAT16}  # by ONNX's type numbers
 
 
@@ -175,11 +177,9 @@ class Evaluator:
     def _runtime(self, proto: Any, names: list[str]) -> Any:
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.disable_prepacking", "1")  # a copy of all weights
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options = _options()
+        if sum(array.nbytes for array in self._model.constants.values()) > STEPWISE:
+            return stepwise(self._model, options, names)
         apart = [t.name for t in proto.graph.initializer if t.name in self._model.apart]
         if apart:
             values = [self._model.constants[name] for name in apart]
@@ -202,3 +202,16 @@ class Evaluator:
         opened = ReferenceEvaluator(proto)
         source = self._model.input
         return lambda x: opened.run(names, {source: x})
+
+
+def _options() -> Any:
+    """Settings of a session that takes no more memory than it has to."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.disable_prepacking", "1")  # a copy of all weights
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False  # it grows by doubling
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options

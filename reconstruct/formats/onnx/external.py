@@ -8,6 +8,7 @@ model is never read with the weights of another.
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import os
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import CHUNK
+from reconstruct.formats.files import CHUNK, sha256_file
 from reconstruct.formats.limits import Budget
 from reconstruct.formats.mapped import FileBlocks, MappedFile
 from reconstruct.formats.precision import rounded
@@ -98,6 +99,26 @@ class DataFile:
             digest.update(chunk)
             place += len(chunk)
         return digest
+
+
+class WrittenBefore(DataFile):
+    """A file that another model of the same weights has written: they lie at the same places."""
+
+    def __init__(self, onnx: Any, path: Path) -> None:
+        super().__init__(onnx, io.BytesIO(), path.name)
+        self._path = path
+
+    def blocks(self, name: str, op: Tiled, dtype: Any) -> Any:
+        self._write(b"\0" * (-self._end % ALIGNMENT))
+        offset = self._end
+        self._end += math.prod(op.shape) * np.dtype(dtype).itemsize
+        return self._told(name, np.dtype(dtype), op.shape, offset)
+
+    def _write(self, data: Any) -> None:
+        self._end += len(data)
+
+    def sign(self, model: Any) -> None:
+        model.metadata_props.add(key=DIGEST, value=sha256_file(self._path))
 
 
 def holds(array: Array) -> bool:
@@ -222,6 +243,7 @@ def _check_stated(model: Any, digests: dict[str, str]) -> None:
 
 def _array(place: _Place) -> Array:
     little = np.frombuffer(place.content, _dtype(place.tensor).newbyteorder("<"))
+    little.setflags(write=False)  # a network may hold it without a copy
     return little.astype(_dtype(place.tensor), copy=False).reshape(tuple(place.tensor.dims))
 
 

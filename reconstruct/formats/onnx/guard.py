@@ -17,6 +17,7 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
+from reconstruct.formats.onnx.external import DataFile, WrittenBefore
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.write import PROTOBUF_LIMIT, onnx_model, stored_bytes
 from reconstruct.networks import Network, Piece
@@ -39,18 +40,31 @@ def write_guarded(
     watched: Sequence[Watched],
     path: str | os.PathLike[str],
     dtype: Any = np.float64,
+    plain: str | None = None,
 ) -> None:
-    """Writes the network with the output `margin` behind its own."""
-    kind = np.dtype(dtype)
-    if stored_bytes(network, kind) > PROTOBUF_LIMIT:
-        raise InputError("a guarded model is written up to 2 GiB; use the network without a guard")
-    write_atomically(Path(path), guarded_model(network, watched, kind).SerializeToString())
+    """Writes the network with the output `margin` behind its own.
+
+    `plain` names the same network's file beside it: where that one keeps its weights in a file of
+    their own, both have the same.
+    """
+    goal, data = Path(path), None
+    beside = None if plain is None else goal.with_name(f"{plain}.data")
+    if beside is not None and beside.exists():
+        data = WrittenBefore(import_onnx("writing ONNX files"), beside)
+    elif stored_bytes(network, dtype) > PROTOBUF_LIMIT:
+        raise InputError("a guarded model of this size is written beside the network's own file")
+    model = guarded_model(network, watched, np.dtype(dtype), data)
+    if data is not None:
+        data.sign(model)
+    write_atomically(goal, model.SerializeToString())
 
 
-def guarded_model(network: Network, watched: Sequence[Watched], dtype: Any) -> Any:
+def guarded_model(
+    network: Network, watched: Sequence[Watched], dtype: Any, data: DataFile | None = None
+) -> Any:
     """The model as a ModelProto."""
     onnx = import_onnx("writing ONNX files")
-    model = onnx_model(network, dtype)
+    model = onnx_model(network, dtype, data)
     graph, kind = model.graph, np.dtype(dtype)
     parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind)]
     if not parts:

@@ -25,14 +25,15 @@ from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
 FLOAT32 = 4  # bytes
-PROTOBUF_LIMIT = 2**31 - 2**20  # bytes in one protobuf message, less what is not weights
+PROTOBUF_LIMIT = 2**29  # bytes of weights in one file: protobuf ends at 2 GiB, and holds them
+# several times in memory while it writes and reads them
 
 
 def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
     """Writes the network with its numbers rounded to `dtype`, whole or not at all.
 
-    Beyond 2 GiB, where a protobuf message ends, and where weights are not held in memory, they go
-    to `<path>.data` beside the model.
+    Beyond 512 MiB, and where weights are not held in memory, they go to `<path>.data` beside the
+    model.
     """
     kind, goal = np.dtype(dtype), Path(path)
     held = all(node.op.in_memory for node in network.nodes)

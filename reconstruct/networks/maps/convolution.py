@@ -212,16 +212,22 @@ class Convolution(Mixing):
     def bias(self) -> Vector:  # type: ignore[override]
         return np.repeat(self.offsets, self.positions)
 
-    @property
-    def spread_kernel(self) -> Array:
-        """The kernels of all groups as one matrix, zeros between them: c_out × c_in·kh·kw."""
+    def spread_rows(self, start: int, stop: int) -> Array:
+        """Rows of the kernels of all groups as one matrix, zeros between: … × c_in·kh·kw."""
+        rows = self.kernel[start:stop].reshape(stop - start, -1).astype(np.float64)
         if self.groups == 1:
-            return np.asarray(self.kernels[0], dtype=np.float64)
-        rows, columns = self.kernels[0].shape
-        whole = np.zeros((self.groups, rows, self.groups, columns))
-        for g, kernel in enumerate(self.kernels):
-            whole[g, :, g] = kernel
-        return whole.reshape(self.groups * rows, -1)
+            return np.asarray(rows)
+        group = np.arange(start, stop) // (self.channels // self.groups)
+        whole = np.zeros((len(rows), self.groups, rows.shape[1]))
+        whole[np.arange(len(rows)), group] = rows
+        return whole.reshape(len(rows), -1)
+
+    def spread_columns(self, start: int, stop: int) -> Array:
+        """Columns of the same matrix: c_out × …."""
+        if self.groups == 1:
+            rows = self.kernel.reshape(self.channels, -1)
+            return np.asarray(rows[:, start:stop], dtype=np.float64)
+        return self.spread_rows(0, self.channels)[:, start:stop]
 
     @property
     def kernels(self) -> tuple[Array, ...]:
