@@ -2,7 +2,8 @@
 
     python -m benchmarks [NAME …] [--quick] [-o FOLDER]
 
-The benchmark of real networks (`benchmarks.targets`) needs a folder of them and is run by itself.
+The benchmark of real networks (`benchmarks.targets`) needs a folder of them, that of a very large
+map (`benchmarks.large`) ten minutes: they are run by themselves.
 """
 
 from __future__ import annotations

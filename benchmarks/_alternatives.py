@@ -20,7 +20,7 @@ from reconstruct.khatri_rao.engines import cpu_count
 
 Array: TypeAlias = NDArray[Any]
 
-LIMIT = 60.0  # seconds for one solve
+LIMIT = 20.0  # seconds for one solve
 LOOK = 20  # iterations of training between two looks at the residual
 
 

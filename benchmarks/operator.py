@@ -25,7 +25,7 @@ SHAPES = (
     *((256, 256), (256, 784), (64, 576)),
 )
 MOST_UNITS = 49_152  # hidden units: wider layers are more of the same tiles
-ROUNDS, QUICK_ROUNDS = 12, 3
+ROUNDS, QUICK_ROUNDS = 8, 3
 SIZE, QUICK_SIZE = 1536, 640
 ENOUGH = 0.02  # seconds of repetitions in one round
 

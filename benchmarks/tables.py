@@ -25,6 +25,7 @@ ORDER = (
     "refusal",
     "solvers",
     "growth",
+    "large",
     "operator",
     "ranks",
     "whitening",

@@ -245,7 +245,9 @@ def run_until(tmp_path: Path, steps: int | None, how: int) -> int:
 
 
 def test_killed_and_interrupted_at_many_moments_and_resumed(tmp_path: Path) -> None:
-    for steps, how in ((30, signal.SIGKILL), (40, signal.SIGINT), (25, signal.SIGKILL)):
+    """Killed four times and interrupted once, each time further on."""
+    moments = (30, signal.SIGKILL), (40, signal.SIGINT), (25, signal.SIGKILL)
+    for steps, how in (*moments, (12, signal.SIGKILL), (18, signal.SIGKILL)):
         code = run_until(tmp_path, steps, how)
         assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
         assert not (tmp_path / "s.npy").exists()
