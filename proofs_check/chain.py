@@ -14,6 +14,7 @@ from proofs_check.core import Statement
 from proofs_check.statements.certificates import (
     accumulated_rounding,
     back_substitution,
+    carried_errors,
     equal_units,
     error_recursion,
     exact_splitting,
@@ -68,6 +69,7 @@ _FILES = (
     random_matching,
     choice_of_p,
     error_recursion,
+    carried_errors,
     accumulated_rounding,
     exact_splitting,
     back_substitution,

@@ -18,12 +18,12 @@ import numpy as np
 
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.figures import KINDS, Figures
 from proofs_check.certificates.files import read_certificate, read_network
 from proofs_check.certificates.point import check_witness
 from proofs_check.certificates.reading import digest, parse, read
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
-from proofs_check.certificates.roundoff import check_figures
 from proofs_check.certificates.scaling import scaled
 from reconstruct.networks import Network
 from reconstruct.networks.maps import Norm
@@ -85,12 +85,24 @@ def _check(path: Path, target: Path | None, candidate: Path | None, memory: int 
     ours = read_network(claims.target, "target", target, folder, memory)
     theirs = read_network(claims.candidate, "candidate", candidate, folder, memory)
     _require_sizes(claims, ours, theirs)
-    unverified = check_figures(claims)
+    _require_order(claims)
     verified = _prove(claims, ours, theirs)
     _require_words(claims)
     if document.get("digest") != digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
+    claimed = tuple(field for field in KINDS if getattr(claims, field) is not None)
+    unverified = tuple(field for field in claimed if field not in verified)
     return _Outcome(claims.bound, verified, unverified)
+
+
+def _require_order(claims: Claims) -> None:
+    """A figure of an evaluation holds the bound at least: both are claimed or neither is."""
+    for field in KINDS:
+        figure: float | None = getattr(claims, field)
+        if figure is not None and (claims.bound is None or figure < claims.bound):
+            raise CheckFailed(
+                field, f"{figure} is claimed, which is below the bound {claims.bound}"
+            )
 
 
 def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
@@ -108,8 +120,7 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
         raise NotCheckable("a bound by branch and bound is not checked independently")
     model = scaled(target, claims.scales)
     if claims.bound is not None:
-        covers("bound", claims.bound, Recursion(claims, model, candidate).run())
-        verified.append("bound")
+        verified += _prove_figures(claims, Recursion(claims, model, candidate))
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
         Recursion(claims, model, candidate, norms).run()
@@ -118,6 +129,20 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
         check_witness(claims, target, candidate)
         verified.append("witness")
     return tuple(verified)
+
+
+def _prove_figures(claims: Claims, recursion: Recursion) -> list[str]:
+    """Prove the bound again, and those figures of evaluations in floats that can be."""
+    coarse = recursion.run()
+    kinds = {field: kind for field, kind in KINDS.items() if getattr(claims, field) is not None}
+    verified = []
+    for field, figure in Figures(recursion, kinds).run().items():
+        if field == "bound":
+            figure = coarse if figure is None else min(coarse, figure)
+        if figure is not None:
+            covers(field, getattr(claims, field), figure)
+            verified.append(field)
+    return verified
 
 
 def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNorm]:

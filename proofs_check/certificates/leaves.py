@@ -87,6 +87,7 @@ class LeafBounds:
         self.source = source
         self.lo, self.hi = leaves_of(domain, code)
         self.ranges: dict[str, Range] = {source: (domain.lo, domain.hi)}
+        self.taken: dict[str, Range] = {}  # what cuts take on each leaf, (leaves, m)
         self.cuts: list[_Cut] = []
 
     def add_cut(
@@ -105,6 +106,8 @@ class LeafBounds:
         found = [image(form.parts(), floats, values).bounds() for values in self._passes()]
         lo = np.maximum(np.min([low.min(axis=0) for low, _ in found], axis=0), certain[0])
         hi = np.minimum(np.max([high.max(axis=0) for _, high in found], axis=0), certain[1])
+        lows, highs = (np.concatenate(side) for side in zip(*found, strict=True))
+        self.taken[name] = np.maximum(lows, lo), np.minimum(highs, hi)
         self.cuts.append(_Cut(name, form.parts(), floats, op, bend, (lo, hi)))
         self.ranges[name] = (lo, hi) if bend is None else bend.range(lo, hi)
 

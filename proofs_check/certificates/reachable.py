@@ -82,6 +82,7 @@ class Reachable:
     def __init__(self, source: str, lo: Floats, hi: Floats) -> None:
         self.source = source
         self.ranges: dict[str, Range] = {source: (lo, hi)}
+        self.taken: dict[str, Range] = {}  # what cuts take, in front of their activations
         self.cuts: list[_Cut] = []
         self.point = bool((lo == hi).all())  # then intervals say all that there is to say
 
@@ -188,6 +189,7 @@ class Reachable:
         if form.rows * form.radius.shape[1] * form.positions <= SMALL:
             lo, hi = meet([(lo, hi), self.exactly(form)], 1)
         reach = np.maximum(np.abs(lo), np.abs(hi))
+        self.taken[name] = lo, hi
         chosen = None
         if isinstance(bend, Windows):
             bands = tuple(bend.band(lo, hi) for _ in Support)

@@ -23,6 +23,7 @@ from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import common
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.step import Step
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
@@ -66,6 +67,8 @@ class Recursion:
         if claims.tree is not None:
             self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
         self.segment = 0
+        self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
+        self.inner: dict[str, Range] = {}
 
     def run(self) -> float:
         """An upper bound of |candidate − target| on the domain."""
@@ -80,6 +83,8 @@ class Recursion:
         error = self._compare(("output", "output"), *self._forms(*outputs), None)
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
+        if not self.exact:
+            self.steps[-1].taken = self._range(self.steps[-1].form)
         return float(np.max(error))
 
     # --- a cut: compare the two forms, then learn where the target's value can be ---------------
@@ -103,6 +108,12 @@ class Recursion:
             if isinstance(bend, Windows):
                 raise NotCheckable("a maximum over windows on the leaves of a tree")
             self.leaves.add_cut(name, forms[0], floats, op, bend, certain)
+        if not self.exact:
+            taken = meet([reach.taken[name] for reach in self.reach], self.whole)
+            if self.leaves is not None:
+                taken = self.leaves.cuts[-1].known
+            step = self.steps[-1]
+            step.node, step.op, step.bend, step.taken = node, op, bend, taken
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
@@ -139,11 +150,13 @@ class Recursion:
                 raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
             return np.zeros(self.target.sizes.get(names[0], gap.rows * gap.positions))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
+        step = Step(names[0], ours, gap.parts(), gap.positions, size, difference)
+        self.steps.append(step)
         error = np.repeat(difference[:, -1:], gap.positions, axis=1)
         before, residual = 0.0, 0.0
         for view, part in gap.parts():
-            e, far = self.errors[view.source], self._largest(view.source)
-            met, reached = (_columns(view, values) for values in (e, plus(far, e)))
+            e, far = self.errors[view.source], self.largest(view.source)
+            met, reached = (columns(view, values) for values in (e, plus(far, e)))
             error = plus(error, dot(size[:, part], met), dot(difference[:, part], reached))
             before = max(before, float(np.max(e, initial=0.0)))
             residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
@@ -157,7 +170,15 @@ class Recursion:
         self.segment += 1
         return error
 
-    def _largest(self, source: str) -> Floats:
+    def _range(self, form: Form) -> Range:
+        """Bounds of a form over the domain."""
+        floats = form.floats()
+        lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
+        if self.leaves is not None:
+            lo, hi = meet([(lo, hi), self.leaves.of_form(form, floats)], 1)
+        return lo, hi
+
+    def largest(self, source: str) -> Floats:
         """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
         lo, hi = meet([reach.ranges[source] for reach in self.reach], self.whole)
         if self.leaves is not None:
@@ -168,7 +189,7 @@ class Recursion:
 
     def _inner(self, forms: Forms, node: Node, errors: dict[str, Floats]) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
-        doubts = []
+        doubts, ends = [], []
         positions = forms.positions(node.inputs[0])
         for start, stop in forms.blocks(node.inputs[0], positions):
             form = forms.rows(node.inputs[0], start, stop, positions)
@@ -180,7 +201,7 @@ class Recursion:
             for view, part in form.parts():
                 if view.source in errors:
                     size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-                    room = plus(room, dot(size, _columns(view, errors[view.source])))
+                    room = plus(room, dot(size, columns(view, errors[view.source])))
             by = room.ravel()
             doubt = _deviation(forms, node, widened(lo, hi, by))
             rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
@@ -191,7 +212,11 @@ class Recursion:
                 edge = meet([(lo[units], hi[units]), edge], 1)
                 doubt[units] = _deviation(forms, node, widened(*edge, by[units]))
             doubts.append(doubt)
+            ends.append((lo, hi))
         forms.doubts[node.name] = np.concatenate(doubts)
+        if forms is self.theirs:
+            lows, highs = zip(*ends, strict=True)
+            self.inner[node.name] = np.concatenate(lows), np.concatenate(highs)
         if self.exact and forms.doubts[node.name].any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
@@ -206,7 +231,7 @@ class Recursion:
                 self._inner(self.ours, node, {})
 
 
-def _columns(view: View, values: Floats) -> Floats:
+def columns(view: View, values: Floats) -> Floats:
     """What a view meets, as columns: one for each position."""
     return view.met(values).reshape(view.columns, -1)
 

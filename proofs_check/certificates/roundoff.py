@@ -1,31 +1,207 @@
-"""The floating-point figures of a certificate: how far the checker goes with them.
+"""Rounding in a network's own evaluation, from one cut to the next.
 
-`float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision, in
-any order of summation. Each contains `bound`, and that is all that is checked of them so far: they
-are reported as claimed and not verified. A proof of them belongs here: the recursion once more,
-with γ_n |W| max|h| and underflow added at every map.
+Sums in any order, products fused with them or not, a norm by its formula, as a scale and a shift
+computed first, or folded into the map before it; parameters are first rounded to the format. Let
+`size` bound a value as exact arithmetic has it at the inputs of this segment as they are, errors
+of the segments before included, and `local` what this segment's roundings did to it since. With
+Ĥ = size + local and ~ for rounded parameters,
 
-Rests on proofs_check: accumulated-rounding.
+    map       local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+10} (|W̃| Ĥ + |b̃|) + underflow
+    norm      local' = |s| local + γ_10 (|s ẑ| + 2|s μ| + |β| + |result|) + underflow
+    inner     local' = |slope| local + steepness·(what may leave the line)
+
+10 counts, for any of the three ways, the casts of γ, v and ε, their sum, the root, the quotient,
+the product with a weight, and some to spare.
+
+Rests on proofs_check: accumulated-rounding, norm-is-affine.
 """
 
 from __future__ import annotations
 
-from proofs_check.certificates.claims import Claims
-from proofs_check.certificates.report import CheckFailed
+from collections.abc import Callable
 
-FIGURES = ("float64_bound", "float32_bound")
+import numpy as np
+
+from proofs_check.certificates.arithmetic import Floats, above, dot, plus, times
+from proofs_check.certificates.columns import BITS, columns_of
+from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
+from reconstruct.networks import Node
+from reconstruct.networks.activations import Line, Unitwise
+from reconstruct.networks.maps import Mixing, Norm, Placement, Select
+from reconstruct.networks.sums import Add
+
+SPARE = 10
+TILE = 2**22  # entries of a map that are looked at together
+MOST_ENTRIES = 2**29  # of a map, unrolled: seconds
 
 
-def check_figures(claims: Claims) -> tuple[str, ...]:
-    """The figures that are claimed and not proved again; each has to hold the bound at least."""
-    claimed = []
-    for field in FIGURES:
-        figure: float | None = getattr(claims, field)
-        if figure is None:
-            continue
-        if claims.bound is None or figure < claims.bound:
-            raise CheckFailed(
-                field, f"{figure} is claimed, which is below the bound {claims.bound}"
-            )
-        claimed.append(field)
-    return tuple(claimed)
+class Evaluation:
+    """A network in a format; `settle` says where a cut's values are once its error is known."""
+
+    def __init__(
+        self, forms: Forms, inputs: Floats, kind: Kind, moved: Callable[[Node], Inner]
+    ) -> None:
+        self.network, self.forms, self.format = forms.network, forms, Format(kind)
+        self.moved = moved
+        self.values = {self.network.source: Value(inputs, np.zeros(len(inputs)))}
+        self.limits: dict[str, Floats] = {}  # bounds of sizes that are known otherwise
+        inner = [n for n in self.network.nodes if isinstance(n.op, Unitwise)]
+        self._feeds = {n.inputs[0]: n for n in inner if n.name not in forms.sources}
+        self._known: dict[str, Inner] = {}
+        self._left = iter(self.network.nodes)
+
+    def until(self, name: str | None, used: set[str]) -> Value:
+        """The value that a cut takes, or of the output."""
+        for node in self._left:
+            if node.name not in used:
+                continue
+            if node.name == name:
+                if isinstance(node.op, Add):
+                    return self._sum([self.values[i] for i in node.inputs])
+                return self.values[node.inputs[0]]
+            self.values[node.name] = self._step(node)
+        return self.values[self.network.output]
+
+    def settle(self, name: str, size: Floats) -> None:
+        """The values of a cut as they are, errors included."""
+        self.values[name] = Value(size, np.zeros(len(size)))
+
+    def behind(self, op: Unitwise | None, value: Value) -> Floats:
+        """What an activation's own rounding adds: casts of its slopes and one product."""
+        if op is None:
+            return np.zeros(len(value.size))
+        lines = [piece for piece in op.pieces if isinstance(piece, Line)]
+        kinks = [piece.hi for piece in lines[:-1]]
+        if len(lines) < len(op.pieces) or any(p.intercept for p in lines) or any(kinks):
+            raise NoBound(f"the rounding of {type(op).__name__} is not known here")
+        slopes = np.array([piece.slope for piece in lines])
+        if np.isin(slopes, (0.0, 1.0)).all():
+            return np.zeros(len(value.size))
+        moved = np.abs(self.format.cast(slopes) - slopes).max()
+        share = float(above(moved + 2 * self.format.unit * max(1.0, np.abs(slopes).max())))
+        return plus(_by(value.computed, share), np.full(len(value.size), self.format.tiny))
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def _step(self, node: Node) -> Value:
+        op, first = node.op, self.values[node.inputs[0]]
+        if isinstance(op, Mixing):
+            value = self._map(op, first)
+        elif isinstance(op, Norm):
+            value = self._norm(node, op, first)
+        elif isinstance(op, Add):
+            value = self._sum([self.values[i] for i in node.inputs])
+        elif isinstance(op, Unitwise):
+            value = self._activation(node, op, first)
+        elif isinstance(op, Select):
+            part = slice(op.start, op.start + self.network.sizes[node.name])
+            value = Value(first.size[part], first.local[part])
+        elif isinstance(op, Placement):
+            there = op.index >= 0
+            value = Value(*(np.where(there, v[op.index], 0.0) for v in (first.size, first.local)))
+        else:
+            raise NoBound(f"the rounding of {type(op).__name__} is not known here")
+        self._require(value.computed, node)
+        return value
+
+    def _require(self, size: Floats, node: Node) -> None:
+        if not float(np.max(size, initial=0.0)) < self.format.limit:
+            raise NoBound(f"{node.name!r} may overflow {np.dtype(self.format.dtype).name}")
+
+    def _map(self, op: Mixing, value: Value) -> Value:
+        if op.shape[0] * op.shape[1] > MOST_ENTRIES:
+            raise NoBound(f"a map of {op.shape[0]} × {op.shape[1]} entries is too large to look at")
+        sizes, locals_ = [], []
+        terms = int(op.summands) + SPARE
+        computed = value.computed
+        rows = op.shape[0]
+        step = max(1, TILE // max(1, op.shape[1]))
+        lost = terms * self.format.tiny * (1 + float(np.max(computed, initial=0.0)))
+        for start in range(0, rows, step):
+            part = slice(start, min(rows, start + step))
+            weight = np.asarray(op.tile(part.start, part.stop), dtype=np.float64)
+            bias = np.asarray(op.bias[part], dtype=np.float64)
+            cast, offset = self.format.cast(weight), self.format.cast(bias)
+            size = np.abs(cast)
+            moved = above(np.abs(cast - weight)) * (cast != weight)
+            rounded = plus(dot(size, computed), np.abs(offset))
+            local = plus(dot(size, value.local), _by(rounded, self.format.gamma(terms)))
+            if moved.any():
+                local = plus(local, dot(moved, computed))
+            local = plus(local, above(np.abs(offset - bias)) * (offset != bias))
+            locals_.append(plus(local, np.full(len(bias), lost)))
+            sizes.append(plus(dot(np.abs(weight), value.size), np.abs(bias)))
+            if not float(np.max(rounded, initial=0.0)) < self.format.limit:
+                raise NoBound("a sum may overflow")
+        return Value(np.concatenate(sizes), np.concatenate(locals_))
+
+    def _norm(self, node: Node, op: Norm, value: Value) -> Value:
+        scale, shift = (part.largest() for part in columns_of(op, None, BITS, 1))
+        mean, beta, gamma = (np.abs(op.spread(p)) for p in (op.mean, op.beta, op.gamma))
+        size = plus(times(scale, value.size), shift)
+        size = np.minimum(size, self._limit(node.name, size))
+        moved = times(scale, value.local)
+        scaled = plus(np.minimum(times(scale, value.size), plus(size, shift)), moved)
+        rough = plus(scaled, times(np.full(len(scale), 2.0), times(scale, mean)), beta)
+        inverse = np.maximum(1.0, 1.001 / op.spread(np.sqrt(op.var + op.eps)))
+        centred = plus(value.computed, mean)
+        entry, inputs = self._before(node)
+        room = times(centred, inverse)
+        lost = _by(plus(np.ones(len(scale)), scale, gamma, room, np.full(len(scale), inputs)), 8.0)
+        own = _by(plus(rough, size, moved), self.format.gamma(SPARE))
+        spread = op.var + op.eps
+        least, most = float(spread.min()), float(spread.max())
+        folded = float(np.max(times(scale, np.full(len(scale), max(1.0, entry))), initial=0.0))
+        if not (least >= 2.0**20 * self.format.tiny and most < self.format.limit):
+            raise NoBound(f"the variances of {node.name!r} leave the format")
+        for part in (folded * np.ones(1), gamma, rough, times(room, np.maximum(gamma, 1.0))):
+            self._require(part, node)
+        return Value(size, plus(moved, own, _by(lost, self.format.tiny)))
+
+    def _limit(self, name: str, size: Floats) -> Floats:
+        """What else is known of a value: where an inner activation may take it."""
+        if name in self._feeds:
+            known = self._inner(self._feeds[name])
+            return plus(np.maximum(np.abs(known.lo), np.abs(known.hi)), known.by)
+        return self.limits.get(name, size)
+
+    def _inner(self, node: Node) -> Inner:
+        if node.name not in self._known:
+            self._known[node.name] = self.moved(node)
+        return self._known[node.name]
+
+    def _before(self, node: Node) -> tuple[float, float]:
+        """Of a map that a norm may be folded into: its largest entry, and Σ|ĥ|."""
+        name = node.inputs[0]
+        if name == self.network.source:
+            return 1.0, 0.0
+        before = self.forms.nodes[name]
+        if not isinstance(before.op, Mixing):
+            return 1.0, 0.0
+        inputs = self.values[before.inputs[0]].computed
+        return float(before.op.largest), float(above(inputs.sum() * 1.001))
+
+    def _sum(self, values: list[Value]) -> Value:
+        size, local = values[0].size, values[0].local
+        for value in values[1:]:
+            size, local = plus(size, value.size), plus(local, value.local)
+        return Value(size, plus(local, _by(plus(size, local), self.format.gamma(len(values)))))
+
+    def _activation(self, node: Node, op: Unitwise, value: Value) -> Value:
+        """A line but for what may leave it."""
+        known, bend = self._inner(node), self.forms.bend(node)
+        slope = float(op.piece.slope)
+        ends = bend.line(slope)
+        with np.errstate(all="ignore"):
+            room = np.minimum(known.lo - ends[0], ends[1] - known.hi) * (1 - 2.0**-50)
+            pushed = plus(known.by, value.local)
+            beyond = np.where(pushed > room, above(pushed - np.maximum(room, 0.0)), 0.0)
+        beyond = np.where(np.isnan(room), np.inf, np.maximum(beyond, 0.0))
+        off = times(beyond, np.full(len(beyond), bend.steepness(slope)))
+        size = _by(np.minimum(value.size, self._limit(node.inputs[0], value.size)), abs(slope))
+        return Value(size, plus(_by(value.local, abs(slope)), off, self.behind(op, value)))
+
+
+def _by(values: Floats, factor: float) -> Floats:
+    return times(values, np.full(np.shape(values), factor))

@@ -16,7 +16,7 @@ Rests on proofs_check: error-recursion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,29 @@ class Reachable(Protocol):
     def windows(self, name: str, kernel: Array, index: Array) -> tuple[Array, Array]: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """Errors in front of a cut: `total` of all that came before, `fresh` of this segment alone.
+
+    `residuals` bounds A' − A by what its columns look at, at `positions` places; `op` is what
+    follows, None for a sum or the output.
+    """
+
+    total: Array
+    fresh: Array
+    residuals: tuple[tuple[View, Array], ...]
+    positions: int
+    op: Activation | None
+
+    def moved(self, errors: Mapping[str, Array]) -> Array:
+        """|A' − A| times errors of the sources."""
+        total = np.zeros(len(self.fresh))
+        for view, size in self.residuals:
+            e = view(errors[view.source])
+            total = total + (size @ (e[:, 0] if self.positions == 1 and e.ndim == 2 else e)).ravel()
+        return upward(total)
+
+
 @dataclass
 class _State:
     """What is known so far: errors and magnitudes per source, ranges per candidate node."""
@@ -55,6 +78,7 @@ class _State:
     ranges: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     margins: dict[str, float] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list)
+    arrivals: dict[str, Arrival] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +87,9 @@ class Layered:
 
     `magnitudes` bound |value| at nodes of the candidate, `ranges` hold the inputs of its inner
     activations, for each unit or for each channel of an image, and `composites` are its forms, for
-    whoever carries other errors through them.
+    whoever carries other errors through them. `arrivals` are the errors in front of the target's
+    cuts (and at the output, whose name is ""), `own` the target's forms, `sizes` the magnitudes
+    of its sources.
     """
 
     error: Array
@@ -72,6 +98,9 @@ class Layered:
     ranges: dict[str, tuple[Array, Array]]
     margins: dict[str, float]
     composites: Composites[Enclosure]
+    arrivals: dict[str, Arrival]
+    own: Composites[Enclosure]
+    sizes: dict[str, Array]
 
     @property
     def bound(self) -> float:
@@ -131,7 +160,8 @@ class _Recursion:
         error = self._output()
         state = self.state
         known = (state.candidate_magnitudes, state.ranges, state.margins)
-        return Layered(error, tuple(state.segments), *known, self.theirs)
+        rest = (state.arrivals, self.ours, state.magnitudes)
+        return Layered(error, tuple(state.segments), *known, self.theirs, *rest)
 
     def _tell(self) -> None:
         self.tick(self.done, len(self.candidate.nodes))
@@ -146,19 +176,22 @@ class _Recursion:
             (inside,) = self.target.node(name).inputs
             pixels = op.geometry.height * op.geometry.width if isinstance(op, MaxPool) else 1
             pair = self._pair(inside, node.inputs[0], pixels)
-            error, before = self._compare(*pair, (name, node.name), op)
-            self._remember(node.inputs[0], inside, before)
+            error, arrival = self._compare(*pair, (name, node.name), op)
+            self._remember(node.inputs[0], inside, arrival.total)
         else:
             count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
             pair = (self.ours.own(name, count), self.theirs.own(node.name, count))
-            error, _ = self._compare(*pair, (name, node.name))
+            error, arrival = self._compare(*pair, (name, node.name))
+        self.state.arrivals[name] = arrival
         self.state.errors[name] = error
         self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
 
     def _output(self) -> Array:
         ours, theirs = self.target.output, self.candidate.output
-        error, _ = self._compare(*self._pair(ours, theirs), ("output", "output"))
+        error, self.state.arrivals[""] = self._compare(
+            *self._pair(ours, theirs), ("output", "output")
+        )
         self._remember(theirs, ours, error)
         return error
 
@@ -178,15 +211,15 @@ class _Recursion:
         theirs: Form[Enclosure],
         names: tuple[str, str],
         op: Activation | None = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Arrival]:
         """Bounds of |theirs − ours| behind an activation and before it; writes a segment."""
         forms = merge(self.ours.arithmetic, ours, theirs)
         gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix, forms[0].positions)
-        before = self._error(forms[0], gap)
-        error = upward(before) if op is None else op.carried(before)
+        arrival = self._error(forms[0], gap, op)
+        error = upward(arrival.total) if op is None else op.carried(arrival.total)
         self.state.segments.append(self._segment(gap, names, float(error.max())))
         self.pending = []
-        return error, before
+        return error, arrival
 
     def _segment(self, gap: Form[Enclosure], names: tuple[str, str], error_out: float) -> Segment:
         return Segment(
@@ -216,16 +249,20 @@ class _Recursion:
                 todo.extend(self.target.node(current).inputs)
         return tuple(n.name for n in self.target.mixing_nodes() if n.name in seen)
 
-    def _error(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Array:
-        total = gap.constant.magnitude()
-        total = total if gap.positions == 1 else total[:, None]
+    def _error(self, form: Form[Enclosure], gap: Form[Enclosure], op: Activation | None) -> Arrival:
+        fresh = gap.constant.magnitude()
+        fresh = fresh if gap.positions == 1 else fresh[:, None]
+        carried, residuals = np.zeros_like(fresh), []
         for (view, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
             e, h = self.state.errors[view.source], self.state.magnitudes[view.source]
             e, reached = view(e), view(upward(h + e))
             if form.positions == 1 and e.ndim == 2:  # one window: a column
                 e, reached = e[:, 0], reached[:, 0]
-            total = total + matrix.magnitude() @ e + difference.magnitude() @ reached
-        return upward(total).ravel()
+            carried = carried + matrix.magnitude() @ e
+            residuals.append((view, difference.magnitude()))
+            fresh = fresh + residuals[-1][1] @ reached
+        wrong = upward(carried + fresh).ravel(), upward(fresh).ravel()
+        return Arrival(*wrong, tuple(residuals), gap.positions, op)
 
     def _remember(self, theirs: str, ours: str, error: Array) -> None:
         lo, hi = self.reach.bounds(ours)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
 from reconstruct.bounds import Reach, Split
 from reconstruct.bounds.subboxes import grid
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.error_recursion import Layered, bound_layers
-from reconstruct.certificates.roundoff import roundoff
+from reconstruct.certificates.error_recursion import bound_layers
+from reconstruct.certificates.figures import FLOATS, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Box, Network, Unitwise
@@ -49,11 +48,18 @@ def prove(
         f"{len(target.activation_nodes())} activations in the target, bound "
         f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
     )
+    found = figures(known, network, alignment, layered)
+    tried.append(f"carried through the target's own maps: bound {found.real:.3g}")
+    for kind, bound, reason in zip(FLOATS, found.floats, found.reasons, strict=True):
+        if bound is None:
+            tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
     return replace(
         start,
-        bound=_published(layered.bound),
-        float64_bound=_float_bound(network, layered, np.float64, tried),
-        float32_bound=_float_bound(network, layered, np.float32, tried),
+        bound=_published(found.real),
+        float64_bound=_claimed(found.floats[0]),
+        float32_bound=_claimed(found.floats[1]),
+        target_float64_bound=_claimed(found.target[0]),
+        target_float32_bound=_claimed(found.target[1]),
         method="layered",
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
@@ -71,14 +77,8 @@ def _grid(known: Reach) -> tuple[int, ...] | None:
     return grid(known.network, box, method)
 
 
-def _float_bound(network: Network, layered: Layered, dtype: Any, tried: list[str]) -> float | None:
-    """|fl(f) − g| at most, or None with the reason told."""
-    outcome = roundoff(network, layered, dtype)
-    if outcome.bound is None or not isfinite(outcome.bound):
-        reason = outcome.reason or "it is not finite"
-        tried.append(f"{np.dtype(dtype).name} bound: none, {reason}")
-        return None
-    return _published(outcome.bound + layered.bound)
+def _claimed(bound: float | None) -> float | None:
+    return None if bound is None else _published(bound)
 
 
 def _published(value: float) -> float:

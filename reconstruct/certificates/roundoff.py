@@ -4,26 +4,27 @@ The model (docs/certificates.md): IEEE arithmetic, rounding to nearest, sums in 
 fused with sums or not; parameters are first rounded to the precision; a norm is evaluated by its
 formula, as a precomputed scale and shift, or folded into the affine map before it.
 
-Two errors travel side by side. `carried` is the error of the sources before, taken through the
+Two errors travel side by side. `carried` is the error of the cuts before, taken through the
 composed map A' of the segment (which is as small as the target's own map); `local` is what the
-nodes of this segment add, taken through |W| node by node. With |ĥ| ≤ H + carried + local = Ĥ,
+nodes of this segment add, taken through |W| node by node. At a cut somebody else says how large
+the error is there (see `figures`). With |ĥ| ≤ H + carried + local = Ĥ,
 
     affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+16} (|W̃| Ĥ + |b̃|)
     norm:    local' = |s| local + γ_14 (|s ẑ| + 2|s μ| + |β| + |output|)   (its own rule)
     inner:   local' = |slope| local + what the error may push beyond the linear piece
-    cut:     carried = Lip·(carried + local) + the activation's own rounding, local = 0.
 
 Rests on proofs_check: accumulated-rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from reconstruct.certificates.error_recursion import Layered
+from reconstruct.certificates.forms import Composites
 from reconstruct.networks import (
     Activation,
     Add,
@@ -35,19 +36,32 @@ from reconstruct.networks import (
     Node,
 )
 from reconstruct.networks.maps.map import Fed
-from reconstruct.numbers.double_double import Array, upward
+from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.precision import Precision
 
 KERNEL_ELEMENTS = 2**21  # entries of a kernel that are held in float64 at once
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
 
 
-@dataclass(frozen=True)
-class Roundoff:
-    """`bound` ≥ |fl(f)_j − f_j| for every output, or None with the `reason` why there is none."""
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """A network and what is known of it in real arithmetic: the forms of its nodes between the
+    cuts, bounds of |value|, and the ranges of what its inner activations take."""
 
-    bound: float | None
-    reason: str = ""
+    network: Network
+    forms: Composites[Enclosure]
+    magnitudes: Mapping[str, Array]
+    ranges: Mapping[str, tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Arriving:
+    """Errors in front of a cut: `carried` from the cuts before, `local` of this segment, and what
+    the activation itself adds behind it."""
+
+    carried: Array
+    local: Array
+    behind: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,46 +83,68 @@ class _Value:
         return upward(self.size + self.error)
 
 
-def roundoff(network: Network, layered: Layered, dtype: Any) -> Roundoff:
-    """Bound |fl(f) − f| for the candidate of a layered bound, evaluated in `dtype`."""
-    precision = Precision(dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _Forward(network, layered, precision).run()
+class Roundoff:
+    """The errors of a network evaluated in `dtype`, from one cut to the next.
 
+    `until` goes on to a cut and tells what arrives there; `settle` takes the error that the cut
+    has in the end, from whoever knows the least one. `reason` says why there is no bound, if so.
+    """
 
-class _Forward:
-    def __init__(self, network: Network, layered: Layered, precision: Precision) -> None:
-        self.network, self.layered, self.precision = network, layered, precision
-        self.sources = layered.composites.sources
-        size = layered.magnitudes[network.source]
-        nothing = np.zeros(network.size_in)
-        self.values = {network.source: _Value(size, nothing, nothing, size)}
-        self.source_errors = {self.sources[network.source]: nothing}
-
-    def run(self) -> Roundoff:
+    def __init__(self, known: Evaluated, dtype: Any) -> None:
+        self.known, self.network, self.precision = known, known.network, Precision(dtype)
+        self.sources = known.forms.sources
+        self.reason = ""
+        size = known.magnitudes[self.network.source]
+        nothing = np.zeros(self.network.size_in)
+        self.values = {self.network.source: _Value(size, nothing, nothing, size)}
+        self.source_errors = {self.sources[self.network.source]: nothing}
         used = self.network.needed()
-        last = self._last_looks()
-        for place, node in enumerate(self.network.nodes):
-            if node.name not in used:
-                continue
-            value = self._step(node)
-            known = self._known(node.name, value.size)
-            value = _Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
-            if node.name in self.sources:
-                value = _Value(value.size, value.error, np.zeros_like(value.error), value.peak)
-                self.source_errors[self.sources[node.name]] = value.carried
-            self.values[node.name] = value
-            top = float(np.max(np.maximum(value.peak, value.computed), initial=0.0))
-            if not top < self.precision.largest / 4:
-                kind = np.dtype(self.precision.dtype).name
-                return Roundoff(None, f"node {node.name!r} may overflow {kind}")
-            for name in [n for n in self.values if last[n] <= place]:
-                del self.values[name]  # of wide layers on images all would not fit
-        return Roundoff(float(np.max(self.values[self.network.output].error, initial=0.0)))
+        self._left = iter([node for node in self.network.nodes if node.name in used])
+        self._last = self._last_looks()
+
+    def until(self, cut: str | None, op: Activation | None = None) -> Arriving:
+        """What arrives in front of a cut, `op` its activation (None: a sum); None: the output."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for node in self._left:
+                if node.name == cut:
+                    return self._arriving(node, op)
+                self._keep(node.name, self._step(node))
+        value = self.values[self.network.output]
+        return Arriving(value.carried, value.local, np.zeros_like(value.local))
+
+    def settle(self, cut: str, error: Array) -> None:
+        """The error of a cut's value, rounding of its activation included."""
+        before = self._cut
+        size = before.size
+        self.source_errors[self.sources[cut]] = error
+        self._keep(cut, _Value(size, error, np.zeros_like(error), before.peak))
+
+    def _arriving(self, node: Node, op: Activation | None) -> Arriving:
+        """The errors at the input of an activation, or of a sum that is a cut."""
+        if op is None:
+            value = self._cut = self._sum([self.values[i] for i in node.inputs])
+            return Arriving(value.carried, value.local, np.zeros_like(value.local))
+        value = self.values[node.inputs[0]]
+        own = op.rounding(value.computed, self.precision)
+        peak = op.carried(value.peak)
+        self._cut = _Value(op.magnitude(value.size), value.carried, value.local, peak)
+        return Arriving(value.carried, value.local, own)
+
+    def _keep(self, name: str, value: _Value) -> None:
+        known = self._known(name, value.size)
+        value = _Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
+        self.values[name] = value
+        top = float(np.max(np.maximum(value.peak, value.computed), initial=0.0))
+        if not top < self.precision.largest / 4 and not self.reason:
+            kind = np.dtype(self.precision.dtype).name
+            self.reason = f"node {name!r} may overflow {kind}"
+        here = self._place[name]
+        for old in [n for n in self.values if self._last[n] <= here]:
+            del self.values[old]  # of wide layers on images all would not fit
 
     def _last_looks(self) -> dict[str, float]:
         """The place of the last node that looks at a value; a norm looks through a map too."""
-        place = {node.name: i for i, node in enumerate(self.network.nodes)}
+        place = self._place = {node.name: i for i, node in enumerate(self.network.nodes)}
         last: dict[str, float] = dict.fromkeys(self.network.sizes, -1.0)
         for node in self.network.nodes:
             after = [place[n.name] for n in self.network.consumers(node.name)]
@@ -118,7 +154,7 @@ class _Forward:
 
     def _known(self, name: str, size: Array) -> Array:
         """What is known of a value's magnitude, unit by unit; `size` where nothing is."""
-        known = self.layered.magnitudes.get(name)
+        known = self.known.magnitudes.get(name)
         return size if known is None else np.repeat(known, len(size) // len(known))
 
     def _step(self, node: Node) -> _Value:
@@ -196,7 +232,7 @@ class _Forward:
 
     def _through_composite(self, name: str) -> Array:
         """|A'| times the errors of the sources: far below |M2||s||M1| times them."""
-        form = self.layered.composites.form(name)
+        form = self.known.forms.form(name)
         parts = [m.magnitude() @ v(self.source_errors[v.source]) for v, m in form.parts()]
         return upward(np.sum([part.ravel() for part in parts], axis=0))
 
@@ -223,10 +259,7 @@ class _Forward:
     def _activation(self, op: Activation, name: str, value: _Value) -> _Value:
         own = op.rounding(value.computed, self.precision)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
-        if name in self.sources:
-            error = upward(op.carried(value.error) + own)
-            return _Value(size, error, np.zeros_like(error), peak)
-        lo, hi = (np.repeat(e, len(size) // len(e)) for e in self.layered.ranges[name])
+        lo, hi = (np.repeat(e, len(size) // len(e)) for e in self.known.ranges[name])
         margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
         beyond = op.steepness * np.maximum(value.error - margin, 0.0)
         slope = abs(op.piece.slope)

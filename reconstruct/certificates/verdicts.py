@@ -115,7 +115,8 @@ class Certificate:
     the network as written in floats. `alignment`, `lines`, `grid` and `tree` are hints for the
     checker: the cuts, which bent units take slope 1 below, the sub-boxes of a split, the tree of
     a branch and bound. With `scales`, segments speak of the target with the units of these
-    activations multiplied by powers of two, which is the same function.
+    activations multiplied by powers of two, which is the same function. The target's own bounds,
+    of |fl(g) − g| for g with its units so scaled, are there to compare with.
     """
 
     verdict: Verdict
@@ -136,6 +137,8 @@ class Certificate:
     grid: tuple[int, ...] | None = None
     tree: bytes | None = field(default=None, repr=False)
     scales: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    target_float64_bound: float | None = None
+    target_float32_bound: float | None = None
     seconds: float = 0.0
 
     def __bool__(self) -> bool:

@@ -235,6 +235,8 @@ def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
         "certified_bound": _finite(certificate.bound),
         "float64_bound": _finite(certificate.float64_bound),
         "float32_bound": _finite(certificate.float32_bound),
+        "target_float64_bound": _finite(certificate.target_float64_bound),
+        "target_float32_bound": _finite(certificate.target_float32_bound),
     }
 
 

@@ -16,6 +16,7 @@ from proofs_check.distributions import independent_columns
 from proofs_check.statements.certificates import (
     accumulated_rounding,
     back_substitution,
+    carried_errors,
     equal_units,
     error_recursion,
     exact_splitting,
@@ -168,6 +169,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "error-recursion",
         "errors of earlier layers forgotten",
         error_recursion.ErrorRule(step=lambda W, R, e, H, c: abs(R) @ H + abs(c)),
+    ),
+    (
+        "carried-errors",
+        "a unit that rises taken for one at rest",
+        carried_errors.CarryRule(slopes=lambda lo, hi: (0 * lo, 0 * lo, abs(lo))),
     ),
     (
         "deep-backward-induction",

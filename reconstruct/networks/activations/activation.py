@@ -86,6 +86,13 @@ class Activation(Operation):
     a maximum over windows is one too.
     """
 
+    unitwise = False
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The pieces, where the function is made of lines alone; else none."""
+        return ()
+
     @property
     @abstractmethod
     def lipschitz(self) -> float:
@@ -144,6 +151,13 @@ class Unitwise(Activation):
     `pieces` declares the function once, as plain numbers from left to right: whoever proves
     something about it independently starts from there.
     """
+
+    unitwise = True
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        found = tuple(piece for piece in self.pieces if isinstance(piece, Line))
+        return found if len(found) == len(self.pieces) else ()
 
     @property
     @abstractmethod

@@ -1,0 +1,64 @@
+"""A floating-point format, and what is known of values that are computed in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import Floats, above, plus
+
+Kind = type[np.float64] | type[np.float32]
+
+
+class NoBound(Exception):
+    """There is an operation here whose rounding is not known, or an overflow that may be."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A floating-point format."""
+
+    dtype: Kind
+
+    @property
+    def unit(self) -> float:
+        return float(np.finfo(self.dtype).eps) / 2
+
+    @property
+    def tiny(self) -> float:
+        return float(np.finfo(self.dtype).tiny)
+
+    @property
+    def limit(self) -> float:
+        return float(np.finfo(self.dtype).max) / 4
+
+    def gamma(self, n: int) -> float:
+        part = n * self.unit
+        return float(above(part / (1 - part)) * (1 + 2.0**-50)) if part < 0.5 else np.inf
+
+    def cast(self, values: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.asarray(values).astype(self.dtype), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """|exact| ≤ size and |computed − exact| ≤ local."""
+
+    size: Floats
+    local: Floats
+
+    @property
+    def computed(self) -> Floats:
+        return plus(self.size, self.local)
+
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """What an inner activation takes: its range at the target's values, and how far it may be
+    moved by errors of the segments before."""
+
+    lo: Floats
+    hi: Floats
+    by: Floats

@@ -1,0 +1,143 @@
+"""Errors carried through the target's maps: sound against networks with planted errors, tighter
+than absolute values, and proved again by the checker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proofs_check.certificates import CheckStatus, check
+from reconstruct.bounds import Adaptive, Crown, reach
+from reconstruct.certificates import certify
+from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.error_recursion import bound_layers
+from reconstruct.certificates.figures import figures
+from reconstruct.certificates.secants import secants
+from reconstruct.networks import Affine, Box, Clip, Dense, Elu, LeakyRelu, Network, Relu
+from tests.proofs_check.certificates.making import certified, edit
+
+from .building import random_target, wide
+
+SIZES = (3, 8, 8, 8, 2)
+BOX = Box(-0.5, 0.5).of_size(3)
+
+
+def disturbed(target: Network, size: float, rng: np.random.Generator) -> Network:
+    """The target with every bias moved by up to `size`: errors in front of the activations."""
+    ops = {}
+    for node in target.mixing_nodes():
+        assert isinstance(node.op, Dense)
+        moved = node.op.bias + size * rng.uniform(-1, 1, len(node.op.bias))
+        ops[node.name] = Affine(node.op.matrix, moved)
+    return target.with_ops(ops)
+
+
+def both(target: Network, other: Network, method) -> tuple[float, float]:
+    """The bound through absolute values, and the one that is carried."""
+    known = reach(target, BOX, method)
+    names = [node.name for node in target.activation_nodes()]
+    alignment = Alignment(tuple((name, name) for name in names))
+    layered = bound_layers(target, other, known, alignment)
+    return layered.bound, figures(known, other, alignment, layered).real
+
+
+@pytest.mark.parametrize("method", [Crown(), Adaptive(boxes=64)])
+@pytest.mark.parametrize("activation", [Relu(), LeakyRelu(0.2), Clip(-0.7, 0.9), Elu()])
+def test_no_planted_error_exceeds_what_is_carried(method, activation) -> None:
+    rng = np.random.default_rng(3)
+    target = random_target(rng, SIZES, activation=activation)
+    points = np.concatenate([BOX.sample(4000, rng), BOX.corners(8, rng)])
+    for size in (1e-9, 1e-3, 0.3):
+        other = disturbed(target, size, rng)
+        coarse, carried = both(target, other, method)
+        found = float(np.max(np.abs(other(points) - target(points))))
+        assert found <= carried <= coarse * (1 + 1e-6)
+        assert carried <= 1e3 * found  # and it is no idle bound
+
+
+def test_leaves_and_signs_gain_where_units_are_stable() -> None:
+    rng = np.random.default_rng(5)
+    target = random_target(rng, (3, 8, 8, 8, 8, 2))
+    other = disturbed(target, 1e-6, rng)
+    coarse, carried = both(target, other, Adaptive(boxes=500))
+    assert carried < coarse / 3
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(
+    st.sampled_from([Relu(), LeakyRelu(0.3), Clip(-1.0, 2.0), Clip(0.5, 0.5), Elu()]),
+    st.lists(st.floats(-4, 4), min_size=2, max_size=2),
+    st.floats(0, 1),
+    st.floats(-3, 3),
+)
+def test_chords_stay_within_their_noise(op, ends, place, step) -> None:
+    lo, hi = min(ends), max(ends)
+    z = min(max(lo + place * (hi - lo), lo), hi)
+    slopes = secants(op, np.array([[lo]]), np.array([[hi]]))
+    rise = float(op(np.array([z + step]))[0] - op(np.array([z]))[0])
+    off = abs(rise - float(slopes.middle[0, 0]) * step)
+    allowed = float(slopes.noise(np.full((1, 1, 1), abs(step)))[0, 0, 0])
+    assert off <= allowed + 1e-14 * (1 + abs(z) + abs(step))  # the test's own rounding
+
+
+# --- the checker ----------------------------------------------------------------------------------
+
+
+def tree_pair(folder, activation=None):
+    rng = np.random.default_rng(7)
+    target = random_target(rng, (2, 6, 6, 2), activation=activation)
+    box, method = Box(-0.5, 0.5).of_size(2), Adaptive(boxes=100)
+    network = wide(target, box, rng, method=method)
+    return certified(folder, target, network, box, bounds=method)
+
+
+def test_figures_on_a_tree_are_proved_again(tmp_path) -> None:
+    certificate = tree_pair(tmp_path)
+    report = check(tmp_path)
+    assert report.accepted, report
+    assert report.verified == ("bound", "float64_bound", "float32_bound")
+    assert certificate.bound < certificate.segments[-1].error_out  # signs were needed
+
+
+@pytest.mark.parametrize("field", ["bound", "float64_bound", "float32_bound"])
+def test_a_figure_below_what_is_provable_is_rejected(tmp_path, field) -> None:
+    tree_pair(tmp_path)
+    if field == "bound":
+        edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.99).hex())
+    else:  # the checker counts fewer roundings than the certifier: 30 % are beyond both
+        edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.7).hex())
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == field
+
+
+def test_a_gamma_that_moves_spoils_the_figure_in_float32_too(tmp_path) -> None:
+    """The float32 figure of one network is not that of another with larger shifts."""
+    rng = np.random.default_rng(7)
+    target = random_target(rng, (2, 6, 6, 2))
+    box = Box(-0.5, 0.5).of_size(2)
+    small = certify(target, wide(target, box, rng), domain=box)
+    network = wide(target, box, np.random.default_rng(8), slack=3.0)
+    large = certified(tmp_path, target, network, box)
+    assert large.float32_bound > small.float32_bound
+    edit(tmp_path, "float32_bound", value=(small.float32_bound).hex())
+    assert check(tmp_path).field == "float32_bound"
+
+
+def test_what_the_checker_does_not_know_is_said_to_be_unverified(tmp_path) -> None:
+    tree_pair(tmp_path, Clip(-1.0, 1.0))
+    report = check(tmp_path)
+    assert report.accepted and report.verified == ("bound",)
+    assert report.unverified == ("float64_bound", "float32_bound")
+
+
+def test_the_target_stands_beside_it(tmp_path) -> None:
+    """|fl(g) − g| by the same analysis holds at samples, and is far below the bound of f."""
+    rng = np.random.default_rng(9)
+    target = random_target(rng, SIZES)
+    found = certify(target, wide(target, BOX, rng), domain=BOX)
+    points = BOX.sample(2000, rng).astype(np.float32)
+    own = np.abs(target(points, np.float32).astype(float) - target(points.astype(float)))
+    assert float(own.max()) <= found.target_float32_bound < found.float32_bound
+    assert found.target_float64_bound < found.float64_bound
