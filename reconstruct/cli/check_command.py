@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from proofs_check.certificates.command import main as prove_again
+from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import say
 from reconstruct.runs.files import NETWORK
 
@@ -16,7 +17,8 @@ def main(options: Namespace) -> int:
     for name in ("target", "candidate", "memory"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
-    code = prove_again([*words, "--", options.path])
+    with ProgressDisplay(options.quiet or options.json, task="proving the certificate again"):
+        code = prove_again([*words, "--", options.path])
     if code and options.candidate is None and _compact(Path(options.path)):
         again = shlex.join(["reconstruct", "rebuild", options.path])
         say(f"{NETWORK} is not there, but can be made again: {again}", options)

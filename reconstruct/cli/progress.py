@@ -1,8 +1,12 @@
-"""Progress on stderr: a bar on a terminal, plain lines elsewhere; short work stays silent."""
+"""Progress on stderr: a bar on a terminal, plain lines elsewhere; short work stays silent.
+
+Work that reports no steps for a while is not silent either: a clock says what it is at.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any, TextIO
@@ -12,6 +16,7 @@ from reconstruct.reports.numbers import duration
 
 FIRST_AFTER = 1.5  # seconds of silence: short work needs no bar
 LINE_EVERY = 5.0  # seconds between plain lines when stderr is not a terminal
+TICK = 1.0  # seconds between two looks of the clock
 GUESS_AFTER = 0.02  # share of a task that has to be done before its end is guessed
 
 
@@ -38,17 +43,28 @@ class Pace:
 
 
 class ProgressDisplay:
-    """A listener for `Step`s, used as a context manager; `quiet` hears and shows nothing."""
+    """A listener for `Step`s, used as a context manager; `quiet` hears and shows nothing.
 
-    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+    `task` names the work before its first step, and all of it where it reports none.
+    """
+
+    def __init__(
+        self, quiet: bool = False, stream: TextIO | None = None, task: str = "working"
+    ) -> None:
         self.quiet = quiet
         self.stream = stream or sys.stderr
         self.start = self.last = time.monotonic()
         self.pace = Pace()
+        self.step = Step(task, 0)
         self.bar: Any = None
         self.task: Any = None
+        self._turn = threading.RLock()
+        self._over = threading.Event()
+        self._clock = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> ProgressDisplay:
+        if not self.quiet:
+            self._clock.start()
         return self
 
     def __exit__(
@@ -57,6 +73,9 @@ class ProgressDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over.set()
+        if self._clock.is_alive():
+            self._clock.join()
         if self.bar is not None:
             self.bar.stop()
 
@@ -64,16 +83,32 @@ class ProgressDisplay:
         if self.quiet:
             return
         now = time.monotonic()
-        self.pace.hear(step, now)
+        with self._turn:
+            self.step = step
+            self.pace.hear(step, now)
+            self._show(now)
+
+    def _tick(self) -> None:
+        """The clock: what is shown goes on while the work says nothing."""
+        while not self._over.wait(TICK):
+            self.beat(time.monotonic())
+
+    def beat(self, now: float) -> None:
+        """Show the last step again if nothing was shown for a while."""
+        with self._turn:
+            if not self._over.is_set():
+                self._show(now)
+
+    def _show(self, now: float) -> None:
         if now - self.start < FIRST_AFTER:
             return
         if self.stream.isatty():
-            self._draw(step, now)
+            self._draw(self.step, now)
         elif now - self.last >= LINE_EVERY:
             self.last = now
             elapsed = duration(now - self.start)
-            rest = describe(step, self.pace, now)
-            self.stream.write(f"[{elapsed}] {step.task}{': ' if rest else ''}{rest}\n")
+            rest = describe(self.step, self.pace, now)
+            self.stream.write(f"[{elapsed}] {self.step.task}{': ' if rest else ''}{rest}\n")
             self.stream.flush()
 
     def _draw(self, step: Step, now: float) -> None:
@@ -83,7 +118,7 @@ class ProgressDisplay:
             self.task = self.bar.add_task("", total=None, rest="")
         self.bar.update(
             self.task,
-            description=step.task,
+            description=f"{duration(now - self.start)}  {step.task}",
             completed=step.done,
             total=step.total,
             rest=describe(step, self.pace, now),

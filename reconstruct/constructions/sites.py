@@ -27,6 +27,11 @@ from reconstruct.networks import (
 from reconstruct.networks.normal_form import rebuilt
 from reconstruct.numbers.arrays import Array, Range
 
+UNFUSED = (
+    "with torch call torch.onnx.export(…, dynamo=False), or dynamo=True with optimize=False, or "
+    "give the module itself to rc.from_torch"
+)
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -72,7 +77,7 @@ def find_sites(
     if target.size_in != frozen.size_in:
         raise InputError(
             f"the frozen network must take as many inputs as the target, {target.size_in}, but "
-            f"takes {frozen.size_in}"
+            f"takes {frozen.size_in}{_batch(frozen, target.size_in)}"
         )
     finder = _Finder(frozen)
     place = {target.source: frozen.source}
@@ -90,6 +95,15 @@ def find_sites(
             f"its output is {frozen.output!r}; it has layers that no map of the target needs"
         )
     return tuple(sites)
+
+
+def _batch(frozen: Network, size: int) -> str:
+    """What to say of a file whose input has a fixed batch: it is read as one long input."""
+    shape = [int(n) for n in frozen.metadata.get("input_shape") or ()]
+    if not shape or shape[0] < 2 or frozen.size_in != shape[0] * size:
+        return ""
+    said = "×".join(map(str, shape))
+    return f": its input is {said}, a fixed batch of {shape[0]}; export it with a batch of 1"
 
 
 class _Finder:
@@ -182,6 +196,12 @@ class _Finder:
                 f"construction needs it before: only a shift ahead of the ReLU can keep it active, "
                 f"and a norm behind it comes too late; place each norm between its linear layer "
                 f"and the activation"
+            )
+        if not self.frozen.norm_nodes():
+            raise InputError(
+                f"{where} needs a norm layer right after the linear layer {source!r}, but the "
+                f"frozen network has no norm layers at all; exporters fuse them into the linear "
+                f"layers: {UNFUSED}"
             )
         raise InputError(
             f"{where} needs a norm layer right after the linear layer {source!r}, but has "

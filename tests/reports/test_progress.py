@@ -71,3 +71,32 @@ def test_the_end_of_a_task_is_not_guessed_too_soon() -> None:
     assert pace.left(Step("a", 50, 100), 10.0) == pytest.approx(10.0)
     assert describe(Step("a", 3), pace, 1.0) == "3 done"
     assert describe(Step("a", 0), pace, 1.0) == ""
+
+
+def test_work_that_says_nothing_is_not_silent() -> None:
+    """The clock repeats what is known: first the name of the work, then its last step."""
+    stream = io.StringIO()
+    display = ProgressDisplay(stream=stream, task="proving it again")
+    display.start = display.last = 100.0
+    for now in (101.0, 104.0, 105.5, 106.0, 109.0, 110.6):
+        display.beat(now)
+    assert stream.getvalue() == "[5.5 s] proving it again\n[11 s] proving it again\n"
+    display.step = Step("sampled inputs", 3, 4)
+    display.beat(116.0)
+    assert stream.getvalue().splitlines()[2].startswith("[16 s] sampled inputs: 75 %")
+
+
+def test_the_clock_ends_with_the_work_and_shows_nothing_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TICK", 0.001)
+    stream = io.StringIO()
+    with ProgressDisplay(stream=stream) as display:
+        clock = display._clock
+        assert clock.is_alive()
+    assert not clock.is_alive()
+    display.start = display.last = -100.0
+    display.beat(0.0)
+    assert stream.getvalue() == ""
+    with ProgressDisplay(quiet=True, stream=stream) as hushed:
+        assert not hushed._clock.is_alive()

@@ -1,0 +1,44 @@
+"""Frozen networks that users bring: what their exporters did to them is recognised and said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.networks import Affine, Network, Node, Relu
+from reconstruct.networks.normal_form import fold_norms
+from tests.constructions.targets import mlp
+
+
+def test_fused_norms_are_recognised():
+    """An exporter that folds BatchNorm into Linear leaves maps and activations alone."""
+    target = mlp([3, 4, 2], 0)
+    fused = fold_norms(rc.draw(target).network)
+    needle = r"no norm layers at all; exporters fuse .* dynamo=False.*optimize=False.*from_torch"
+    with pytest.raises(rc.InputError, match=needle):
+        rc.reconstruct(target, fused, domain=(-1, 1))
+
+
+def test_one_missing_norm_is_not_taken_for_fusion():
+    target = mlp([3, 4, 2], 0)
+    drawn = rc.draw(target).network
+    kept = [n for n in drawn.nodes if n.name != "layer1.norm1"]
+    nodes = tuple(
+        Node(n.name, n.op, tuple("layer1.M1" if i == "layer1.norm1" else i for i in n.inputs))
+        for n in kept
+    )
+    with pytest.raises(rc.InputError, match=r"right after the linear layer 'layer1.M1', but has R"):
+        rc.reconstruct(target, Network(3, nodes, drawn.output), domain=(-1, 1))
+
+
+def test_a_fixed_batch_is_recognised():
+    rng = np.random.default_rng(0)
+    nodes = (Node("a", Affine(rng.normal(size=(4, 6))), ("input",)), Node("b", Relu(), ("a",)))
+    wide = Network(6, nodes, "b", metadata={"input_shape": [2, 3]})
+    needle = r"target, 3, but takes 6: its input is 2×3, a fixed batch of 2; export it with a batch"
+    with pytest.raises(rc.InputError, match=needle):
+        rc.reconstruct(mlp([3, 4, 2], 0), wide, domain=(-1, 1))
+    plain = Network(6, nodes, "b", metadata={"input_shape": [1, 6]})
+    with pytest.raises(rc.InputError, match=r"target, 3, but takes 6$"):
+        rc.reconstruct(mlp([3, 4, 2], 0), plain, domain=(-1, 1))
