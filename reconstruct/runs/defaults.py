@@ -7,7 +7,7 @@ from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
-LEAST_BOXES, MOST_BOXES = 64, 2048
+LEAST_BOXES, MOST_BOXES = 64, 512
 WEIGHTS_PER_BOX = 4000  # frozen weights: bounding a box takes about as long as solving for them
 
 
