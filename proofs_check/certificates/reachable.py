@@ -25,6 +25,7 @@ from proofs_check.certificates.arithmetic import (
     below,
     dot,
     gamma,
+    norms,
     plus,
     product_error,
     times,
@@ -96,6 +97,10 @@ class Reachable:
         constant, doubt = (_at_positions(part[:, -1], form.positions) for part in (middle, error))
         low, high = Tally.start(constant, doubt), Tally.start(-constant, doubt)
         for view, part in form.parts():
+            if self.point and view.index is not None:
+                near, room = self._nearly(view, middle[:, part], error[:, part])
+                low, high = low.add(near, room), high.add(-near, room)
+                continue
             missed = dot(error[:, part], view.met(self.largest(view.source)))
             low = low.add(self.least(view, middle[:, part]), missed)
             high = high.add(self.least(view, -middle[:, part]), missed)
@@ -130,6 +135,24 @@ class Reachable:
                 low = self._carried_back(view.source, forms, kind).reshape(found[rows].shape)
                 found[rows] = np.maximum(found[rows], low)
         return found
+
+    def _nearly(self, view: View, a: Floats, error: Floats) -> Range:
+        """`a·h` and how far off it may be, where h is known but for what rounding gave it.
+
+        With c ± r around what the view meets, |a'·h − fl(a·c)| ≤ ‖a‖(‖r‖ + γ‖c‖) + ‖a' − a‖‖h‖ by
+        Cauchy and Schwarz: one product, where intervals take many.
+        """
+        lo, hi = self.ranges[view.source]
+        with np.errstate(all="ignore"):
+            centre = 0.5 * lo + 0.5 * hi
+            radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
+            value = a @ view.met(centre)
+        far, wide = norms(view.met(np.maximum(np.abs(lo), np.abs(hi)))), norms(view.met(radius))
+        slip = plus(wide, times(far, np.full(far.shape, gamma(a.shape[1] + 1))))
+        room = plus(
+            times(norms(a.T)[:, None], slip[None]), times(norms(error.T)[:, None], far[None])
+        )
+        return value, above(room + a.shape[1] * TINY)
 
     def _interval(self, view: View, a: Floats) -> Floats:
         """a⁺·lo + a⁻·hi, less its rounding: n products that are not zero, and one sum more."""

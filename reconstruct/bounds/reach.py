@@ -11,6 +11,7 @@ from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Interval, Method, Split, as_method
+from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,
@@ -23,7 +24,7 @@ from reconstruct.bounds.propagation import (
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Box, Dense, Network, Points
+from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
@@ -120,18 +121,12 @@ class Reach:
 
     def _worst_position(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of some rows over all boxes and positions."""
-        op, found = Dense.over(np.ascontiguousarray(kernel, dtype=np.float64)), None
-        for ranges in (self.whole, self.parts):
-            if ranges is None:
-                continue
-            ends = [
-                op.image(_looked(low, index).T, _looked(high, index).T)
-                for low, high in zip(*ranges.values[name], strict=True)
-            ]
-            below = np.min([e[0].min(axis=0) for e in ends], axis=0)
-            above = np.max([e[1].max(axis=0) for e in ends], axis=0)
-            found = (below, above) if found is None else meet(found, (below, above))
-        assert found is not None
+        parts = [r for r in (self.whole, self.parts) if r is not None]
+        if isinstance(self.box, Points):
+            parts = parts[1:]  # the boxes of data say more than their hull
+        found = worst_position(parts[0], name, kernel, index)
+        for more in parts[1:]:
+            found = meet(found, worst_position(more, name, kernel, index))
         if self.whole.transfers and name != self.network.source:
             found = meet(found, self._linear_position(name, kernel, index))
         return found
@@ -246,8 +241,3 @@ def _adapt(
 def _union(ranges: Range) -> Range:
     """The smallest lower and the largest upper bound over all boxes, as a batch of one."""
     return ranges[0].min(axis=0)[None], ranges[1].max(axis=0)[None]
-
-
-def _looked(values: Array, index: Array) -> Array:
-    """The values at these places, zeros where there is none."""
-    return np.where(index >= 0, values[index], 0.0)
