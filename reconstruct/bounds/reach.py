@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
+from reconstruct.bounds.local import local_bounds
 from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Interval, Method, Split, as_method
 from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
@@ -28,6 +29,7 @@ from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
+MOST_WORK = 2**40  # coefficients met on the way back: beyond, kernels are bounded by intervals
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
 
 
@@ -127,21 +129,38 @@ class Reach:
         found = worst_position(parts[0], name, kernel, index)
         for more in parts[1:]:
             found = meet(found, worst_position(more, name, kernel, index))
-        if self.whole.transfers and name != self.network.source:
-            found = meet(found, self._linear_position(name, kernel, index))
+        if (self.parts or self.whole).transfers and name != self.network.source:
+            linear = self._linear_position(name, kernel, index)
+            found = found if linear is None else meet(found, linear)
         return found
 
-    def _linear_position(self, name: str, kernel: Array, index: Array) -> Range:
-        """The same by forms carried back to the input, a tile of rows at a time."""
+    def _linear_position(self, name: str, kernel: Array, index: Array) -> Range | None:
+        """The same by forms carried back to the input; None where that would take too long, or
+        where a window meets a unit twice (the sum of the two entries would be rounded)."""
+        order = np.sort(index, axis=0)
+        if np.any((order[1:] == order[:-1]) & (order[1:] >= 0)):
+            return None
+        ranges = self.whole if self.parts is None else self.parts
+        found = local_bounds(ranges, name, kernel, index)
+        work = 2 * len(kernel) * index.shape[1] * sum(self.network.sizes.values()) * ranges.boxes
+        if found is not None or work > MOST_WORK:
+            return found
+        return self._by_images(name, kernel, index)
+
+    def _by_images(self, name: str, kernel: Array, index: Array) -> Range:
+        """By forms that are whole images, some rows at all positions at a time."""
         positions, size = index.shape[1], self.network.sizes[name]
+        step = max(1, TILE_ELEMENTS // (positions * size))
         lows, highs = [], []
-        for row in kernel:
-            forms = np.zeros((positions, size + 1))
-            np.add.at(forms, (np.arange(positions)[None], index), row[:, None])
-            low, high = self.functionals(name, forms[:, :-1])
-            lows.append(low.min())
-            highs.append(high.max())
-        return np.array(lows), np.array(highs)
+        for start in range(0, len(kernel), step):
+            rows = kernel[start : start + step]
+            forms = np.zeros((len(rows), positions, size + 1))
+            for column, places in enumerate(index):
+                forms[:, np.arange(positions), places] += rows[:, column, None]
+            low, high = self.functionals(name, forms[:, :, :-1].reshape(-1, size))
+            lows.append(low.reshape(len(rows), -1).min(axis=1))
+            highs.append(high.reshape(len(rows), -1).max(axis=1))
+        return np.concatenate(lows), np.concatenate(highs)
 
     def _check(self, name: str) -> None:
         if name not in self.network.sizes:
