@@ -24,6 +24,7 @@ from reconstruct.numbers.arrays import Array
 POINTS = 48
 CLOSE = 1e-3  # relative to the largest value: far above rounding, far below another neuron
 SEED = 20240517
+MOST_VALUES = 2**28  # numbers: 2 GiB
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,14 @@ def by_structure(target: Network, candidate: Network) -> tuple[tuple[str, str], 
 
 
 def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[str, str], ...]:
-    """Each cut with the first later one whose values are as close as any, or with its namesake."""
+    """Each cut with the first later one whose values are as close as any, or with its namesake.
+
+    Networks with more values than can be held at the points are not compared so.
+    """
     points = _points(box)
     theirs = cuts(candidate)
+    if len(points) * max(sum(net.sizes.values()) for net in (target, candidate)) > MOST_VALUES:
+        return ()
     left, right = _values(target, points), _values(candidate, points)
     pairs: list[tuple[str, str]] = []
     first = 0  # cuts keep their order: what comes later in one network comes later in the other

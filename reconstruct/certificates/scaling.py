@@ -29,17 +29,23 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
     if not shared:
         return {}
     points = box.sample(POINTS, np.random.default_rng(SEED))
+    others = [candidate.node(node.name) for node in shared]
     with np.errstate(all="ignore"):
-        ours, theirs = target.values(points), candidate.values(points)
+        ours = _values(target, points, {node.inputs[0] for node in shared})
+        theirs = _values(candidate, points, {node.inputs[0] for node in others})
     found = {}
-    for node in shared:
-        other = candidate.node(node.name)
+    for node, other in zip(shared, others, strict=True):
         left, right = ours[node.inputs[0]], theirs[other.inputs[0]]
         if left.shape == right.shape and node.op.same(other.op):
             exponents = _ratio(left, right)
             if exponents.any():
                 found[node.name] = exponents
     return found
+
+
+def _values(network: Network, points: Array, names: set[str]) -> dict[str, Array]:
+    """The values of these nodes, without those of wide layers where they are not among them."""
+    return network.values(points) if network.hides(names) else network.at(points, names)
 
 
 def _ratio(left: Array, right: Array) -> Array:

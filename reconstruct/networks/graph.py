@@ -243,6 +243,10 @@ class Network:
             self._evaluate(batch[start : start + rows], seen)
         return {name: np.concatenate(parts) for name, parts in found.items()}
 
+    def hides(self, names: Collection[str]) -> bool:
+        """Whether some of these nodes are computed in tiles, so that `at` does not hold them."""
+        return bool(self._hidden & set(names))
+
     def extremes(
         self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64
     ) -> dict[str, Range]:
