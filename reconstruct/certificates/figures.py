@@ -19,7 +19,7 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.carrying import Carrier, Noise
-from reconstruct.certificates.error_recursion import Arrival, Layered
+from reconstruct.certificates.error_recursion import UNITS, Arrival, Layered
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.roundoff import Evaluated, Roundoff
 from reconstruct.certificates.views import Form
@@ -145,9 +145,16 @@ def _cuts(target: Network, layered: Layered, alignment: Alignment) -> list[_Cut]
     for ours, theirs in alignment.pairs:
         op = layered.arrivals[ours].op
         inside = ours if op is None else target.node(ours).inputs[0]
-        form = layered.own.own(ours) if op is None else layered.own.form(inside)
+        form = layered.own.own(ours) if op is None else _taken(layered, inside)
         found.append(_Cut(ours, theirs, inside, form, op))
     return found
+
+
+def _taken(layered: Layered, inside: str) -> Form[Enclosure]:
+    """The form of what an activation takes; units of a large cut as they are, without a matrix."""
+    size = layered.own.network.sizes[inside]
+    large = size > UNITS and layered.own.moves(inside)
+    return layered.own.form(inside, size if large else None)
 
 
 def _run(

@@ -58,7 +58,7 @@ class Composites(Generic[N]):
         self.network, self.arithmetic, self._tick = network, arithmetic, tick
         self.sources = dict(sources)
         self.deviations: dict[str, Array] = {}
-        self._factors: dict[str, tuple[N, N]] = {}
+        self._factors: dict[tuple[str, int], tuple[N, N]] = {}
         self._cache: dict[str, Form[N]] = {}
         self._place = {node.name: place for place, node in enumerate(network.nodes)}
         self._landings = self._find_landings()
@@ -174,13 +174,17 @@ class Composites(Generic[N]):
 
     def _channel_factors(self, node: Node, op: Diagonal, positions: int) -> tuple[N, N]:
         """`(s, t)` of each channel; refused where the pixels of a channel differ."""
-        scale, shift = self._effective(node.name, op)
-        if positions == 1:
-            return scale, shift
-        s, t = (part.reshape(-1, positions) for part in op.effective())
-        if np.any(s != s[:, :1]) or np.any(t != t[:, :1]):
-            raise _not_composed(node, "the pixels of a channel are scaled differently")
-        return scale[::positions], shift[::positions]
+        key = node.name, positions
+        if key not in self._factors:
+            scale, shift = self.arithmetic.factors(node.name, op)
+            if positions > 1:
+                s, t = (part.reshape(-1, positions) for part in op.effective())
+                if np.any(s != s[:, :1]) or np.any(t != t[:, :1]):
+                    raise _not_composed(node, "the pixels of a channel are scaled differently")
+                first = np.arange(len(s)) * positions  # one number for each channel, and no more
+                scale, shift = scale[first], shift[first]
+            self._factors[key] = scale, shift
+        return self._factors[key]
 
     def _moved(
         self, node: Node, op: Placement | Select, start: int, stop: int, positions: int
@@ -306,11 +310,6 @@ class Composites(Generic[N]):
         assert total is not None
         constant = self.arithmetic.exact(op.channel_bias)
         return Form(total.layout, self._shifted(total.matrix, constant), op.positions)
-
-    def _effective(self, name: str, op: Diagonal) -> tuple[N, N]:
-        if name not in self._factors:
-            self._factors[name] = self.arithmetic.factors(name, op)
-        return self._factors[name]
 
     def _shifted(self, matrix: N, constant: N) -> N:
         """The rows with `constant` added to their last column."""
