@@ -186,7 +186,8 @@ def reconstruct(
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
     room = slack if isinstance(box, Points) else None
-    work = _Work(layout, kept.network, sites, known, chosen, progress, checkpoint, room)
+    rest = (chosen, progress, checkpoint, room, precision)
+    work = _Work(layout, kept.network, sites, known, *rest)
     solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, precision)
     seconds = time.perf_counter() - start
@@ -204,7 +205,8 @@ class _Work:
     solver: Solver
     progress: Progress
     checkpoint: Checkpoint | None
-    slack: float | None = None
+    slack: float | None
+    dtype: np.dtype[Any]
 
     def run(self, x: Array) -> list[SiteSolution]:
         """All solutions; what a map leaves out widens the shifts of those behind it."""
@@ -261,6 +263,7 @@ class _Work:
         task = task_of(number, node, self.known, self.layout, rational=self.solver.rational)
         task = task if drifts is None else drifted(task, node, drifts)
         task = task if self.slack is None else slackened(task, self.slack)
+        task = task.written_in(self.dtype)
         task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
         m, k = task.weight.shape
         hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")

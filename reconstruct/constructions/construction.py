@@ -57,7 +57,8 @@ class Task:
     over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|.
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
     the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
-    has so far at this place, on data, and the values z that the target has behind it.
+    has so far at this place, on data, and the values z that the target has behind it. `dtype` is
+    what gammas and betas are to be written in.
     """
 
     index: int
@@ -69,15 +70,21 @@ class Task:
     exact: ExactMap | None = None
     groups: tuple[Task, ...] = ()
     examples: Examples | None = None
+    dtype: Any = np.float64
 
     @property
     def each(self) -> tuple[Task, ...]:
         """The task of every group of a grouped convolution; of any other map the task itself."""
         return self.groups or (self,)
 
+    def written_in(self, dtype: Any) -> Task:
+        """The same task for gammas and betas of another type."""
+        return replace(self, dtype=dtype, groups=tuple(g.written_in(dtype) for g in self.groups))
+
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""
-        return Task(self.index, self.name, weight, bias, self.functionals, self.magnitude)
+        known = (self.functionals, self.magnitude)
+        return Task(self.index, self.name, weight, bias, *known, dtype=self.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -23,12 +23,15 @@ from reconstruct.constructions.shifts import ROOM, Placement, exact_dot, place
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
+from reconstruct.khatri_rao.casting import cast_with_feedback
+from reconstruct.khatri_rao.polishing import polished
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
-from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.drawn import is_drawn
 from reconstruct.progress import Progress
 
 UNITS = 2**13  # hidden units that are bounded together
+MOST_REFINED = 2**27  # products of a map up to which gammas are refined: some seconds
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
@@ -116,6 +119,8 @@ def solve_two_layers(
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
     W = task.weight if exact is None else np.array(exact.weight, dtype=object)
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
+    if exact is None and solution.solved:
+        solution = solution.replace(s=refined_scales(layers, task, solution.s))
     hidden = place_hidden(layers, task, solution.s)
     norm1, norm2 = norms_of(layers, task.bias, solution.s, hidden)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
@@ -123,6 +128,23 @@ def solve_two_layers(
     if exact is not None and solution.rationals is not None:
         rational = _exact_norms(layers, exact, solution.rationals, hidden)
     return SolvedLayers(norm1, norm2, LayerSolution.of(task, solution, shift), rational)
+
+
+def refined_scales(layers: TwoLayers, task: Task, s: Vector) -> Vector:
+    """The scales as accurate as their gammas can be in the type they are written in."""
+    (n, k), m = layers.M1.shape, len(task.weight)
+    if is_drawn(layers.M1) or is_drawn(layers.M2) or m * n * k > MOST_REFINED:
+        return s
+    s = polished(layers.M1, layers.M2, task.weight, s)
+    if np.dtype(task.dtype) == np.float64:
+        return s
+    deviation = layers.norm1.deviation
+
+    def cast(values: Vector, units: Array) -> Vector:
+        gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
+        return np.asarray(gamma / deviation[units])
+
+    return cast_with_feedback(layers.M1, layers.M2, task.weight, s, cast)
 
 
 def joined(norms: Sequence[Norm]) -> Norm:

@@ -80,6 +80,7 @@ class Job:
                 "slack": self.slack,
                 "solver": repr(self.solver),
                 "bounds": repr(self.bounds),
+                "dtype": self.dtype,
             }
         )
 
