@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.networks import Domain, Network
+from reconstruct.networks import Domain, Network, Node
 from reconstruct.networks.rescaling import scalable
 from reconstruct.numbers.arrays import Array
 
@@ -18,34 +18,57 @@ POINTS = 32
 SEED = 20240520
 CLOSE = 2.0**-6  # a ratio this close to a power of two, in its logarithm, is taken for it
 LARGEST = 64
+ALIKE = 1e-3  # relative: far above rounding, far below another unit
 
 
 def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]:
-    """For activations of the target with a namesake in the candidate: the powers of its units.
+    """For activations of the target: the powers of two that lead to units of the candidate.
 
-    Only those that are not all zero; empty when the two networks have the same units.
+    A namesake comes first; without one, as in a network that somebody else has named, the first
+    activation of its kind and size, in the order of the network, whose units are multiples of
+    these. Only powers that are not all zero; empty when the two networks have the same units.
     """
-    shared = [node for node in scalable(target) if candidate.sizes.get(node.name)]
-    if not shared:
+    ours = scalable(target)
+    sizes = {target.sizes[node.name] for node in ours}
+    theirs = tuple(n for n in candidate.activation_nodes() if candidate.sizes[n.name] in sizes)
+    if not ours or not theirs:
         return {}
     points = box.sample(POINTS, np.random.default_rng(SEED))
-    others = [candidate.node(node.name) for node in shared]
     with np.errstate(all="ignore"):
-        ours = _values(target, points, {node.inputs[0] for node in shared})
-        theirs = _values(candidate, points, {node.inputs[0] for node in others})
-    found = {}
-    for node, other in zip(shared, others, strict=True):
-        left, right = ours[node.inputs[0]], theirs[other.inputs[0]]
-        if left.shape == right.shape and node.op.same(other.op):
-            exponents = _ratio(left, right)
-            if exponents.any():
-                found[node.name] = exponents
+        left = _values(target, points, {node.inputs[0] for node in ours})
+        right = _values(candidate, points, {node.inputs[0] for node in theirs})
+    found, first = {}, 0
+    for node in ours:
+        values = left[node.inputs[0]]
+        for place in _places(node, theirs, first):
+            other, shown = theirs[place], right[theirs[place].inputs[0]]
+            if shown.shape != values.shape or not node.op.same(other.op):
+                continue
+            exponents = _ratio(values, shown)
+            if other.name == node.name or _multiples(values, shown, exponents):
+                first = place + 1
+                if exponents.any():
+                    found[node.name] = exponents
+                break
     return found
 
 
 def _values(network: Network, points: Array, names: set[str]) -> dict[str, Array]:
     """The values of these nodes, without those of wide layers where they are not among them."""
     return network.values(points) if network.hides(names) else network.at(points, names)
+
+
+def _places(node: Node, theirs: tuple[Node, ...], first: int) -> list[int]:
+    """Where to look for the partner: the namesake alone if there is one, else all that follow."""
+    named = [place for place, other in enumerate(theirs) if other.name == node.name]
+    return named or list(range(first, len(theirs)))
+
+
+def _multiples(left: Array, right: Array, exponents: Array) -> bool:
+    """Whether the powers of two take `left` to `right`, but for what a proof will count."""
+    with np.errstate(all="ignore"):
+        apart = np.max(np.abs(np.ldexp(left, exponents) - right), initial=0.0)
+        return bool(apart <= ALIKE * np.max(np.abs(right), initial=0.0))
 
 
 def _ratio(left: Array, right: Array) -> Array:

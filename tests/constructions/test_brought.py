@@ -42,3 +42,18 @@ def test_a_fixed_batch_is_recognised():
     plain = Network(6, nodes, "b", metadata={"input_shape": [1, 6]})
     with pytest.raises(rc.InputError, match=r"target, 3, but takes 6$"):
         rc.reconstruct(mlp([3, 4, 2], 0), plain, domain=(-1, 1))
+
+
+@pytest.mark.parametrize("sizes", [[3, 6, 5, 2], [4, 5, 5, 5, 3]], ids=str)
+def test_names_of_somebody_else_do_not_hide_scaled_units(sizes):
+    """Units are scaled by powers of two; the proof finds them in a network with other names."""
+    target = mlp(sizes, 3)
+    drawn = rc.draw(target).network
+    names = {n.name: f"node_{i}" for i, n in enumerate(drawn.nodes)} | {"input": "input"}
+    nodes = [Node(names[n.name], n.op, tuple(names[i] for i in n.inputs)) for n in drawn.nodes]
+    theirs = Network(drawn.size_in, tuple(nodes), names[drawn.output])
+    result = rc.reconstruct(target, theirs, domain=(-1, 1))
+    certificate = rc.certify(target, result.network, domain=(-1, 1))
+    assert certificate.scales, "nothing was scaled: the test shows nothing"
+    assert certificate.method == "layered" and certificate.bound < 1e-12
+    assert len(certificate.alignment) == len(sizes) - 2
