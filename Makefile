@@ -16,7 +16,7 @@ demo: $(STAMP)
 	$(BIN)/reconstruct demo -o demo-out --force
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,13 +1,16 @@
-"""Whoever adds a map, an activation, a construction or a solver touches what the page says.
+"""Whoever adds a map, an activation, a construction, a solver, a format or a statement touches what
+the page says.
 
 A toy of each is defined here, outside of the package, and goes all the way: written and read,
-reconstructed, certified, checked by the independent checker, reported.
+reconstructed, certified, checked by the independent checker, reported; the statement is proved, and
+a broken one is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,12 +19,17 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
+from proofs_check import Counterexample, Effort, Finding, Method, Negative, Scope, chain
+from proofs_check.cli import main as prove
+from proofs_check.core import Statement, by
 from reconstruct.certificates.document import write_certificate
+from reconstruct.cli import main
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.constructions.construction import SiteSolution, Task
 from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.formats.network_file import FORMATS, Around, Format
 from reconstruct.khatri_rao import Checkpoint, KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
@@ -181,13 +189,29 @@ class Pseudoinverse:
         return Cost(self, 8.0 * m * k * n, 4.0 * n * (m * k) ** 2)
 
 
+def read_toy(content: bytes, around: Around) -> Network:
+    """A toy format: rows of weights as text, a layer after a blank line."""
+    layers = content.decode().removeprefix("toy:").strip().split("\n\n")
+    return Network.mlp(
+        [np.array([row.split() for row in rows.split("\n")], float) for rows in layers]
+    )
+
+
+def write_toy(network: Network, path: Path) -> None:
+    layers = [node.op.matrix for node in network.mixing_nodes()]
+    text = "\n\n".join("\n".join(" ".join(map(repr, row)) for row in W.tolist()) for W in layers)
+    path.write_text(f"toy:\n{text}\n")
+
+
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
     """The toys are known to files while a test runs, and not afterwards."""
     known = dict(KINDS)
     register("Circulant", lambda part, _: Circulant(part("first"), part("bias")))
     register("Crease", lambda part, _: Crease())
+    FORMATS[".toy"] = Format(read_toy, lambda content: content.startswith(b"toy:"))
     yield
+    del FORMATS[".toy"]
     KINDS.clear()
     KINDS.update(known)
 
@@ -211,6 +235,54 @@ CASES = {
     "construction": (plain, Spacious(), None, rc.Auto()),
     "solver": (plain, rc.Wide(1.5), None, Pseudoinverse()),
 }
+
+
+def test_a_toy_format_goes_all_the_way(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    made = Network.mlp([rng.normal(size=(4, 3)), rng.normal(size=(2, 4))])
+    for name in ("target.toy", "noname"):
+        write_toy(made, tmp_path / name)
+    x = BOX.of_size(3).sample(50, rng)
+    assert np.array_equal(rc.load(tmp_path / "noname")(x), made(x))
+    words = ["run", str(tmp_path / "target.toy"), "-o", str(tmp_path / "out"), "--domain=-1,1"]
+    assert main([*words, "--bounds", "crown", "--quiet"]) == 0
+    assert main(["check", str(tmp_path / "out")]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert report["target"]["file"] == "target.toy"
+
+
+@by(Method.RATIONAL)
+def sums_of_odd_numbers(square: Callable[[int], int], effort: Effort) -> Finding:
+    """1 + 3 + … + (2n − 1), number by number."""
+    for n in range(effort.choose(20, 50)):
+        found = sum(range(1, 2 * n, 2))
+        if found != square(n):
+            raise Counterexample(f"n = {n}: the sum is {found}, not {square(n)}")
+    return Finding("n < 20", "equal")
+
+
+ODD = Statement(
+    name="odd-numbers",
+    claim="The first n odd numbers add up to n².",
+    hypotheses=("n is whole",),
+    scope=Scope.THESE_SIZES,
+    paper="",
+    depends_on=("vec-identity",),
+    subject=lambda n: n * n,
+    checks=(sums_of_odd_numbers,),
+    negatives=(Negative("one too many", lambda n: n * n + 1),),
+)
+
+
+def test_a_toy_statement_joins_the_chain(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(chain, "STATEMENTS", (*chain.STATEMENTS, ODD))
+    assert prove(["--only", "odd-numbers"]) == 0
+    assert "odd-numbers" in capsys.readouterr().out
+    assert ("vec-identity", "odd-numbers") in chain.graph().edges
+    broken = replace(ODD, subject=lambda n: n * n + n)
+    monkeypatch.setattr(chain, "STATEMENTS", (*chain.STATEMENTS[:-1], broken))
+    assert prove(["--only", "odd-numbers"]) == 1
+    assert "n = 1: the sum is 1, not 2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,44 @@ from reconstruct.formats.npz_graph import graph_arrays
 from reconstruct.networks import Network
 from reconstruct.networks.given import as_network, as_precision
 
-FORMATS = (".onnx", ".npz", ".nnet")
+
+@dataclass(frozen=True)
+class Around:
+    """What reading a file may need besides its content."""
+
+    folder: Path
+    nnet_header: bool
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a kind of file is read, and known by its content where the name says nothing."""
+
+    read: Callable[[bytes, Around], Network]
+    known: Callable[[bytes], bool]
+
+
+def _onnx(content: bytes, around: Around) -> Network:
+    from reconstruct.formats.onnx.read import read_onnx
+
+    return read_onnx(content, around.folder, around.budget)
+
+
+FORMATS = {
+    ".npz": Format(
+        lambda content, around: read_npz(content, around.budget),
+        lambda content: content.startswith(ZIP_MAGIC),
+    ),
+    ".nnet": Format(
+        lambda content, around: read_nnet(content, fold_header=around.nnet_header),
+        lambda content: content.lstrip().startswith(b"//"),
+    ),
+    ".onnx": Format(
+        _onnx,
+        lambda content: b"\0" in content[:4096] or content[:1] == b"\x08",  # field 1 of a model
+    ),
+}  # by suffix, in the order in which content is looked at
 
 
 def load(
@@ -52,7 +91,7 @@ def load(
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
         budget = Budget(max(most, len(stored)), memory=memory)
-        network = _read(kind, content, place.parent, nnet_header, budget)
+        network = FORMATS[kind].read(content, Around(place.parent, nnet_header, budget))
         _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
     return Network(
@@ -69,26 +108,13 @@ def _format(path: Path, content: bytes) -> str:
     if suffix in FORMATS:
         return suffix
     refuse_foreign(path, content)
-    if content.startswith(ZIP_MAGIC):
-        return ".npz"
-    if content.lstrip().startswith(b"//"):
-        return ".nnet"
-    if b"\0" in content[:4096] or content[:1] == b"\x08":  # field 1 of an ONNX model
-        return ".onnx"
+    for kind, found in FORMATS.items():
+        if found.known(content):
+            return kind
     raise InputError(
         "the format is not recognised; a network is needed in a file that ends in .onnx, .npz or "
         ".nnet (.gz may follow)"
     )
-
-
-def _read(kind: str, content: bytes, folder: Path, nnet_header: bool, budget: Budget) -> Network:
-    if kind == ".npz":
-        return read_npz(content, budget)
-    if kind == ".nnet":
-        return read_nnet(content, fold_header=nnet_header)
-    from reconstruct.formats.onnx.read import read_onnx
-
-    return read_onnx(content, folder, budget)
 
 
 def _check_sizes(network: Network) -> None:
