@@ -107,6 +107,34 @@ def refusal() -> str:
     )
 
 
+ATTACKS = {
+    "onnx-reader": "random ONNX graphs, read and compared with onnxruntime",
+    "pairs": "random pairs, differences at kinks and corners against the bound, exactly",
+    "honest": "random reconstructions: the bound holds exactly, the checker accepts",
+    "forged": "certificates with fields changed and signed anew, twelve for each case",
+    "float-bounds": "float figures against adversarial orders of summation and onnxruntime",
+    "kill-and-resume": "runs killed at any moment and resumed: the same norms, accepted",
+}
+
+
+def attack() -> str:
+    """What random attacks found, class by class."""
+    table = rows("attack")
+    minutes = sum(row["seconds"] for row in table) / 60 / table[0]["jobs"]
+    total, broken = (sum(row[key] for row in table) for key in ("cases", "violations"))
+    found = [
+        f"`python -m benchmarks.attack --minutes {minutes:.0f} --jobs {table[0]['jobs']}`: "
+        f"{total:,} cases, {broken} violations.",
+        "",
+        line(["attack", "what is tried", "cases", "violations"]),
+        line(["---"] * 4),
+    ]
+    for row in table:
+        name = row["class"]
+        found.append(line([name, ATTACKS[name], f"{row['cases']:,}", str(row["violations"])]))
+    return "\n".join(found)
+
+
 COUNTED = (
     "cases",
     "certified_at_original_bound",
@@ -120,6 +148,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "tightness": tightness,
     "honesty": honesty,
     "refusal": refusal,
+    "attack": attack,
     "seeds": lambda: training_tables.seeds(rows("training")),
     "tunings": lambda: training_tables.tunings(rows("training")),
     "depths": lambda: training_tables.depths(rows("training")),

@@ -32,7 +32,7 @@ ORDER = (
     "sparse",
     "deep",
 )
-OWN_PAGE = ("training", "training_existence")  # shown, summed up, in docs/training.md
+OWN_PAGE = ("training", "training_existence", "attack")  # shown, summed up, on other pages
 
 HEAD = """# Measured performance
 

@@ -144,10 +144,14 @@ def share(
 
 
 def write(folder: Path, seed: int, tallies: dict[str, Tally], jobs: int = 1) -> None:
+    """One row for each class of attack, as every benchmark writes them."""
     folder.mkdir(parents=True, exist_ok=True)
-    classes = {name: tally.row() for name, tally in tallies.items()}
-    told = {"benchmark": "attack", "seed": seed, "jobs": jobs, "classes": classes}
-    (folder / "attack.json").write_text(json.dumps({**told, **environment()}, indent=1) + "\n")
+    around = environment()
+    rows = [
+        {"benchmark": "attack", "class": name, "seed": seed, "jobs": jobs, **tally.row(), **around}
+        for name, tally in tallies.items()
+    ]
+    (folder / "attack.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
