@@ -130,7 +130,7 @@ def test_float32_and_other_precisions(rebuilt):
     _, result = rebuilt
     module = to_torch(result.network, np.float32)
     assert {p.dtype for p in module.parameters()} == {torch.float32}
-    with pytest.raises(InputError, match="float32 or float64, but dtype is float16"):
+    with pytest.raises(InputError, match="float32 or float64, but the dtype is float16"):
         to_torch(result.network, np.float16)
     with pytest.raises(InputError, match=r"3 values, but got \(2, 5\)"):
         module(torch.zeros(2, 5))
