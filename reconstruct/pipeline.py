@@ -33,7 +33,7 @@ from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.side_by_side import is_small, solve_side_by_side
 from reconstruct.constructions.sites import Site, Watched, find_sites
-from reconstruct.constructions.tasks import drifted, slackened, task_of
+from reconstruct.constructions.tasks import as_seen, drifted, slackened, task_of
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
@@ -261,10 +261,13 @@ class _Work:
     ) -> SiteSolution:
         node = self.known.network.node(site.target)
         task = task_of(number, node, self.known, self.layout, rational=self.solver.rational)
-        task = task if drifts is None else drifted(task, node, drifts)
+        examples = _examples(self.layout, self.frozen, site, x, before)
+        if drifts is not None and self.slack is not None:  # on data an approximation can be seen
+            task = as_seen(task, examples()[0])
+        elif drifts is not None:
+            task = drifted(task, node, drifts)
         task = task if self.slack is None else slackened(task, self.slack)
-        task = task.written_in(self.dtype)
-        task = replace(task, examples=_examples(self.layout, self.frozen, site, x, before))
+        task = replace(task.written_in(self.dtype), examples=examples)
         m, k = task.weight.shape
         hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]

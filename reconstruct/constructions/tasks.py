@@ -13,7 +13,7 @@ from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.networks import Convolution, Matrix, Mixing, Node, dense
-from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.arrays import Array, Vector
 
 
 def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
@@ -59,6 +59,21 @@ def slackened(task: Task, slack: float) -> Task:
 
     groups = tuple(slackened(part, slack) for part in task.groups)
     return replace(task, functionals=functionals, groups=groups)
+
+
+def as_seen(task: Task, h: Array) -> Task:
+    """The same task with the ranges of inputs `h` that were looked at, one row each."""
+    parts = np.split(h, len(task.each), axis=1)
+    groups = [_among(part, own) for part, own in zip(task.groups, parts, strict=False)]
+    return replace(_among(task, parts[0]), groups=tuple(groups))
+
+
+def _among(task: Task, h: Array) -> Task:
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        values = h @ dense(A).T
+        return values.min(axis=0), values.max(axis=0)
+
+    return replace(task, functionals=functionals, magnitude=np.abs(h).max(axis=0))
 
 
 def drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
