@@ -13,7 +13,7 @@ from reconstruct.errors import InputError
 
 HELD = 2**20  # entries up to which a matrix is held: 4 MiB
 LEAST = 512 * 2**20  # bytes below which nothing can be promised
-OWN = 420 * 2**20  # bytes of Python, its libraries and the tiles under way
+OWN = 480 * 2**20  # bytes of Python, its libraries and the tiles under way
 PER_UNIT = 256  # bytes: vectors over hidden units, of a solve and of its norms
 PER_EQUATION = 64  # bytes: matrices m × k
 

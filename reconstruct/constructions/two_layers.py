@@ -25,6 +25,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
 from reconstruct.khatri_rao.casting import cast_with_feedback
 from reconstruct.khatri_rao.polishing import polished
+from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.drawn import is_drawn
@@ -32,6 +33,7 @@ from reconstruct.progress import Progress
 
 UNITS = 2**13  # hidden units that are bounded together
 MOST_REFINED = 2**27  # products of a map up to which gammas are refined: some seconds
+MOST_HELD = 2**24  # entries of a frozen matrix up to which it may be held for that
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
@@ -133,9 +135,10 @@ def solve_two_layers(
 def refined_scales(layers: TwoLayers, task: Task, s: Vector) -> Vector:
     """The scales as accurate as their gammas can be in the type they are written in."""
     (n, k), m = layers.M1.shape, len(task.weight)
-    if is_drawn(layers.M1) or is_drawn(layers.M2) or m * n * k > MOST_REFINED:
+    if m * n * k > MOST_REFINED or n * max(m, k) > MOST_HELD:
         return s
-    s = polished(layers.M1, layers.M2, task.weight, s)
+    M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
+    s = polished(M1, M2, task.weight, s)
     if np.dtype(task.dtype) == np.float64:
         return s
     deviation = layers.norm1.deviation
@@ -144,7 +147,7 @@ def refined_scales(layers: TwoLayers, task: Task, s: Vector) -> Vector:
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
         return np.asarray(gamma / deviation[units])
 
-    return cast_with_feedback(layers.M1, layers.M2, task.weight, s, cast)
+    return cast_with_feedback(M1, M2, task.weight, s, cast)
 
 
 def joined(norms: Sequence[Norm]) -> Norm:

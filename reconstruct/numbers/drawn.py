@@ -38,7 +38,7 @@ class Drawn:
         self._draw = draw
         self._start = 0
         self._last = threading.local()
-        self._kept: dict[int, NDArray[Any]] = {}
+        self._forget()
 
     ndim = 2
 
@@ -46,6 +46,9 @@ class Drawn:
     def T(self) -> Transposed:
         """The same matrix, `across × n`."""
         return Transposed(self)
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def __repr__(self) -> str:
         return f"Drawn({self.shape[0]} × {self.shape[1]}, {self.dtype})"
@@ -76,11 +79,12 @@ class Drawn:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: what draws goes along, what was drawn does not."""
-        return {**self.__dict__, "_last": None, "_kept": {}}
+        return {**self.__dict__, "_last": None, "_kept": {}, "_store": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         self._last = threading.local()
+        self._forget()
 
     def _drawing(self, draw: Callable[[int], NDArray[Any]]) -> Drawn:
         given: dict[str, Any] = {"tile": self.tile, "dtype": self.dtype}
@@ -95,11 +99,28 @@ class Drawn:
         last: tuple[int, NDArray[Any]] | None = getattr(self._last, "tile", None)
         if last is not None and last[0] == index:
             return last[1]
-        drawn = np.asarray(self._draw(index), dtype=self.dtype)
+        drawn = self._keep(index, np.asarray(self._draw(index), dtype=self.dtype))
         self._last.tile = (index, drawn)
-        if (len(self._kept) + 1) * drawn.nbytes <= self.keep_bytes:
-            self._kept[index] = drawn
         return drawn
+
+    def _forget(self) -> None:
+        self._kept: dict[int, NDArray[Any]] = {}
+        self._store: NDArray[Any] | None = None
+        self._lock = threading.Lock()
+
+    def _keep(self, index: int, drawn: NDArray[Any]) -> NDArray[Any]:
+        """The tile where it is kept, if there is room: in one array, so that none lies between."""
+        room = self.keep_bytes // max(1, self.tile * drawn[:1].nbytes)
+        most = min(room, -(-len(self) // self.tile))
+        with self._lock:
+            if index not in self._kept and len(self._kept) < most:
+                if self._store is None:
+                    self._store = np.empty((most * self.tile, self.shape[1]), self.dtype)
+                start = len(self._kept) * self.tile
+                place = self._store[start : start + len(drawn)]
+                place[:] = drawn
+                self._kept[index] = place  # when it is filled: others look without the lock
+        return self._kept.get(index, drawn)
 
 
 @dataclass(frozen=True)
