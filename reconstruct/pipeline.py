@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.bounds.adaptive import Cuts
+from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
 from reconstruct.constructions.construction import (
     ExactNorm,
@@ -185,6 +186,8 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
+    if not chosen.rational:  # rational gammas and betas have all the digits there are
+        require_useful(known)
     room = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, room, precision)
     work = _Work(layout, kept.network, sites, known, *rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,7 @@ from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
+MOST_BACK = 2**36  # coefficients on the way back of all units: beyond, intervals have to do
 MOST_WORK = 2**40  # coefficients met on the way back: beyond, kernels are bounded by intervals
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
 
@@ -202,7 +204,7 @@ def reach(
     if isinstance(domain, Points):
         hull = propagate(network, lo, hi, backward=False)
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
-    backward = not isinstance(chosen, Interval)
+    backward = not isinstance(chosen, Interval) and _bearable(network)
     whole = propagate(network, lo, hi, backward=backward, progress=progress or silent)
     if isinstance(chosen, Adaptive) and network.size_in <= MOST_INPUTS:
         leaves = _adapt(network, domain, chosen, whole, progress or silent)
@@ -210,6 +212,15 @@ def reach(
     if not isinstance(chosen, Split):
         return Reach(network, domain, chosen, whole)
     return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
+
+
+def _bearable(network: Network) -> bool:
+    """Whether every value that an activation takes can be carried back in bearable time: forms as
+    large as all layers before, one for each unit."""
+    bent = {node.name for node in network.activation_nodes()}
+    sizes = [network.sizes[node.name] for node in network.nodes]
+    units = [s if n.name in bent else 0 for n, s in zip(network.nodes, sizes, strict=True)]
+    return sum(u * b for u, b in zip(units, accumulate(sizes), strict=True)) <= MOST_BACK
 
 
 def _on_data(network: Network, points: Points, method: Method, progress: Progress | None) -> Ranges:

@@ -33,14 +33,16 @@ def as_domain(domain: DomainLike) -> Domain:
 class Points:
     """`{x_1 … x_N}`, or with a radius R the union of the boxes `|x − x_i| ≤ R`.
 
-    `x` holds the points as rows (an array of images is flattened); `lo` and `hi` bound all of
-    them. A claim on such a domain is a claim about these inputs and about no others.
+    `x` holds the points as rows (an array of images is flattened, `shape` is that of one); `lo` and
+    `hi` bound all of them. A claim on such a domain is a claim about these inputs and about no
+    others.
     """
 
     x: Vector
     radius: float
     lo: Vector
     hi: Vector
+    shape: tuple[int, ...]
 
     def __init__(self, x: ArrayLike, radius: float = 0.0) -> None:
         array = np.asarray(x)
@@ -62,6 +64,7 @@ class Points:
             raise InputError(f"the radius must be a finite number of at least 0, but is {radius}")
         object.__setattr__(self, "x", rows)
         object.__setattr__(self, "radius", float(radius))
+        object.__setattr__(self, "shape", tuple(int(n) for n in array.shape[1:]))
         lo, hi = self.boxes
         object.__setattr__(self, "lo", frozen_array(lo.min(axis=0)))
         object.__setattr__(self, "hi", frozen_array(hi.max(axis=0)))

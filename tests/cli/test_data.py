@@ -85,6 +85,12 @@ def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
     ("arrays", "words", "message"),
     [
         ({"x": np.zeros((2, 3, 6, 6))}, (), "network has 72 inputs, but the points have 108"),
+        (
+            {"x": np.zeros((2, 6, 6, 2))},
+            (),
+            "takes images of 2×6×6 (channels first), but x holds images of 6×6×2",
+        ),
+        ({"x": np.zeros((2, 2, 8, 8))}, (), "network has 72 inputs, but the points have 128"),
         ({"x": np.zeros((0, 72))}, (), "at least one, but the array has shape (0, 72)"),
         ({"x": np.full((1, 72), np.nan)}, (), "72 of 72 entries are NaN"),
         ({"x": np.zeros((2, 72)), "y": np.zeros(3)}, (), "each of the 2 inputs in x, but y has 3"),
@@ -92,7 +98,17 @@ def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
         ({"lo": np.zeros(72), "hi": np.ones(72)}, ("--slack", 1), "but the domain is a box"),
         ({"x": np.zeros((1, 72))}, ("--slack", -1), "--slack must be a number of at least 0"),
     ],
-    ids=["size", "empty", "nan", "labels", "radius of a box", "slack of a box", "slack"],
+    ids=[
+        "channels",
+        "axes",
+        "image size",
+        "empty",
+        "nan",
+        "labels",
+        "radius of a box",
+        "slack of a box",
+        "slack",
+    ],
 )
 def test_bad_data_is_refused_in_one_sentence(arrays, words, message, finished, tmp_path):
     folder, _ = finished
