@@ -186,8 +186,7 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     known = reach(form.network, box, bounds or Crown(), progress=progress)
-    if not chosen.rational:  # rational gammas and betas have all the digits there are
-        require_useful(known)
+    require_useful(known, chosen.rational)
     room = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, room, precision)
     work = _Work(layout, kept.network, sites, known, *rest)

@@ -218,9 +218,13 @@ class Forms:
     def whole(self, name: str, positions: int = 1) -> Form:
         return self.rows(name, 0, self.network.sizes[name] // positions, positions)
 
-    def sum_of(self, node: Node, positions: int = 1) -> Form:
-        """The form of a sum of branches over the sources before it, though it is a cut itself."""
+    def own(self, node: Node, positions: int = 1) -> Form:
+        """The form of a sum of branches, or of a scaling, over the sources before it, though it is
+        a cut itself."""
         first, *others = (self.whole(i, positions) for i in node.inputs)
+        if isinstance(node.op, Diagonal):
+            scale, shift = self._diagonal(node.name, node.op, positions)
+            return first.scaled(scale).shifted(shift)
         for other in others:
             first = first.plus(other)
         return first

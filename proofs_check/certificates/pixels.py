@@ -103,6 +103,14 @@ def alike(op: Diagonal, positions: int) -> bool:
     return all(bool((part == part[:, :1]).all()) for part in parts)
 
 
+def runs(op: Scaling) -> int:
+    """The longest run of neighbours by which a scaling is made of channels, 1 where it is not."""
+    parts = np.stack([np.asarray(part) for part in (op.factor, op.divisor, op.offset)])
+    differ = np.flatnonzero((parts != parts[:, :1]).any(axis=0))
+    length = int(differ[0]) if len(differ) else parts.shape[1]
+    return length if parts.shape[1] % length == 0 and alike(op, length) else 1
+
+
 def common(counts: list[int], size: int) -> int:
     """The positions at which values of one `size` are compared or added."""
     known = {count for count in counts if count != ANY}

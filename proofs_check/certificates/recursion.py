@@ -20,7 +20,7 @@ from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.leaves import LeafBounds
-from proofs_check.certificates.pixels import common
+from proofs_check.certificates.pixels import ANY, common, runs
 from proofs_check.certificates.reachable import Range, Reachable, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.step import Step
@@ -28,9 +28,10 @@ from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
-from reconstruct.networks.maps import Map
+from reconstruct.networks.maps import Map, Scaling
 from reconstruct.networks.sums import Add
 
+SCALING = ("factor", "divisor", "offset")
 EDGE = 64  # units of a block that are bounded again without rounding
 
 
@@ -121,10 +122,18 @@ class Recursion:
         return self.ours.whole(ours, count), self.theirs.whole(theirs, count)
 
     def _sums(self, ours: Node, theirs: Node) -> tuple[Form, Form]:
-        """The same for two sums of branches."""
+        """The same for two sums of branches, or two scalings that are the same."""
         size = self.target.sizes[ours.name]
         count = self._positions(list(ours.inputs), list(theirs.inputs), size)
-        return self.ours.sum_of(ours, count), self.theirs.sum_of(theirs, count)
+        if isinstance(ours.op, Scaling):
+            count = self._alike_at(ours.op, ours, theirs)
+        return self.ours.own(ours, count), self.theirs.own(theirs, count)
+
+    def _alike_at(self, op: Scaling, ours: Node, theirs: Node) -> int:
+        """The positions at which both networks have a scaling: as its own numbers repeat."""
+        pixels = (self.ours.pixels, ours.inputs[0]), (self.theirs.pixels, theirs.inputs[0])
+        seen = {p.positions(name) for p, name in pixels if p is not None}
+        return runs(op) if seen == {ANY} else 1
 
     def _positions(self, ours: list[str], theirs: list[str], size: int) -> int:
         if self.ours.pixels is None or self.theirs.pixels is None:
@@ -287,9 +296,13 @@ def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[
 
 
 def _alike(ours: Node, theirs: Node) -> bool:
-    """Two sums, two maxima over the same windows, or two activations of the same pieces."""
+    """Two sums, two scalings by the same numbers, two maxima over the same windows, or two
+    activations of the same pieces."""
     if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
         return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
+    if isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
+        pairs = [(getattr(ours.op, p), getattr(theirs.op, p)) for p in SCALING]
+        return all(bool(np.array_equal(a, b)) for a, b in pairs)
     if isinstance(ours.op, MaxPool) and isinstance(theirs.op, MaxPool):
         return bool(np.array_equal(ours.op.windows, theirs.op.windows))
     if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):

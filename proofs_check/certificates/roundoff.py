@@ -28,7 +28,7 @@ from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
 from reconstruct.networks import Node
 from reconstruct.networks.activations import Line, Unitwise
-from reconstruct.networks.maps import Mixing, Norm, Placement, Select
+from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
 from reconstruct.networks.sums import Add
 
 SPARE = 10
@@ -57,8 +57,8 @@ class Evaluation:
             if node.name not in used:
                 continue
             if node.name == name:
-                if isinstance(node.op, Add):
-                    return self._sum([self.values[i] for i in node.inputs])
+                if isinstance(node.op, Add | Diagonal):
+                    return self._step(node)
                 return self.values[node.inputs[0]]
             self.values[node.name] = self._step(node)
         return self.values[self.network.output]

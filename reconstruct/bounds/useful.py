@@ -18,9 +18,12 @@ SAMPLES = 4
 SEED = 20240601
 
 
-def require_useful(known: Reach) -> None:
-    """Refuses a box whose bounds leave float64 no digits; data are never too large."""
-    if not isinstance(known.box, Box):
+def require_useful(known: Reach, rational: bool = False) -> None:
+    """Refuses a box whose bounds leave float64 no digits; data are never too large.
+
+    `rational` gammas and betas have all the digits that there are.
+    """
+    if rational or not isinstance(known.box, Box):
         return
     network = known.network
     points = known.box.sample(SAMPLES, np.random.default_rng(SEED))

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Add, Domain, Network, Node
+from reconstruct.networks import Activation, Add, Domain, Network, Node, Scaling
 from reconstruct.numbers.arrays import Array
 
 POINTS = 48
 CLOSE = 1e-3  # relative to the largest value: far above rounding, far below another neuron
 SEED = 20240517
+MOST_UNITS = 2**11  # of an image whose pixels are each scaled by themselves
 MOST_VALUES = 2**28  # numbers: 2 GiB
 
 
@@ -124,15 +125,24 @@ def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[s
 
 
 def cuts(network: Network) -> list[Node]:
-    """Activations, and sums of branches, that the output depends on."""
+    """Activations, sums of branches, and scaled images, that the output depends on."""
     used = network.needed()
-    return [n for n in network.nodes if n.name in used and isinstance(n.op, Activation | Add)]
+    return [n for n in network.nodes if n.name in used and _is_cut(network, n)]
+
+
+def _is_cut(network: Network, node: Node) -> bool:
+    """Activations, sums, and what normalises an image ahead of windows: pads stay zero behind it,
+    so that it cannot be a part of the convolution."""
+    if isinstance(node.op, Scaling):
+        ahead = any(user.op.windowed for user in network.consumers(node.name))
+        return ahead and (node.op.repeats > 1 or network.sizes[node.name] <= MOST_UNITS)
+    return isinstance(node.op, Activation | Add)
 
 
 def _alike(target: Network, node: Node, candidate: Network, other: Node) -> bool:
     """Whether two nodes can be paired at all: one operation, one size, and a cut."""
     same = node.op.same(other.op) and target.sizes[node.name] == candidate.sizes[other.name]
-    return same and isinstance(node.op, Activation | Add)
+    return same and _is_cut(target, node)
 
 
 def _closest(gaps: list[float]) -> int | None:

@@ -89,7 +89,9 @@ class Composites(Generic[N]):
 
     def own_positions(self, name: str) -> int:
         """The same for a node that is itself a cut."""
-        return max(self.positions(i) for i in self.network.node(name).inputs)
+        node = self.network.node(name)
+        count = max(self.positions(i) for i in node.inputs)
+        return int(getattr(node.op, "repeats", 1)) if count == 1 else count
 
     def form(self, name: str, positions: int | None = None) -> Form[N]:
         """The form of a node; a source is itself."""

@@ -120,9 +120,9 @@ class Roundoff:
         self._keep(cut, _Value(size, error, np.zeros_like(error), before.peak))
 
     def _arriving(self, node: Node, op: Activation | None) -> Arriving:
-        """The errors at the input of an activation, or of a sum that is a cut."""
+        """The errors at the input of an activation, or of a sum or a scaling that is a cut."""
         if op is None:
-            value = self._cut = self._sum([self.values[i] for i in node.inputs])
+            value = self._cut = self._step(node)
             return Arriving(value.carried, value.local, np.zeros_like(value.local))
         value = self.values[node.inputs[0]]
         own = op.rounding(value.computed, self.precision)

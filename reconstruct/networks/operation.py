@@ -25,6 +25,7 @@ class Operation(ABC):
     """One node's function; `kind` is the word by which files know it."""
 
     kind: ClassVar[str]
+    windowed: ClassVar[bool] = False  # whether its units look at places of an image
     in_memory: ClassVar[bool] = True  # whether all of its numbers are
 
     @abstractmethod

@@ -147,6 +147,7 @@ class Convolution(Mixing):
     """`h ↦ K ∗ h + b`: `kernel` of shape c_out × c_in/groups × kh × kw, `offsets` b per channel."""
 
     kind = "Convolution"
+    windowed = True
     own_entries = False
 
     kernel: Array

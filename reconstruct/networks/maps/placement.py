@@ -27,6 +27,7 @@ class Placement(Map):
     """
 
     kind = "Placement"
+    windowed = True
 
     index: Array
     inputs: int

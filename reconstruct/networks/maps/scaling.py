@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,6 +57,17 @@ class Scaling(Diagonal):
     @property
     def units(self) -> int:
         return len(self.factor)
+
+    @cached_property
+    def repeats(self) -> int:
+        """How many neighbours are scaled alike, all along: the pixels of a channel, or 1."""
+        parts = np.stack([self.factor, self.divisor, self.offset])
+        changes = np.flatnonzero(np.any(parts != parts[:, :1], axis=0))
+        length = int(changes[0]) if len(changes) else self.units
+        if self.units % length:
+            return 1
+        blocks = parts.reshape(3, -1, length)
+        return length if bool(np.all(blocks == blocks[:, :, :1])) else 1
 
     def __call__(self, *values: Array) -> Array:
         (z,) = values
