@@ -2,9 +2,10 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the small slack and the balancing of units, and for each ratio.
+bound the ranges, with and without the small slack, the balancing of units, feedback in rounding and
+raised shifts, and for each ratio.
 
-    python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--seconds 60] [--quick]
+    python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
 
 FOLDER holds networks by family (acasxu/, hcas/, …), as `benchmarks.targets` takes them.
 """
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,52 +29,79 @@ from benchmarks._common import Row, complete
 from benchmarks.targets import DOMAINS, networks
 from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.constructions import Wide, draw
-from reconstruct.constructions.shifts import SLACK
+from reconstruct.constructions.nodes import mixing_at, norm_at
+from reconstruct.constructions.shifts import SLACK, round_up
 from reconstruct.formats import load, load_domain, save
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Box, Network, dense
 from reconstruct.pipeline import Result, reconstruct
 
 SAMPLES = 20_000
 CORNERS = 1_024
 ROUNDS = 4  # of a search around the worst points
 NEARBY = 2_000
+BLOCK = 256  # terms that a matrix product adds up before it goes on to the next
 
 
-def settings(seconds: float, quick: bool) -> Iterator[dict[str, Any]]:
-    """All together first, then each measure alone, then the ratios."""
-    adaptive = Adaptive(seconds)
-    yield {"bounds": adaptive, "slack": True, "balance": True, "ratio": 1.5}
-    yield {"bounds": Crown(), "slack": False, "balance": False, "ratio": 1.5}
-    if quick:
+@dataclass(frozen=True)
+class Setting:
+    """Which measures are taken: how ranges are bounded, the small slack, balanced units, how gammas
+    become float32, shifts raised so that partial sums stay small, and the ratio."""
+
+    bounds: Method
+    slack: bool = False
+    balance: bool = False
+    feedback: bool = False
+    order: bool = False
+    ratio: float = 1.5
+
+
+def settings(boxes: int, extent: str) -> Iterator[Setting]:
+    """None of it and all together; then each measure alone; then the ratios."""
+    adaptive = Adaptive(boxes=boxes)
+    whole = Setting(adaptive, slack=True, balance=True, feedback=True)
+    yield whole
+    yield Setting(Crown())
+    if extent == "quick":
         return
-    for method in (Interval(), Split(), adaptive):
-        yield {"bounds": method, "slack": False, "balance": False, "ratio": 1.5}
-    yield {"bounds": adaptive, "slack": True, "balance": False, "ratio": 1.5}
-    yield {"bounds": Crown(), "slack": True, "balance": False, "ratio": 1.5}
-    yield {"bounds": Crown(), "slack": False, "balance": True, "ratio": 1.5}
-    for ratio in (2.6, 4.0):
-        yield {"bounds": adaptive, "slack": True, "balance": True, "ratio": ratio}
+    yield Setting(adaptive)
+    yield replace(whole, balance=False)
+    yield replace(whole, ratio=2.6)
+    if extent == "brief":
+        return
+    yield Setting(Interval())
+    yield Setting(Split())
+    yield Setting(Crown(), slack=True)
+    yield Setting(Crown(), balance=True)
+    yield Setting(Crown(), feedback=True)
+    yield Setting(Crown(), order=True)
+    yield replace(whole, slack=False)
+    yield replace(whole, feedback=False)
+    yield replace(whole, order=True)
+    yield replace(whole, ratio=4.0)
 
 
-def measure_one(path: Path, domain: str, chosen: dict[str, Any]) -> Row:
+def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     """One reconstruction, evaluated in float32 by onnxruntime as it is written."""
     target = load(path)
     box = load_domain(domain, target.size_in).of_size(target.size_in)
     assert isinstance(box, Box)
     start = time.perf_counter()
-    result = _reconstructed(target, box, **chosen)
+    result = _reconstructed(target, box, chosen)
     seconds = time.perf_counter() - start
+    network = steered(result) if chosen.order else result.network
     with tempfile.TemporaryDirectory() as folder:
         save(target, Path(folder) / "target.onnx", dtype=np.float32)
-        save(result.network, Path(folder) / "network.onnx", dtype=np.float32)
+        save(network, Path(folder) / "network.onnx", dtype=np.float32)
         ours = error_of(target, Path(folder) / "network.onnx", box)
         own = error_of(target, Path(folder) / "target.onnx", box)
     return {
         "network": path.name,
-        "bounds": _name(chosen["bounds"]),
-        "slack": "small" if chosen["slack"] else "3 %",
-        "balance": chosen["balance"],
-        "ratio": chosen["ratio"],
+        "bounds": type(chosen.bounds).__name__.lower(),
+        "slack": "small" if chosen.slack else "3 %",
+        "balance": chosen.balance,
+        "rounding": "feedback" if chosen.feedback else "cast",
+        "order": chosen.order,
+        "ratio": chosen.ratio,
         "error": ours,
         "target_error": own,
         "factor": ours / own if own else None,
@@ -82,22 +111,42 @@ def measure_one(path: Path, domain: str, chosen: dict[str, Any]) -> Row:
     }
 
 
-def _name(method: Method) -> str:
-    return type(method).__name__.lower()
-
-
-def _reconstructed(
-    target: Network, box: Box, *, bounds: Method, slack: bool, balance: bool, ratio: float
-) -> Result:
+def _reconstructed(target: Network, box: Box, chosen: Setting) -> Result:
     """The reconstruction with some of the measures taken away."""
     with ExitStack() as stack:
-        if not slack:
+        if not chosen.slack:
             stack.enter_context(mock.patch("reconstruct.constructions.two_layers.ROOM", SLACK))
-        if not balance:
+        if not chosen.balance:
             plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
             stack.enter_context(plain)
-        frozen = draw(target, Wide(ratio=ratio), seed=0)
-        return reconstruct(target, frozen, domain=box, bounds=bounds)
+        frozen = draw(target, Wide(ratio=chosen.ratio), seed=0)
+        dtype = np.float32 if chosen.feedback else np.float64
+        return reconstruct(target, frozen, domain=box, bounds=chosen.bounds, dtype=dtype)
+
+
+def steered(result: Result) -> Network:
+    """Shifts raised, up to twice, wherever that brings the sum so far of M2·hidden nearer to 0.
+
+    Hidden units in their order, the sum begun anew after every block of a matrix product.
+    """
+    network, ops = result.network, {}
+    values = network.values(result.domain.sample(500, np.random.default_rng(0)))
+    for site in result.sites:
+        first, second = site.layers
+        norm, behind = norm_at(network, first.norm), norm_at(network, second.norm)
+        assert second.carry is not None
+        matrix = dense(mixing_at(network, second.carry).kernels[0])
+        (s, t), (scale, shift) = norm.effective(), behind.effective()
+        mean, total, raised = values[first.norm].mean(axis=0), np.zeros(len(matrix)), t.copy()
+        for j, column in enumerate(matrix.T):
+            total = total * (j % BLOCK > 0)
+            wanted = -float(total @ column) / float(column @ column)
+            raised[j] += np.clip(wanted - mean[j], 0.0, t[j])
+            total = total + column * (mean[j] + raised[j] - t[j])
+        raised = round_up(raised)
+        ops[first.norm] = norm.with_effective(s, raised)
+        ops[second.norm] = behind.with_effective(scale, shift - scale * (matrix @ (raised - t)))
+    return network.with_ops(ops)
 
 
 def error_of(target: Network, path: Path, box: Box) -> float:
@@ -141,10 +190,13 @@ def _gaps(session: Any, target: Network, x: Any) -> Any:
     return np.concatenate(gaps)
 
 
-def measure(folder: Path, only: list[str], seconds: float, quick: bool) -> Iterator[Row]:
+def measure(
+    folder: Path, only: list[str], names: list[str], boxes: int, extent: str
+) -> Iterator[Row]:
     for family, path in networks(folder, only):
-        for chosen in settings(seconds, quick):
-            yield {"family": family, **measure_one(path, DOMAINS[family], chosen)}
+        if not names or any(name in path.name for name in names):
+            for chosen in settings(boxes, extent):
+                yield {"family": family, **measure_one(path, DOMAINS[family], chosen)}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -152,11 +204,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", nargs="*", choices=list(DOMAINS), default=[])
-    parser.add_argument("--seconds", type=float, default=60.0, help="for adaptive bounds")
-    parser.add_argument("--quick", action="store_true", help="all together, and none of it")
+    parser.add_argument("--names", nargs="*", default=[], help="networks whose names hold these")
+    parser.add_argument("--boxes", type=int, default=2**13, help="for adaptive bounds")
+    parser.add_argument("--extent", choices=["full", "brief", "quick"], default="full")
     options = parser.parse_args(argv)
     rows = []
-    found = measure(options.folder, options.only, options.seconds, options.quick)
+    chosen = (options.only, options.names, options.boxes, options.extent)
+    found = measure(options.folder, *chosen)
     for row in complete("float32", found):
         shown = {k: v for k, v in row.items() if k not in ("versions", "machine", "benchmark")}
         print(json.dumps(shown), flush=True)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.bounds import Crown, Method, Reach, reach
+from reconstruct.bounds import Adaptive, Crown, Method, Reach, reach
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
@@ -30,8 +30,9 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.drift import drift
 from reconstruct.constructions.frozen import Frozen, as_stored
-from reconstruct.constructions.layout import Layout
+from reconstruct.constructions.layout import Layout, lay_out
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
+from reconstruct.constructions.ratio import ratio_for
 from reconstruct.constructions.side_by_side import is_small, solve_side_by_side
 from reconstruct.constructions.sites import Site, Watched, find_sites
 from reconstruct.constructions.tasks import as_seen, drifted, slackened, task_of
@@ -194,6 +195,20 @@ def reconstruct(
     network, rows, exact = _assemble(kept.network, solutions, precision)
     seconds = time.perf_counter() - start
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
+
+
+def width_for(
+    target: Network, domain: DomainLike, bounds: Method, wanted: float, *, merge: bool = True
+) -> tuple[float, Method]:
+    """The ratio of a wide construction for a wanted float32 error, as far as it can be predicted.
+
+    With it the method that bounded the target, its tree of cuts included, to be used again.
+    """
+    box = as_domain(domain).of_size(target.size_in)
+    layout = balanced(lay_out(target, Wide(), merge=merge), Wide(), box)
+    known = reach(layout.form.network, box, bounds)
+    same = replace(bounds, cuts=known.cuts) if isinstance(bounds, Adaptive) else bounds
+    return ratio_for(known, wanted), same
 
 
 @dataclass(frozen=True, eq=False)

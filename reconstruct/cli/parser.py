@@ -103,11 +103,26 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_checking(run)
 
 
+def _ratio(text: str) -> float | str:
+    """A number, or the word auto."""
+    return text if text == "auto" else float(text)
+
+
 def _add_frozen(run: argparse.ArgumentParser) -> None:
     """Which frozen network: one of the user's, or how to draw one."""
     frozen = run.add_argument_group("the frozen network")
     frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
-    frozen.add_argument("--ratio", type=float, help="hidden neurons per equation (default 1.5)")
+    frozen.add_argument(
+        "--ratio",
+        type=_ratio,
+        help="hidden neurons per equation (default 1.5), or auto: as --float32-error needs",
+    )
+    frozen.add_argument(
+        "--float32-error",
+        type=float,
+        metavar="E",
+        help="with --ratio auto: the float32 error that may be expected (a prediction, no bound)",
+    )
     frozen.add_argument("--seed", type=int, help="seed of the draw (default 0)")
     frozen.add_argument(
         "--weights",

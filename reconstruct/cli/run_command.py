@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from reconstruct.bounds import Method
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.cli import FAILED, choices
 from reconstruct.cli.progress import ProgressDisplay
@@ -18,6 +19,7 @@ from reconstruct.formats.domain import load_labels
 from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
+from reconstruct.pipeline import width_for
 from reconstruct.progress import OutOfTime
 from reconstruct.reports.inputs import Examples
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
@@ -31,6 +33,7 @@ def main(options: Namespace) -> int:
     settle_density(options)
     target = load(options.target, nnet_header=options.nnet_header)
     domain = _domain(options, target)
+    method = _settle_ratio(options, target, domain)
     frozen = _frozen(options, target)
     job = Job(
         target=target,
@@ -43,7 +46,7 @@ def main(options: Namespace) -> int:
         compact=options.compact,
         output=Path(options.output),
         solver=choices.solver(options.solver),
-        bounds=choices.bounds(options, frozen.network),
+        bounds=method or choices.bounds(options, frozen.network),
         dtype=options.dtype,
         samples=_samples(options),
         tolerance=_tolerance(options),
@@ -67,6 +70,25 @@ def main(options: Namespace) -> int:
         )
         return exit_code(Verdict.UNDECIDED)
     return _told(outcome, options)
+
+
+def _settle_ratio(options: Namespace, target: Network, domain: Box | Points) -> Method | None:
+    """The width for a wanted float32 error; the bounds that were found for it are used again."""
+    if options.ratio != "auto":
+        if options.float32_error is not None:
+            raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
+        return None
+    wanted = options.float32_error
+    if wanted is None or not 0 < wanted < float("inf"):
+        raise InputError(f"--ratio auto needs --float32-error E with E > 0, but got {wanted}")
+    if options.construction != "wide" or options.frozen is not None:
+        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
+    options.ratio = None
+    method = choices.bounds(options, target)
+    options.ratio, kept = width_for(target, domain, method, wanted, merge=options.merge)
+    options.float32_error = None  # settled: the command to do it again names the ratio
+    say(f"ratio {options.ratio:g} for a float32 error of about {wanted:.3g}", options)
+    return kept
 
 
 def _told(outcome: RunOutcome, options: Namespace) -> int:

@@ -31,12 +31,12 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
             node.name,
             dense(op.kernels[0]),
             op.channel_bias,
-            _functionals(known, source, op),
+            functionals_of(known, source, op),
             magnitude,
             exact,
         )
     parts = tuple(
-        Task(number, node.name, dense(kernel), bias, _functionals(known, source, op, g), reach)
+        Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), reach)
         for g, (kernel, bias, reach) in enumerate(
             zip(
                 op.kernels,
@@ -96,7 +96,7 @@ def _widened(task: Task, error: Vector) -> Task:
     return replace(task, functionals=functionals, magnitude=task.magnitude + error)
 
 
-def _functionals(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
+def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
     """Bounds of kernels on whatever the map meets: the worst position of each row."""
     if op.positions == 1:
         return lambda A: known.functionals(source, A)

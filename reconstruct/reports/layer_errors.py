@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ MOST_INPUTS = 32
 def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any]]:
     """One row for each segment of the certificate, in the order of the network."""
     target, network = result.form.network, result.network
-    rows = [_ended(s, result) for s in certificate.segments[-1:]]
+    least = inf if certificate.bound is None else certificate.bound  # signs may have helped
+    last = [replace(s, error_out=min(s.error_out, least)) for s in certificate.segments[-1:]]
+    rows = [_ended(s, result) for s in last]
     rows = [
         s
         for s in (*certificate.segments[:-1], *rows)

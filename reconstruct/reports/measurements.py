@@ -18,6 +18,7 @@ from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation
 from reconstruct.pipeline import Result
 from reconstruct.reports.effort import affordable
+from reconstruct.reports.forecast import forecast
 from reconstruct.reports.layer_errors import layer_errors
 from reconstruct.reports.plane import plane
 from reconstruct.reports.predictions import predicted_rounding
@@ -45,6 +46,7 @@ def measurements(
         "graphs": {"target": graph(target), "frozen": graph(result.network)},
         "sites": {site.target: _members(site) for site in sites},
         "predicted": {name: _finite(value) for name, value in predicted.items()},
+        "forecast": forecast(result, samples),
         "spectra": spectra(result.network, sites),
         "slice": slice_through(result.target, result.network, result.domain, worst),
         "layers": [] if certificate is None else layer_errors(result, certificate),
@@ -61,6 +63,7 @@ def comparison(
         "graphs": {"target": graph(target), "frozen": graph(candidate)},
         "sites": {},
         "predicted": {"float64": None, "float32": None},
+        "forecast": [],
         "spectra": [],
         "slice": slice_through(target, candidate, box, worst),
         "layers": [],

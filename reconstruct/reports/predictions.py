@@ -21,12 +21,12 @@ from scipy import sparse
 
 from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.sites import Site
-from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, dense
+from reconstruct.constructions.variances import variance_at_output
+from reconstruct.networks import Matrix, Network, dense
 from reconstruct.numbers.drawn import is_drawn
 
 Vector = NDArray[np.float64]
 HIDDEN = 2**13  # hidden units of a large site that are looked at together
-TILE = 2**22  # entries of a map that are looked at together
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
@@ -38,19 +38,8 @@ def predicted_rounding(
     `target` is in normal form, `frozen` has its gammas and betas, `sites` are the frozen layers
     by the name of the target's map.
     """
-    variances: dict[str, Vector] = {target.source: np.zeros(target.size_in)}
-    for node in target.nodes:
-        before = [variances[i] for i in node.inputs]
-        if isinstance(node.op, Map):
-            own = site_variance(frozen, sites[node.name]) if node.name in sites else 0.0
-            variances[node.name] = _carried(node.op, before[0]) + own
-        elif isinstance(node.op, Activation):
-            size = target.sizes[node.name]  # of a pool smaller: any of its inputs may come through
-            worst = before[0] if size == len(before[0]) else np.full(size, np.max(before[0]))
-            variances[node.name] = max(1.0, node.op.lipschitz) ** 2 * worst
-        else:
-            variances[node.name] = np.sum(before, axis=0)
-    deviation = math.sqrt(float(np.max(variances[target.output], initial=0.0)))
+    own = {name: site_variance(frozen, site) for name, site in sites.items()}
+    deviation = math.sqrt(variance_at_output(target, own))
     count = max(2, samples * target.size_out)
     return {kind: u * deviation * math.sqrt(2 * math.log(count)) for kind, u in UNITS.items()}
 
@@ -69,13 +58,6 @@ def site_variance(frozen: Network, site: Site) -> Vector:
         squares = t**2  # a hidden value is about as large as its shift
         variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)
     return norm.spread(variance)
-
-
-def _carried(op: Map, variance: Vector) -> Vector:
-    """Errors of random sign behind a map: the squares of its entries, a tile of them at a time."""
-    if not isinstance(op, Mixing):  # one summand to a unit
-        return np.asarray(op.absolute(np.sqrt(variance)) ** 2)
-    return np.concatenate([rows**2 @ variance for _, _, rows in op.tiles(TILE)])
 
 
 def _through(kernels: tuple[Matrix, ...], variance: Vector) -> Vector:

@@ -92,8 +92,9 @@ def test_errors_behind_each_layer_are_those_of_both_networks(result: Any) -> Non
     certificate = rc.certify(result.target, result.network, domain=result.domain)
     rows = layer_errors(result, certificate)
     assert len(rows) == len(certificate.segments)
-    assert [row["certified"] for row in rows] == [s.error_out for s in certificate.segments]
-    assert rows[-1]["certified"] == certificate.bound
+    before = [s.error_out for s in certificate.segments[:-1]]
+    assert [row["certified"] for row in rows] == [*before, certificate.bound]
+    assert certificate.bound <= certificate.segments[-1].error_out
     shifts = [max(r.shift_max for r in result.layers if r.index == i) for i in (1, 2, 3)]
     assert [row["shift"] for row in rows] == shifts
     x = result.domain.sample(32, np.random.default_rng(0))[:32]

@@ -1,0 +1,67 @@
+"""The width for a wanted float32 error: monotone, near what is measured, refused beyond reach."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.bounds import Adaptive, Crown, reach
+from reconstruct.constructions import Wide, draw
+from reconstruct.constructions.ratio import RATIOS, forecast, ratio_for
+from reconstruct.errors import InputError
+from reconstruct.networks import Box
+from reconstruct.pipeline import reconstruct, width_for
+from tests.certificates.building import random_target
+
+BOX = Box(-1.0, 1.0).of_size(4)
+
+
+def target():
+    return random_target(np.random.default_rng(2), (4, 8, 8, 3))
+
+
+def test_more_width_is_less_error_and_shares_add_up() -> None:
+    expected = forecast(reach(target(), BOX, Crown()))
+    errors = [expected.error(ratio) for ratio in RATIOS]
+    assert errors == sorted(errors, reverse=True) and errors[-1] > 0
+    shares = list(expected.shares(1.5).values())
+    assert np.sqrt(np.sum(np.square(shares))) == pytest.approx(expected.error(1.5), rel=0.3)
+
+
+def test_the_prediction_is_near_what_is_measured() -> None:
+    network, method = target(), Adaptive(boxes=200)
+    ratio, same = width_for(network, BOX, method, 1e-3)
+    assert ratio == RATIOS[0] and same.cuts is not None
+    known = reach(network, BOX, same)
+    found = reconstruct(network, draw(network, Wide(1.5), seed=0), domain=BOX, bounds=same).network
+    x = BOX.sample(10_000, np.random.default_rng(0)).astype(np.float32)
+    error = float(np.max(np.abs(found(x, np.float32).astype(float) - network(x.astype(float)))))
+    assert error / 10 < forecast(known).error(1.5) < 10 * error
+
+
+def test_what_no_width_reaches_is_refused_with_what_is() -> None:
+    known = reach(target(), BOX, Crown())
+    least = forecast(known).error(RATIOS[-1])
+    assert ratio_for(known, least) == RATIOS[-1]
+    with pytest.raises(InputError, match=rf"{least:.2g} is predicted"):
+        ratio_for(known, least / 2)
+
+
+def test_the_command_picks_the_ratio(tmp_path, capsys) -> None:
+    from reconstruct.cli import main
+
+    rc.save(target(), tmp_path / "t.npz")
+    words = ["run", str(tmp_path / "t.npz"), "-o", str(tmp_path / "out"), "--domain", "-1,1"]
+    assert main([*words, "--ratio", "auto"]) == 2
+    assert "--ratio auto needs --float32-error" in capsys.readouterr().err
+    assert main([*words, "--float32-error", "1e-3"]) == 2
+    assert "goes with --ratio auto" in capsys.readouterr().err
+    assert main([*words, "--ratio", "auto", "--float32-error", "1e-4", "--bounds", "crown"]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["frozen"]["ratio"] in RATIOS
+    rows = report["measurements"]["forecast"]
+    assert [row["name"] for row in rows] == [row["name"] for row in report["layers"]]
+    assert all(row["tightness"] >= 1 for row in rows)
