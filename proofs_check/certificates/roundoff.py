@@ -26,7 +26,8 @@ from proofs_check.certificates.arithmetic import Floats, above, dot, plus, times
 from proofs_check.certificates.columns import BITS, columns_of
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
-from reconstruct.networks import Node
+from proofs_check.certificates.views import kernel_of, windows
+from reconstruct.networks import Convolution, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
 from reconstruct.networks.sums import Add
@@ -50,6 +51,8 @@ class Evaluation:
         self._feeds = {n.inputs[0]: n for n in inner if n.name not in forms.sources}
         self._known: dict[str, Inner] = {}
         self._left = iter(self.network.nodes)
+        self._place = {node.name: place for place, node in enumerate(self.network.nodes)}
+        self._last = self._last_looks()
 
     def until(self, name: str | None, used: set[str]) -> Value:
         """The value that a cut takes, or of the output."""
@@ -61,7 +64,27 @@ class Evaluation:
                     return self._step(node)
                 return self.values[node.inputs[0]]
             self.values[node.name] = self._step(node)
+            self._forget(node)
         return self.values[self.network.output]
+
+    def _forget(self, node: Node) -> None:
+        """Drops what no later node looks at: wide layers on images would not fit together."""
+        here = self._place[node.name]
+        for name in [n for n in self.values if self._last[n] <= here]:
+            del self.values[name]
+        self._known.pop(node.name, None)
+
+    def _last_looks(self) -> dict[str, float]:
+        """The place of the last node that looks at a value; a norm looks through a map too."""
+        last = dict.fromkeys(self.network.sizes, -1.0) | {self.network.output: np.inf}
+        users: dict[str, list[int]] = {name: [] for name in self.network.sizes}
+        for node in self.network.nodes:
+            for name in node.inputs:
+                users[name].append(self._place[node.name])
+        for node in self.network.nodes:
+            for name in node.inputs:
+                last[name] = max(last[name], self._place[node.name], *users[node.name])
+        return last
 
     def settle(self, name: str, size: Floats) -> None:
         """The values of a cut as they are, errors included."""
@@ -110,34 +133,52 @@ class Evaluation:
             raise NoBound(f"{node.name!r} may overflow {np.dtype(self.format.dtype).name}")
 
     def _map(self, op: Mixing, value: Value) -> Value:
+        if isinstance(op, Convolution) and op.positions > 1:
+            return self._kernel(op, value)
         if op.shape[0] * op.shape[1] > MOST_ENTRIES:
             raise NoBound(f"a map of {op.shape[0]} × {op.shape[1]} entries is too large to look at")
-        sizes, locals_ = [], []
-        terms = int(op.summands) + SPARE
-        computed = value.computed
-        rows = op.shape[0]
+        rows, terms = op.shape[0], int(op.summands) + SPARE
         step = max(1, TILE // max(1, op.shape[1]))
-        lost = terms * self.format.tiny * (1 + float(np.max(computed, initial=0.0)))
+        columns = Value(value.size[:, None], value.local[:, None])
+        found = []
         for start in range(0, rows, step):
             part = slice(start, min(rows, start + step))
             weight = np.asarray(op.tile(part.start, part.stop), dtype=np.float64)
-            bias = np.asarray(op.bias[part], dtype=np.float64)
-            cast, offset = self.format.cast(weight), self.format.cast(bias)
-            size = np.abs(cast)
-            moved = above(np.abs(cast - weight)) * (cast != weight)
-            rounded = plus(dot(size, computed), np.abs(offset))
-            local = plus(dot(size, value.local), _by(rounded, self.format.gamma(terms)))
-            if moved.any():
-                local = plus(local, dot(moved, computed))
-            local = plus(local, above(np.abs(offset - bias)) * (offset != bias))
-            locals_.append(plus(local, np.full(len(bias), lost)))
-            sizes.append(plus(dot(np.abs(weight), value.size), np.abs(bias)))
-            if not float(np.max(rounded, initial=0.0)) < self.format.limit:
-                raise NoBound("a sum may overflow")
-        return Value(np.concatenate(sizes), np.concatenate(locals_))
+            found.append(self._rows(weight, op.bias[part], columns, terms))
+        return _joined(found)
+
+    def _kernel(self, op: Convolution, value: Value) -> Value:
+        """A convolution, all positions at once: the columns are what the kernel meets there."""
+        places, kernel = windows(op), kernel_of(op)
+        met = [np.where(places >= 0, v[places], 0.0) for v in (value.size, value.local)]
+        step = max(1, TILE // max(kernel.shape[1], op.positions))
+        terms, bias = int(op.summands) + SPARE, np.asarray(op.channel_bias, dtype=np.float64)
+        found = [
+            self._rows(kernel[i : i + step], bias[i : i + step], Value(met[0], met[1]), terms)
+            for i in range(0, len(kernel), step)
+        ]
+        return _joined(found)
+
+    def _rows(self, weight: Floats, bias: Floats, value: Value, terms: int) -> Value:
+        """Rows of a map on columns of inputs: (rows, columns)."""
+        computed, bias = value.computed, np.asarray(bias, dtype=np.float64)[:, None]
+        cast, offset = self.format.cast(weight), self.format.cast(bias)
+        size = np.abs(cast)
+        moved = above(np.abs(cast - weight)) * (cast != weight)
+        rounded = plus(dot(size, computed), np.abs(offset))
+        local = plus(dot(size, value.local), _by(rounded, self.format.gamma(terms)))
+        if moved.any():
+            local = plus(local, dot(moved, computed))
+        local = plus(local, above(np.abs(offset - bias)) * (offset != bias))
+        lost = terms * self.format.tiny * (1 + float(np.max(computed, initial=0.0)))
+        if not float(np.max(rounded, initial=0.0)) < self.format.limit:
+            raise NoBound("a sum may overflow")
+        exact = plus(dot(np.abs(weight), value.size), np.abs(bias))
+        return Value(exact, plus(local, np.full(local.shape, lost)))
 
     def _norm(self, node: Node, op: Norm, value: Value) -> Value:
-        scale, shift = (part.largest() for part in columns_of(op, None, BITS, 1))
+        numbers = columns_of(op, None, BITS, op.positions)
+        scale, shift = (op.spread(part.largest()) for part in numbers)
         mean, beta, gamma = (np.abs(op.spread(p)) for p in (op.mean, op.beta, op.gamma))
         size = plus(times(scale, value.size), shift)
         size = np.minimum(size, self._limit(node.name, size))
@@ -201,6 +242,12 @@ class Evaluation:
         off = times(beyond, np.full(len(beyond), bend.steepness(slope)))
         size = _by(np.minimum(value.size, self._limit(node.inputs[0], value.size)), abs(slope))
         return Value(size, plus(_by(value.local, abs(slope)), off, self.behind(op, value)))
+
+
+def _joined(parts: list[Value]) -> Value:
+    """Rows one below the other, position after position."""
+    sizes, locals_ = ([getattr(p, key).ravel() for p in parts] for key in ("size", "local"))
+    return Value(np.concatenate(sizes), np.concatenate(locals_))
 
 
 def _by(values: Floats, factor: float) -> Floats:

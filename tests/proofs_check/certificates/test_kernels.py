@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.reachable import Reachable
+from proofs_check.certificates.rounded import Value
+from proofs_check.certificates.roundoff import SPARE, Evaluation
 from proofs_check.certificates.views import View, kernel_of, windows
 from reconstruct.constructions import draw
 from reconstruct.formats import save, sha256_file
@@ -172,4 +174,20 @@ def test_a_cnn_on_data_is_accepted(radius: float, tmp_path) -> None:
     points = Points(BOX.of_size(72).sample(3, _rng()), radius)
     network = reconstruct(target, draw(target, seed=1), domain=points).network
     certified(tmp_path, target, network, points)
-    assert check(tmp_path).accepted, check(tmp_path)
+    report = check(tmp_path)
+    assert report.accepted, report
+    assert {"bound", "float64_bound", "float32_bound"} <= set(report.verified), report
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(convolutions())
+def test_rounding_by_kernels_is_that_of_the_unrolled_map(op: Convolution) -> None:
+    network = Network(op.shape[1], (Node("c", op, ("x",)),), "c", "x")
+    rng = np.random.default_rng(0)
+    size, local = rng.uniform(size=op.shape[1]), 1e-7 * rng.uniform(size=op.shape[1])
+    evaluation = Evaluation(Forms(network, {"x": "x"}), size, np.float32, lambda node: None)
+    found = evaluation._kernel(op, Value(size, local))
+    terms, inputs = op.summands + SPARE, Value(size[:, None], local[:, None])
+    flat = evaluation._rows(op.tile(0, op.shape[0]), op.bias, inputs, terms)
+    assert np.allclose(found.size, flat.size.ravel(), rtol=1e-12, atol=0)
+    assert np.allclose(found.local, flat.local.ravel(), rtol=1e-9, atol=0)
