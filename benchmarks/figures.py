@@ -36,6 +36,11 @@ def rows(stem: str) -> Rows:
     return loaded
 
 
+def on_digits(found: Rows) -> Rows:
+    """Of the whole runs those of the network whose answers are right or wrong."""
+    return [row for row in found if row.get("accuracy") is not None]
+
+
 def line(cells: Iterable[str]) -> str:
     """One line of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
@@ -46,7 +51,7 @@ def digits() -> str:
     columns = ["frozen network", "weights", "γ and β", "found in float64", "certified"]
     head = [*columns, "found in float32", "digits read"]
     lines = [line(head), line("---" for _ in head)]
-    for row in rows("runs"):
+    for row in on_digits(rows("runs")):
         cells = (
             f"{row['construction']}, ratio {row['ratio']}",
             f"{row['weights']:,}",
@@ -65,7 +70,7 @@ def tightness() -> str:
     found = {
         stem: sorted(
             row["certified_bound"] / row["float64_max"]
-            for row in rows(stem)
+            for row in (on_digits(rows(stem)) if stem == "runs" else rows(stem))
             if row.get("certified_bound") and row.get("float64_max")
         )
         for stem in ("runs", "targets")
