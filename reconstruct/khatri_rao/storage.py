@@ -53,6 +53,8 @@ def units(matrix: Frozen, held: slice, *, sparse: bool) -> Frozen:
         return rows if whole else rows[held]
     if isinstance(matrix, Drawn):
         return matrix if whole else matrix.part(held)
+    if isinstance(matrix, Transposed):  # square, cut the other way
+        matrix = to_dense(matrix)
     return np.ascontiguousarray(np.asarray(matrix)[held])
 
 

@@ -144,6 +144,10 @@ class Transposed:
         self.shape = (source.shape[1], source.shape[0])
         self.dtype = source.dtype
 
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Rows as an array, for which every tile is drawn: of square matrices, as a rule."""
+        return np.ascontiguousarray(self.T[:][:, rows].T)
+
     def __repr__(self) -> str:
         return f"{self.T!r}.T"
 

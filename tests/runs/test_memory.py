@@ -118,3 +118,34 @@ def test_what_is_kept_is_what_is_left() -> None:
     less = Allowance(2**30, ((256, 784, 301056),)).share
     assert 0.3 < less < 0.5
     assert Allowance(2**29, ((512, 512, 393216),)).share == 0.0
+
+
+def test_a_file_of_large_weights_is_read_in_blocks(
+    tiny: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconstruct.formats.onnx.write.PROTOBUF_LIMIT", 0)
+    rng = np.random.default_rng(2)
+    net = Network.mlp([rng.normal(size=(40, 30)), rng.normal(size=(20, 40))], [np.ones(40), None])
+    save(net, tmp_path / "net.onnx")
+    lean = load(tmp_path / "net.onnx", memory=MEMORY)
+    assert [type(n.op) for n in lean.mixing_nodes()] == [Tiled, Tiled]
+    assert "large weights stay in their file" in lean.metadata["notes"][0]
+    x = rng.normal(size=(5, 30))
+    assert np.allclose(lean(x), net(x), rtol=1e-13)
+    assert np.array_equal(lean.mixing_nodes()[0].op.bias, np.ones(40))
+    box = rc.Box(-1.0, 1.0)
+    assert rc.certify(net, lean, domain=box).bound <= 1e-12
+    held = load(tmp_path / "net.onnx")
+    assert [type(n.op) for n in held.mixing_nodes()] == [Dense, Dense]
+
+
+def test_square_matrices_are_cut_either_way(tiny: None) -> None:
+    rng = np.random.default_rng(3)
+    net = Network.mlp([rng.normal(size=s) for s in ((1, 6), (5, 1))])
+    how = {"domain": rc.Box(-1.0, 1.0)}
+    held = rc.reconstruct(net, rc.draw(net, rc.Wide(1.0), seed=1), **how)
+    lean = rc.reconstruct(net, rc.draw(net, rc.Wide(1.0), seed=1, memory=MEMORY), **how)
+    assert {n.op.shape for n in lean.network.mixing_nodes()} >= {(6, 6), (5, 5)}
+    for name, norm in held.norms.items():
+        assert np.array_equal(norm.gamma, lean.norms[name].gamma)
+        assert np.array_equal(norm.beta, lean.norms[name].beta)
