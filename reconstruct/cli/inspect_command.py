@@ -23,6 +23,7 @@ from reconstruct.networks import (
 from reconstruct.networks.draw import Pencil
 from reconstruct.networks.normal_form import NormalForm, normal_form
 from reconstruct.reports.terminal import columns
+from reconstruct.runs.forecast import forecast
 
 
 def main(options: Namespace) -> int:
@@ -82,6 +83,7 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
         ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
     ]
     for c in costs:
+        whole = forecast(c, target)
         widest = max((max(m.widths) for m in c.maps), default=0)
         rows.append(
             (
@@ -91,8 +93,8 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
                 _count(c.weights),
                 _count(c.nonzeros),
                 _count(c.tunable),
-                _bytes(c.memory_bytes),
-                _seconds(c.seconds),
+                _bytes(whole.memory_bytes),
+                _seconds(whole.seconds),
             )
         )
     table = columns(rows)
@@ -106,7 +108,7 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
         *columns(widths),
         "",
         f"theoretical minimum of tunable parameters: {target.parameters:,}, those of the target",
-        "memory and time are estimates for this machine, solves only",
+        "memory and time are estimates of a whole run on an idle machine",
     ]
 
 
@@ -119,7 +121,7 @@ def _as_json(network: Network, form: NormalForm, costs: list[Cost]) -> dict[str,
         "parameters": network.parameters,
         "maps": [list(shape) for shape in form.network.maps],
         "merged": {name: list(chain) for name, chain in form.merged.items()},
-        "constructions": [asdict(c) for c in costs],
+        "constructions": [{**asdict(c), "run": asdict(forecast(c, form.network))} for c in costs],
         "minimum": form.network.parameters,
     }
 

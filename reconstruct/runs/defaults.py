@@ -22,5 +22,9 @@ def adaptive(network: Network, seconds: float | None = None) -> Adaptive:
     Without a time it gets as many boxes as take about as long as the rest of the work on so many
     weights: the same number in `run` and `verify`, so that both find the same tree.
     """
-    wanted = sum(node.op.weights for node in network.nodes) // WEIGHTS_PER_BOX
-    return Adaptive(seconds, boxes=min(MOST_BOXES, max(LEAST_BOXES, wanted)))
+    return Adaptive(seconds, boxes=boxes(sum(node.op.weights for node in network.nodes)))
+
+
+def boxes(weights: int) -> int:
+    """How many boxes a branch and bound for a network of so many weights gets."""
+    return min(MOST_BOXES, max(LEAST_BOXES, weights // WEIGHTS_PER_BOX))
