@@ -188,7 +188,7 @@ class Roundoff:
         for start, stop, weight in op.tiles(2**22):
             results.append(self._rows(weight, op.bias[start:stop], value))
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
-        if node.inputs[0] not in self.sources:
+        if not self.known.forms.moves(node.inputs[0]):
             carried = np.minimum(carried, self._through_composite(node.name))
         return _Value(size, carried, local, peak)
 
@@ -210,7 +210,7 @@ class Roundoff:
             for start in range(0, op.channels, step)
         ]
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
-        if node.inputs[0] not in self.sources:
+        if not self.known.forms.moves(node.inputs[0]):
             carried = np.minimum(carried, self._through_composite(node.name))
         return _Value(size, carried, local, peak)
 
