@@ -54,6 +54,18 @@ class Setting:
     order: bool = False
     ratio: float = 1.5
 
+    @property
+    def measures(self) -> str:
+        """The bounds, and what else is taken."""
+        taken = (
+            (self.slack, "small slack"),
+            (self.balance, "balanced units"),
+            (self.feedback, "feedback"),
+            (self.order, "raised shifts"),
+        )
+        words = [word for yes, word in taken if yes]
+        return ", ".join([type(self.bounds).__name__.lower(), *words])
+
 
 def settings(boxes: int, extent: str) -> Iterator[Setting]:
     """None of it and all together; then each measure alone; then the ratios."""
@@ -96,17 +108,12 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
         own = error_of(target, Path(folder) / "target.onnx", box)
     return {
         "network": path.name,
-        "bounds": type(chosen.bounds).__name__.lower(),
-        "slack": "small" if chosen.slack else "3 %",
-        "balance": chosen.balance,
-        "rounding": "feedback" if chosen.feedback else "cast",
-        "order": chosen.order,
+        "measures": chosen.measures,
         "ratio": chosen.ratio,
         "error": ours,
         "target_error": own,
         "factor": ours / own if own else None,
         "leaves": None if result.cuts is None else result.cuts.leaves,
-        "shift_max": [row.shift_max for row in result.layers],
         "seconds": seconds,
     }
 

@@ -102,7 +102,7 @@ def tallies(seeds: Iterable[int]) -> Iterator[Row]:
 
 # --- cases ----------------------------------------------------------------------------------------
 
-SCALES = (1.0, 1.0, 1.0, 1e-3, 30.0, 1e4)
+SCALES = (1.0, 1.0, 1.0, 1e-3, 30.0, 1e4, 1e8, 1e-12)
 ACTIVATIONS: tuple[Activation, ...] = (
     Relu(), Relu(), Relu(), LeakyRelu(0.1), Elu(), Selu(), Clip(-1.0, 1.0), Clip(0.0, 6.0),
 )  # fmt: skip
@@ -140,7 +140,9 @@ def random_target(rng: np.random.Generator) -> Network:
         weight = scale * rng.standard_normal((m, k)) * (rng.random((m, k)) < rng.choice([0.6, 1.0]))
         kind = np.float32 if rng.integers(2) else np.float64
         weights.append(weight.astype(kind))
-        biases.append(scale * rng.standard_normal(m) * rng.choice([0.0, 1.0, 5.0]))
+        bias = scale * rng.standard_normal(m) * rng.choice([0.0, 1.0, 5.0])
+        dead = rng.random(m) < rng.choice([0.0, 0.0, 0.4])
+        biases.append(np.where(dead, bias - 1e3 * scale, bias))
     activation = ACTIVATIONS[int(rng.integers(len(ACTIVATIONS)))]
     final = bool(rng.integers(2)) and len(weights) > 1
     return Network.mlp(weights, biases, activation=activation, final_activation=final)
@@ -151,7 +153,10 @@ def random_box(rng: np.random.Generator, size: int) -> Box:
     centre = rng.choice([0.0, 0.0, 2.0, -50.0]) * np.ones(size)
     radius = rng.choice([1e-6, 0.1, 1.0, 10.0]) * rng.random(size)
     radius = np.where(rng.random(size) < 0.1, 0.0, radius)
-    return Box((centre - radius).astype(np.float32), (centre + radius).astype(np.float32))
+    lo, hi = (centre - radius).astype(np.float32), (centre + radius).astype(np.float32)
+    if rng.random() < 0.1:  # as thin as floats allow
+        hi = np.nextafter(lo, np.float32(np.inf))
+    return Box(lo, hi)
 
 
 def _other_statistics(network: Network, rng: np.random.Generator) -> Network:

@@ -21,6 +21,7 @@ MOST_COLUMNS = 9
 ORDER = (
     "runs",
     "targets",
+    "float32",
     "convolutions",
     "honesty",
     "refusal",
@@ -59,7 +60,7 @@ def page() -> str:
 def _section(stem: str, rows: list[dict[str, Any]]) -> list[str]:
     name = str(rows[0].get("benchmark", stem))
     heading, about = _question(name)
-    given = " FOLDER" if name in ("targets", "convolutions") else ""
+    given = " FOLDER" if name in ("targets", "convolutions", "float32") else ""
     command = f"python -m benchmarks.{name}{given} -o benchmarks/results/{stem}.json"
     return [
         f"## {heading or stem}" + (f" ({stem})" if heading and stem != name else ""),

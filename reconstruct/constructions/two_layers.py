@@ -22,7 +22,14 @@ from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.shifts import ROOM, Placement, exact_dot, place
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank, solve, structural_obstruction
+from reconstruct.khatri_rao import (
+    RankProof,
+    Solution,
+    Solver,
+    prove_full_rank,
+    solve,
+    structural_obstruction,
+)
 from reconstruct.khatri_rao.casting import cast_with_feedback
 from reconstruct.khatri_rao.polishing import polished
 from reconstruct.khatri_rao.storage import to_dense
@@ -122,7 +129,7 @@ def solve_two_layers(
     W = task.weight if exact is None else np.array(exact.weight, dtype=object)
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
-        solution = solution.replace(s=refined_scales(layers, task, solution.s))
+        solution = refined(layers, task, solution)
     hidden = place_hidden(layers, task, solution.s)
     norm1, norm2 = norms_of(layers, task.bias, solution.s, hidden)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
@@ -132,22 +139,25 @@ def solve_two_layers(
     return SolvedLayers(norm1, norm2, LayerSolution.of(task, solution, shift), rational)
 
 
-def refined_scales(layers: TwoLayers, task: Task, s: Vector) -> Vector:
-    """The scales as accurate as their gammas can be in the type they are written in."""
+def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
+    """The solution as accurate as its gammas can be in the type that they are written in."""
     (n, k), m = layers.M1.shape, len(task.weight)
     if m * n * k > MOST_REFINED or n * max(m, k) > MOST_HELD:
-        return s
+        return solution
     M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
-    s = polished(M1, M2, task.weight, s)
+    better = polished(M1, M2, task.weight, solution.s)
+    residual = solution.residual if better.residual is None else better.residual
+    solution = solution.replace(s=better.s, residual=residual)
     if np.dtype(task.dtype) == np.float64:
-        return s
+        return solution
     deviation = layers.norm1.deviation
 
     def cast(values: Vector, units: Array) -> Vector:
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
         return np.asarray(gamma / deviation[units])
 
-    return cast_with_feedback(M1, M2, task.weight, s, cast)
+    found = cast_with_feedback(M1, M2, task.weight, solution.s, cast)
+    return solution.replace(s=found)
 
 
 def joined(norms: Sequence[Norm]) -> Norm:
