@@ -50,7 +50,6 @@ def rebuild(
     recipe, document = _recipe(place, report), _certificate(place)
     ours, stated = _target(place, document["target"], target), document["candidate"]
     drawn = _frozen(recipe, ours, frozen)
-    _require_weights(place, report, drawn)
     result = _result(report, ours, drawn, _norms(place, drawn.network))
     with OutputFolder(_free(place), force=True) as folder:
         network = write_networks(
@@ -59,8 +58,9 @@ def rebuild(
             np.dtype(recipe.dtype),
             folded=recipe.folded,
             guarded=recipe.guarded,
+            memory=recipe.memory,
         )
-        _require_bits(place, report, network, stated)
+        _require_bits(place, report, network, stated, drawn)
         data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))
         made = [name for name in NETWORKS if (folder.staging / name).exists()]
         folder.publish((*data, *made))
@@ -112,17 +112,10 @@ def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen
             f"the frozen network was brought in {recipe.file}, not drawn from a seed; say where "
             f"that file is with --frozen"
         )
-    network = load(given)
+    network = load(given, memory=recipe.memory)
     if network.metadata.get("sha256") != recipe.file_sha256:
         raise InputError(f"{given}: this is not the frozen network of the run ({recipe.file})")
     return Frozen(network, recipe.made(), recipe.merge)
-
-
-def _require_weights(place: Path, report: Mapping[str, Any], frozen: Frozen) -> None:
-    if weights_hash(as_stored(frozen.network)) != report["frozen"]["sha256"]:
-        raise ReconstructError(
-            f"{place}: the seed gives other frozen weights than it gave then {_versions(report)}"
-        )
 
 
 def _norms(place: Path, network: Network) -> dict[str, Norm]:
@@ -161,14 +154,20 @@ def _free(place: Path) -> Path:
 
 
 def _require_bits(
-    place: Path, report: Mapping[str, Any], network: Network, stated: Mapping[str, Any]
+    place: Path,
+    report: Mapping[str, Any],
+    network: Network,
+    stated: Mapping[str, Any],
+    frozen: Frozen,
 ) -> None:
     origin = Origin.of(network)
     differs = "sha256" if origin is None else origin.differs(stated)
     if differs:
+        same = weights_hash(as_stored(frozen.network)) == report["frozen"]["sha256"]
+        told = "the frozen weights are those of the report" if same else "so do the frozen weights"
         raise ReconstructError(
             f"{place}: what is rebuilt is not, bit for bit, the {NETWORK} of the certificate "
-            f"({differs} differs) {_versions(report)}"
+            f"({differs} differs, {told}) {_versions(report)}"
         )
 
 

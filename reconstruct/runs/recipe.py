@@ -39,6 +39,7 @@ class Recipe:
     activation: Mapping[str, str] | None = None
     file: str | None = None
     file_sha256: str | None = None
+    memory: int | None = None  # within which weights were drawn: those not held lie in a data file
 
     @classmethod
     def of(cls, job: Job) -> Recipe:
@@ -50,7 +51,7 @@ class Recipe:
             asdict(construction) if is_dataclass(construction) else {},
             job.frozen.merge,
             job.dtype,
-            job.folded,
+            job.folded and job.memory is None,
             job.guarded,
             origin.get("seed"),
             origin.get("weights"),
@@ -59,6 +60,7 @@ class Recipe:
             None if inner is None else _told(inner),
             origin.get("file"),
             origin.get("file_sha256"),
+            job.memory,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -86,6 +88,7 @@ class Recipe:
             statistics=self.statistics,
             activation=None if self.activation is None else _restored(self.activation),
             merge=self.merge,
+            memory=self.memory,
         )
 
 

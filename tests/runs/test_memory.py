@@ -63,6 +63,16 @@ def test_the_same_bits_either_way(tiny: None, tmp_path: Path, dtype: str) -> Non
     assert not (tmp_path / "lean" / "network_folded.onnx").exists()
 
 
+def test_weights_that_were_never_held_are_rebuilt(tiny: None, tmp_path: Path) -> None:
+    lean = tmp_path / "lean"
+    made(lean, MEMORY)
+    before = {name: (lean / name).read_bytes() for name in ("network.onnx", "network.onnx.data")}
+    for name in before:
+        (lean / name).unlink()
+    rc.rebuild(lean)
+    assert {name: (lean / name).read_bytes() for name in before} == before
+
+
 def test_a_tiled_map_is_the_dense_one(tiny: None) -> None:
     rng = np.random.default_rng(1)
     for rows, cols, hidden in ((2500, 3, 0), (3, 2500, 1)):
