@@ -58,7 +58,8 @@ def _finding(finding: Finding) -> Markup:
     return element(
         "section",
         element("p", element("strong", finding.sentence)),
-        element("p", f"How it is known: {finding.evidence.value}. Refuted by: {finding.refuted_by}."),
+        element("p", f"How it is known: {finding.evidence.value}."),
+        element("p", f"Refuted by: {finding.refuted_by}."),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.attack import certificates, float_bounds, forger, pairs
-from benchmarks.attack.__main__ import main
+from benchmarks.attack.campaign import main
 from proofs_check.certificates import CheckStatus
 
 CASES = {"pairs": 16, "float-bounds": 16, "honest": 16, "forged": 4, "kill-and-resume": 1}

@@ -12,7 +12,7 @@ WORDS = ["onnx-reader", "--minutes", "5", "--seed", "7"]
 
 
 def test_random_graphs(tmp_path):
-    from benchmarks.attack.__main__ import main
+    from benchmarks.attack.campaign import main
 
     code = main(
         ["onnx-reader", "--cases", "250", "--minutes", "5", "--seed", "7", "-o", str(tmp_path)]
@@ -23,7 +23,7 @@ def test_random_graphs(tmp_path):
 
 
 def test_a_violation_is_kept_as_files(tmp_path, monkeypatch):
-    from benchmarks.attack.__main__ import main
+    from benchmarks.attack.campaign import main
     from reconstruct.formats.onnx import layers, read
 
     monkeypatch.setitem(read.OPERATORS, "Neg", layers.relu)
