@@ -142,7 +142,7 @@ def _as_activation(activation: Any) -> Activation:
 def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:
     """What a draw was given besides its construction."""
     return {
-        "seed": pencil.seed,
+        "seed": int(pencil.seed),
         "weights": pencil.weights.value,
         "sparsity": pencil.sparsity,
         "statistics": pencil.statistics,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,12 +17,14 @@ from reconstruct.bounds import Method
 from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
+from reconstruct.formats.domain import load_labels
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, DomainLike, Network, Points, as_domain
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.given import as_network, as_precision
 from reconstruct.progress import Progress, silent
+from reconstruct.reports.inputs import Examples
 from reconstruct.reports.page import write_page
 from reconstruct.reports.run_files import read_run
 from reconstruct.runs.comparison import Comparison, Pair, VerifyOutcome, compare
@@ -30,6 +33,7 @@ from reconstruct.runs.job import Job, RunOutcome
 from reconstruct.runs.job import run as run_job
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
+UNTOLD = ("solver", "bounds", "dtype", "examples")  # objects, or told otherwise
 Given: TypeAlias = "Network | PathLike"
 Where: TypeAlias = "DomainLike | PathLike"
 
@@ -57,13 +61,13 @@ def run(
     Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
     of the command line. `how` are the fields of a job: slack, guard, folded, compact, solver,
     bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes), threads,
-    time_limit (seconds).
+    time_limit (seconds), examples (inputs for the page).
     """
     ours = _network(target, "the target", nnet_header)
     drawing = (seed, weights, density, statistics, activation)
     kept = _frozen(ours, frozen, construction, drawing, merge, how.get("memory"))
     place = _domain(domain, ours.size_in, radius)
-    settings = _settings(how, kept.network)
+    settings = {"examples": _examples(domain, place), **_settings(how, kept.network)}
     job = Job(
         target=ours,
         target_path=_path(target),
@@ -191,6 +195,17 @@ def _domain(given: Where, size: int, radius: float | None) -> Box | Points:
     return Points(found.x, radius)
 
 
+def _examples(given: Where, domain: Box | Points) -> Examples | None:
+    """Data are inputs that a reader knows; a file may hold their labels, too."""
+    if not isinstance(domain, Points):
+        return None
+    labels = None
+    if isinstance(given, str | os.PathLike):
+        with suppress(InputError):  # values, and no labels: they are no mistake here
+            labels = load_labels(given)
+    return Examples(domain.x, labels)
+
+
 def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
     """The fields of a job by their names, checked where a mistake would be silent."""
     solver: Solver | None = how.get("solver")
@@ -223,7 +238,7 @@ def _told(
     origin, construction = frozen.origin, frozen.construction
     settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
     drawn = {key: origin.get(key) for key in ("seed", "weights", "statistics", "file")}
-    words = {key: how[key] for key in how if key not in ("solver", "bounds", "dtype")}
+    words = {key: how[key] for key in how if key not in UNTOLD}
     named = {key: type(how[key]).__name__.lower() for key in ("bounds",) if how.get(key)}
     return {
         "target": _word(target, "TARGET"),

@@ -68,6 +68,18 @@ def test_the_frozen_network_may_be_a_file_or_an_object(target, out, tmp_path):
         rc.run(target, tmp_path / "c", frozen=out / "network.onnx", seed=1)
 
 
+def test_data_are_shown_with_their_labels(target, tmp_path):
+    x = np.random.default_rng(0).uniform(-1, 1, (5, 3))
+    labels = load(target)(x).argmax(axis=1)
+    np.savez(tmp_path / "data.npz", x=x, y=labels)
+    seed = np.int64(3)  # as a loop over numpy's numbers gives it
+    told = rc.run(target, tmp_path / "a", domain=tmp_path / "data.npz", seed=seed).report
+    assert told["inputs"]["accuracy"]["network"] == 1.0 and told["recipe"]["seed"] == 3
+    plain = rc.run(target, tmp_path / "b", domain=rc.Points(x)).report
+    assert plain["inputs"]["accuracy"] is None and len(plain["inputs"]["shown"]) == 5
+    assert plain["options"]["domain"] == "DOMAIN.npz"
+
+
 def test_verify_is_the_command(cli, target, out, tmp_path):
     other = out / "network.onnx"
     outcome = rc.verify(target, other, domain=(-1, 1), output=tmp_path / "v", samples=100)
