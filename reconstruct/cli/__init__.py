@@ -62,8 +62,8 @@ def _command(argv: Sequence[str] | None) -> int:
         return BAD_INPUT
     except MemoryError:
         _say(
-            "out of memory: the systems are too large for this machine; lower --ratio, or use "
-            "--construction factored or deep"
+            "out of memory: the systems are too large for this machine; say with --memory what a "
+            "run may take, lower --ratio, or use --construction factored or deep"
         )
         return BAD_INPUT
     except Exception as error:
