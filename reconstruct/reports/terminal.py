@@ -151,7 +151,7 @@ def accuracies(report: Mapping[str, Any]) -> list[str]:
 def _looked(report: Mapping[str, Any]) -> str:
     """At how many inputs, and that no difference was looked for where the proof excludes one."""
     samples = f"{report['error']['samples']:,} samples"
-    if report["verdict"] != "certified":
+    if report["verdict"] != "certified" or report["certificate"]["method"] != "layered":
         return samples
     return f"{samples}, no search: the proof is about every input"
 
