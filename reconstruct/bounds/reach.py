@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
+from reconstruct.bounds.at_points import ranges_at
 from reconstruct.bounds.local import local_bounds
 from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Interval, Method, Split, as_method
 from reconstruct.bounds.positions import worst_position
@@ -224,8 +225,10 @@ def _bearable(network: Network) -> bool:
 
 
 def _on_data(network: Network, points: Points, method: Method, progress: Progress | None) -> Ranges:
-    """Bounds on the box around each point; a box without width needs intervals alone."""
-    backward = points.radius > 0 and not isinstance(method, Interval)
+    """Bounds on the box around each point; a point is evaluated."""
+    if points.radius == 0:
+        return Ranges(network, ranges_at(network, points.x), ())
+    backward = not isinstance(method, Interval)
     return _on_boxes(network, *points.boxes, backward, None, progress)
 
 

@@ -13,16 +13,18 @@ import numpy as np
 
 from reconstruct.bounds import Method, Reach, reach
 from reconstruct.bounds.methods import as_method
+from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
+from reconstruct.certificates.at_points import bound_at_points
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
-from reconstruct.errors import InputError
-from reconstruct.networks import Box, Domain, DomainLike, Network, as_domain
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Box, Domain, DomainLike, Network, Points, as_domain
 from reconstruct.networks.given import as_network
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
@@ -192,7 +194,9 @@ class _Work:
         best = start
         try:
             for alignment in alignments(self.model, self.network, self.box):
-                found = self._by(alignment, start)
+                found = start if self._hopeless(start) else self._by(alignment, start)
+                if isinstance(self.box, Points) and _or_inf(found.bound) > start.tolerance:
+                    found = self._signed(alignment, found)
                 if found.bound is not None and found.bound < _or_inf(best.bound):
                     best, self.alignment = found, alignment
                 if _or_inf(best.bound) <= start.tolerance:
@@ -219,8 +223,32 @@ class _Work:
             return found
         return replace(found, scales={n: tuple(row.tolist()) for n, row in self.powers.items()})
 
+    def _hopeless(self, start: Certificate) -> bool:
+        """Whether intervals of floats know nothing of the output any more, at an input itself."""
+        if not isinstance(self.box, Points):
+            return False
+        first = self.box.x[:1]
+        lo, hi = propagate(self.model, first, first, backward=False).values[self.model.output]
+        return not float(np.max(hi - lo)) <= start.tolerance
+
+    def _signed(self, alignment: Alignment, found: Certificate) -> Certificate:
+        """The proof with errors that keep their signs, at inputs without a box around them."""
+        assert isinstance(self.box, Points)
+        if self.box.radius > 0:
+            return found
+        try:
+            bound = bound_at_points(self._reach(), self.network, alignment, self._tick)
+        except UnsupportedError as error:
+            self.tried.append(f"with signs at every input: {error}")
+            return found
+        self.tried.append(f"with signs at every input: bound {bound:.3g}")
+        better = isfinite(bound) and bound < _or_inf(found.bound)
+        return self._general(found, bound) if better else found
+
     def _folded(self, found: Certificate) -> Certificate:
         """The layered proof once more, of networks without units that mirror others, if any do."""
+        if any(node.op.windowed for net in (self.target, self.network) for node in net.nodes):
+            return found  # channels are not units
         ours, theirs = fold_mirrored(self.target), fold_mirrored(self.network)
         if not ours.units + theirs.units:
             return found

@@ -121,10 +121,12 @@ def bound_layers(
 ) -> Layered:
     """Bound |candidate − target| on the box that `reach` was made for."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _Recursion(target, candidate, reach, alignment, tick).run()
+        return Recursion(target, candidate, reach, alignment, tick).run()
 
 
-class _Recursion:
+class Recursion:
+    """The recursion cut by cut; whoever knows more of errors overrides how they are compared."""
+
     def __init__(
         self,
         target: Network,

@@ -1,0 +1,77 @@
+"""Errors with their signs at given inputs: certified where absolute values would explode."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import reconstruct as rc
+from proofs_check.certificates import CheckStatus, check
+from reconstruct.bounds import reach
+from reconstruct.bounds.at_points import ranges_at
+from reconstruct.certificates.alignment import alignments
+from reconstruct.certificates.at_points import bound_at_points
+from reconstruct.networks import Network, Points
+from tests.networks.test_images import small_network
+from tests.proofs_check.certificates.making import certified
+
+
+def deep(layers: int = 26, width: int = 10) -> Network:
+    """Rows that cancel: values stay of size 1, intervals grow by 5 and more at every layer."""
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=(width, width)) for _ in range(layers)]
+    weights = [1.1 * (w - w.mean(axis=1, keepdims=True)) / np.sqrt(width / 2) for w in weights]
+    return Network.mlp(weights, [0.3 * rng.normal(size=width) for _ in weights])
+
+
+def points(count: int = 3, size: int = 10) -> Points:
+    return Points(np.random.default_rng(1).normal(size=(count, size)))
+
+
+def test_a_deep_network_is_certified_at_points_and_the_bound_holds(tmp_path):
+    target, domain = deep(), points()
+    network = rc.reconstruct(target, rc.draw(target, seed=0), domain=domain).network
+    certificate = certified(tmp_path, target, network, domain)
+    assert certificate.verdict == "certified" and certificate.method == "general"
+    assert any("with signs" in line for line in certificate.tried)
+    wide = [net(domain.x, np.longdouble) for net in (target, network)]
+    gap = float(np.abs(wide[0] - wide[1]).max())
+    assert gap - 1e-16 <= certificate.bound <= 1e-6  # the rounding of long doubles
+    assert check(tmp_path).status is CheckStatus.NOT_CHECKABLE
+
+
+def test_signs_are_kept_and_a_wrong_network_is_not_certified():
+    target, domain = deep(), points()
+    network = rc.reconstruct(target, rc.draw(target, seed=0), domain=domain).network
+    name = next(n.name for n in network.norm_nodes() if n.name.endswith("norm2"))
+    norm = network.node(name).op
+    beta = np.array(norm.beta)
+    beta[0] += 1e-5
+    wrong = network.with_ops({name: norm.tuned(norm.gamma, beta)})
+    gap = float(np.abs(wrong(domain.x, np.longdouble) - target(domain.x, np.longdouble)).max())
+    assert gap > 1e-8
+    found = rc.certify(target, wrong, domain=domain, tolerance=1.5 * gap)
+    assert found.verdict == "certified" and gap - 1e-15 <= found.bound <= 1.01 * gap
+    tight = rc.certify(target, wrong, domain=domain, tolerance=0.9 * gap, time_limit=5)
+    assert tight.verdict != "certified"
+
+
+def test_on_images_signs_give_no_more_than_absolute_values():
+    target = small_network()
+    domain = Points(np.random.default_rng(0).uniform(-0.3, 0.4, (2, 72)))
+    network = rc.reconstruct(target, rc.draw(target, seed=1), domain=domain).network
+    known = reach(target, domain)
+    alignment = next(alignments(target, network, domain))
+    bound = bound_at_points(known, network, alignment)
+    gap = float(np.abs(network(domain.x, np.longdouble) - target(domain.x, np.longdouble)).max())
+    plain = rc.certify(target, network, domain=domain).bound
+    assert gap - 1e-16 <= bound <= plain
+
+
+def test_values_at_points_are_known_to_the_last_digit():
+    for network, x in ((deep(), points().x), (small_network(), np.full((2, 72), 0.1))):
+        exact = network.values(x, np.longdouble)
+        for name, (lo, hi) in ranges_at(network, x).items():
+            value = exact[name]
+            own = 1e-17 * (1 + np.abs(value))
+            assert np.all(lo <= value + own) and np.all(value - own <= hi), name
+            assert np.max(hi - lo) <= 1e-13 * (1 + np.max(np.abs(value))), name
