@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
+from reconstruct.constructions.matched_betas import matched
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.shifts import ROOM, Placement, exact_dot, place
 from reconstruct.constructions.sites import Layer
@@ -132,6 +133,9 @@ def solve_two_layers(
         solution = refined(layers, task, solution)
     hidden = place_hidden(layers, task, solution.s)
     norm1, norm2 = norms_of(layers, task.bias, solution.s, hidden)
+    if np.dtype(task.dtype) != np.float64 and _bearable(layers, task):
+        slope = layers.activation.piece.slope
+        norm1, norm2 = matched(norm1, norm2, to_dense(layers.M2), slope, task.dtype)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
     rational = None
     if exact is not None and solution.rationals is not None:
@@ -141,8 +145,7 @@ def solve_two_layers(
 
 def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
     """The solution as accurate as its gammas can be in the type that they are written in."""
-    (n, k), m = layers.M1.shape, len(task.weight)
-    if m * n * k > MOST_REFINED or n * max(m, k) > MOST_HELD:
+    if not _bearable(layers, task):
         return solution
     M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
     better = polished(M1, M2, task.weight, solution.s)
@@ -158,6 +161,12 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
 
     found = cast_with_feedback(M1, M2, task.weight, solution.s, cast)
     return solution.replace(s=found)
+
+
+def _bearable(layers: TwoLayers, task: Task) -> bool:
+    """Whether the two matrices may be held and multiplied some more times."""
+    (n, k), m = layers.M1.shape, len(task.weight)
+    return bool(m * n * k <= MOST_REFINED and n * max(m, k) <= MOST_HELD)
 
 
 def joined(norms: Sequence[Norm]) -> Norm:
