@@ -89,9 +89,9 @@ def honesty() -> str:
     (row,) = rows("honesty")
     closest = max(row["closest"].values())
     return (
-        f"`python -m benchmarks.honesty`: {row['cases']:,} cases (targets of 1 to 3 maps, six "
-        f"scales of weights, eight\nactivations, boxes with and without width, wide, deep and "
-        f"factored constructions, other statistics,\none number changed), "
+        f"`python -m benchmarks.honesty`: {row['cases']:,} cases (targets of 1 to 3 maps, weights "
+        f"from 1e-12 to 1e8, dead\nunits, eight activations, boxes without width or one float "
+        f"wide; wide, deep and factored\nconstructions, other statistics, one number changed), "
         f"{sum(row['comparisons'].values()):,} comparisons with exact rationals: "
         f"{row['violations']} differences exceeded their figure.\nThe closest came to "
         f"{100 * closest:.1f} % of it."

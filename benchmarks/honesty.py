@@ -81,7 +81,7 @@ class Case:
 
 def measure(quick: bool) -> Iterator[Row]:
     """The rows of the benchmark: one for each kind of case."""
-    yield from tallies(range(8 if quick else 250))
+    yield from tallies(range(8 if quick else 600))
 
 
 def tallies(seeds: Iterable[int]) -> Iterator[Row]:
