@@ -25,6 +25,7 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Floats, above, dot, plus, times
 from proofs_check.certificates.columns import BITS, columns_of
 from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.recursion import needed
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
 from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Node
@@ -47,7 +48,8 @@ class Evaluation:
         self.moved = moved
         self.values = {self.network.source: Value(inputs, np.zeros(len(inputs)))}
         self.limits: dict[str, Floats] = {}  # bounds of sizes that are known otherwise
-        inner = [n for n in self.network.nodes if isinstance(n.op, Unitwise)]
+        used = needed(self.network)  # of others the recursion knows nothing
+        inner = [n for n in self.network.nodes if isinstance(n.op, Unitwise) and n.name in used]
         self._feeds = {n.inputs[0]: n for n in inner if n.name not in forms.sources}
         self._known: dict[str, Inner] = {}
         self._left = iter(self.network.nodes)

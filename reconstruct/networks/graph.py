@@ -239,6 +239,7 @@ class Network:
         if hidden is not None:
             raise InputError(f"the values of {hidden!r} are never held together; use extremes")
         batch = self._as_batch(np.asarray(x, dtype=dtype))
+        seen(self.source, batch)
         for start in range(0, len(batch), rows := self._chunk()):
             self._evaluate(batch[start : start + rows], seen)
         return {name: np.concatenate(parts) for name, parts in found.items()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.attack import certificates, float_bounds, forger, pairs
-from benchmarks.attack.campaign import main
+from benchmarks.attack.campaign import attempt, discover, main
 from proofs_check.certificates import CheckStatus
 
 CASES = {"pairs": 16, "float-bounds": 16, "honest": 16, "forged": 4, "kill-and-resume": 1}
@@ -78,3 +78,15 @@ def test_two_jobs_add_their_counts(tmp_path) -> None:
     (row,) = json.loads((tmp_path / "attack.json").read_text())
     assert row["cases"] == 4
     assert {path.name for path in tmp_path.glob("job-*")} == {"job-0", "job-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "index"),
+    [
+        ("pairs", 20261117, 10),  # an activation that nothing uses hangs on a value that is used
+        ("float-bounds", 20261116, 13),  # an activation takes the input itself
+    ],
+)
+def test_what_was_found_once_stays_mended(name, seed, index) -> None:
+    discover()
+    assert attempt(name, seed, index).violation is None
