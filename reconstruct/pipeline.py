@@ -142,7 +142,7 @@ class Result:
         )
 
 
-class Checkpoint(Protocol):
+class SiteCheckpoint(Protocol):
     """Where solved sites are kept while a run goes on."""
 
     def load(self, site: str) -> SiteSolution | None: ...
@@ -160,7 +160,7 @@ def reconstruct(
     bounds: Method | None = None,
     dtype: Any = np.float64,
     progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: SiteCheckpoint | None = None,
     data: ArrayLike | None = None,
 ) -> Result:
     """Choose the norm parameters of `frozen` so that it equals `target` on the domain.
@@ -221,7 +221,7 @@ class _Work:
     known: Reach
     solver: Solver
     progress: Progress
-    checkpoint: Checkpoint | None
+    checkpoint: SiteCheckpoint | None
     slack: float | None
     dtype: np.dtype[Any]
 

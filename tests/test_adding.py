@@ -29,7 +29,7 @@ from reconstruct.constructions.construction import SiteSolution, Task
 from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
-from reconstruct.formats.network_file import FORMATS, Around, Format
+from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import Checkpoint, KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
@@ -209,7 +209,7 @@ def toys() -> Iterator[None]:
     known = dict(KINDS)
     register("Circulant", lambda part, _: Circulant(part("first"), part("bias")))
     register("Crease", lambda part, _: Crease())
-    FORMATS[".toy"] = Format(read_toy, lambda content: content.startswith(b"toy:"))
+    FORMATS[".toy"] = FileFormat(read_toy, lambda content: content.startswith(b"toy:"))
     yield
     del FORMATS[".toy"]
     KINDS.clear()

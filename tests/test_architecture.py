@@ -207,3 +207,12 @@ def test_few_places_ask_for_the_kind_of_an_operation(single: bool, limit: int) -
 def test_questions_are_counted() -> None:
     code = "isinstance(op, (Norm, Relu))\nisinstance(x, int)\nmatch op:\n  case Add(): pass\n"
     assert list(asked(ast.parse(code), {"Norm", "Add"})) == [1, 4]
+
+
+def test_no_two_classes_have_one_name() -> None:
+    found: dict[str, list[str]] = {}
+    for path in OURS:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

@@ -98,6 +98,8 @@ class Draft:
 
     def numbers(self, shape: Shape) -> Array:
         """Ordinary numbers with zeros, ones and larger ones among them."""
+        if any(n < 0 for n in shape):  # a window beyond the image, which ONNX infers without a word
+            raise Illegal
         values = self.rng.normal(size=shape)
         odd = self.rng.choice([0.0, 1.0, -1.0, 0.5, 3.0, 100.0], size=shape)
         return np.asarray(np.where(self.rng.random(shape) < 0.3, odd, values))

@@ -77,7 +77,7 @@ class _Cut:
     chosen: Places | None
 
 
-class Reachable:
+class Ranges:
     """Bounds of the target's values on one box, cut by cut."""
 
     def __init__(self, source: str, lo: Floats, hi: Floats) -> None:

@@ -21,7 +21,7 @@ from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import ANY, common, runs
-from proofs_check.certificates.reachable import Range, Reachable, meet, widened
+from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.views import View
@@ -63,7 +63,7 @@ class Recursion:
         self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
         if claims.grid is not None:
             boxes = (*boxes, *_cells(boxes[0], claims.grid))
-        self.reach = [Reachable(source, box.lo, box.hi) for box in boxes]
+        self.reach = [Ranges(source, box.lo, box.hi) for box in boxes]
         self.leaves = None
         if claims.tree is not None:
             self.leaves = LeafBounds(source, claims.domain[0], claims.tree)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.bridge import aten_images
-from reconstruct.bridge.call import Call, Rule
+from reconstruct.bridge.call import OperatorCall, Rule
 from reconstruct.bridge.onnx_graph import OnnxGraph
 from reconstruct.bridge.requirement import SELU
 
 
-def linear(call: Call, graph: OnnxGraph) -> str:
+def linear(call: OperatorCall, graph: OnnxGraph) -> str:
     """x Wᵀ + b; more than one dimension besides the batch goes by MatMul."""
     x, weight, bias = call["input"], call["weight"], call["bias"]
     if len(call.shape) == 2:
@@ -24,7 +24,7 @@ def linear(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Add", [product, bias], f"{call.name}.bias") if bias else product
 
 
-def batch_norm(call: Call, graph: OnnxGraph) -> str:
+def batch_norm(call: OperatorCall, graph: OnnxGraph) -> str:
     mean, var = (call.arguments.get(key) for key in ("running_mean", "running_var"))
     if mean is None or var is None or call.arguments.get("training"):
         raise call.refuse(
@@ -40,11 +40,11 @@ def batch_norm(call: Call, graph: OnnxGraph) -> str:
     return name
 
 
-def relu(call: Call, graph: OnnxGraph) -> str:
+def relu(call: OperatorCall, graph: OnnxGraph) -> str:
     return graph.node("Relu", [call["self"]], call.name)
 
 
-def leaky_relu(call: Call, graph: OnnxGraph) -> str:
+def leaky_relu(call: OperatorCall, graph: OnnxGraph) -> str:
     """max(h, slope·h), or min for a slope above 1: as an attribute the slope would be rounded."""
     slope = graph.constant(f"{call.name}.slope", call["negative_slope"])
     scaled = graph.node("Mul", [call["self"], slope], f"{call.name}.scaled")
@@ -52,19 +52,19 @@ def leaky_relu(call: Call, graph: OnnxGraph) -> str:
     return graph.node(kind, [call["self"], scaled], call.name)
 
 
-def elu(call: Call, graph: OnnxGraph) -> str:
+def elu(call: OperatorCall, graph: OnnxGraph) -> str:
     if call["scale"] != 1 or call["input_scale"] != 1:
         raise call.refuse("has a scale besides alpha; elu and selu as torch.nn has them are read")
     return _spelled_elu(call, graph, float(call["alpha"]), call.name)
 
 
-def selu(call: Call, graph: OnnxGraph) -> str:
+def selu(call: OperatorCall, graph: OnnxGraph) -> str:
     gamma = graph.constant(f"{call.name}.gamma", SELU["gamma"])
     inner = _spelled_elu(call, graph, SELU["alpha"], f"{call.name}.elu")
     return graph.node("Mul", [inner, gamma], call.name)
 
 
-def _spelled_elu(call: Call, graph: OnnxGraph, alpha: float, name: str) -> str:
+def _spelled_elu(call: OperatorCall, graph: OnnxGraph, alpha: float, name: str) -> str:
     """relu(h) + alpha·(exp(min(h, 0)) − 1), which our reader knows again, alpha not rounded."""
     numbers = {"zero": 0.0, "one": 1.0, "alpha": alpha}
     zero, one, slope = (graph.constant(f"{name}.{key}", v) for key, v in numbers.items())
@@ -78,7 +78,7 @@ def _spelled_elu(call: Call, graph: OnnxGraph, alpha: float, name: str) -> str:
 def clip(low: str | None, high: str | None) -> Rule:
     """Clip between the arguments of these names, either of which may be None."""
 
-    def rule(call: Call, graph: OnnxGraph) -> str:
+    def rule(call: OperatorCall, graph: OnnxGraph) -> str:
         ends = []
         for key in (low, high):
             end = None if key is None else call[key]
@@ -89,21 +89,21 @@ def clip(low: str | None, high: str | None) -> Rule:
 
 
 def fixed_clip(low: float, high: float) -> Rule:
-    def rule(call: Call, graph: OnnxGraph) -> str:
+    def rule(call: OperatorCall, graph: OnnxGraph) -> str:
         ends = [graph.constant(f"{call.name}.{end:g}", end) for end in (low, high)]
         return graph.node("Clip", [call["self"], *ends], call.name)
 
     return rule
 
 
-def prelu(call: Call, graph: OnnxGraph) -> str:
+def prelu(call: OperatorCall, graph: OnnxGraph) -> str:
     return graph.node("PRelu", [call["self"], call["weight"]], call.name)
 
 
 def arithmetic(kind: str) -> Rule:
     """A sum, difference, product or quotient of two values, or of a value and a number."""
 
-    def rule(call: Call, graph: OnnxGraph) -> str:
+    def rule(call: OperatorCall, graph: OnnxGraph) -> str:
         other = _operand(call, graph, "other")
         alpha = call.arguments.get("alpha", 1)
         if alpha != 1:
@@ -114,16 +114,16 @@ def arithmetic(kind: str) -> Rule:
     return rule
 
 
-def negate(call: Call, graph: OnnxGraph) -> str:
+def negate(call: OperatorCall, graph: OnnxGraph) -> str:
     return graph.node("Neg", [call["self"]], call.name)
 
 
-def identity(call: Call, graph: OnnxGraph) -> str:
+def identity(call: OperatorCall, graph: OnnxGraph) -> str:
     """Copies, and what does nothing in evaluation."""
     return str(call["self" if "self" in call.arguments else "input"])
 
 
-def reshape(call: Call, graph: OnnxGraph) -> str:
+def reshape(call: OperatorCall, graph: OnnxGraph) -> str:
     """Any new shape that keeps the batch in front."""
     source = call.shapes["self"]
     if graph.value(call["self"]) is None and source[0] != call.shape[0]:
@@ -133,7 +133,7 @@ def reshape(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Reshape", [call["self"], shape], call.name)
 
 
-def transpose(call: Call, graph: OnnxGraph) -> str:
+def transpose(call: OperatorCall, graph: OnnxGraph) -> str:
     rank = len(call.shape)
     order = list(range(rank))
     if "dims" in call.arguments:
@@ -146,14 +146,14 @@ def transpose(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Transpose", [call["self"]], call.name, perm=order)
 
 
-def concat(call: Call, graph: OnnxGraph) -> str:
+def concat(call: OperatorCall, graph: OnnxGraph) -> str:
     axis = call["dim"] % len(call.shape)
     if axis == 0:
         raise call.refuse("joins examples of a batch")
     return graph.node("Concat", call["tensors"], call.name, axis=axis)
 
 
-def part(call: Call, graph: OnnxGraph) -> str:
+def part(call: OperatorCall, graph: OnnxGraph) -> str:
     """self[…, start:end:step, …] along one dimension."""
     rank = len(call.shapes["self"])
     axis = call["dim"] % rank
@@ -169,7 +169,7 @@ def part(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Slice", [call["self"], *words], call.name)
 
 
-def _operand(call: Call, graph: OnnxGraph, key: str) -> str:
+def _operand(call: OperatorCall, graph: OnnxGraph, key: str) -> str:
     value = call[key]
     if isinstance(value, str):
         return value

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bridge.call import Call, Rule
+from reconstruct.bridge.call import OperatorCall, Rule
 from reconstruct.bridge.onnx_graph import OnnxGraph
 
 
-def convolution(call: Call, graph: OnnxGraph) -> str:
+def convolution(call: OperatorCall, graph: OnnxGraph) -> str:
     padding = call["padding"]
     where: dict[str, Any] = {}
     if padding == "same":
@@ -30,7 +30,7 @@ def convolution(call: Call, graph: OnnxGraph) -> str:
     )
 
 
-def pad(call: Call, graph: OnnxGraph) -> str:
+def pad(call: OperatorCall, graph: OnnxGraph) -> str:
     """Constant pads; torch counts them from the last dimension, ONNX from the first."""
     if call.arguments.get("mode", "constant") != "constant":
         raise call.refuse(f"repeats what is there ({call['mode']}); constant pads are supported")
@@ -45,17 +45,17 @@ def pad(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Pad", [call["self"], widths, value], call.name)
 
 
-def maximum(call: Call, graph: OnnxGraph) -> str:
+def maximum(call: OperatorCall, graph: OnnxGraph) -> str:
     return _pool("MaxPool", call, graph, dilations=_pair(call, call["dilation"]))
 
 
-def average(call: Call, graph: OnnxGraph) -> str:
+def average(call: OperatorCall, graph: OnnxGraph) -> str:
     if call["divisor_override"] is not None:
         raise call.refuse("divides by a number of its own; the size of the window is supported")
     return _pool("AveragePool", call, graph, count_include_pad=int(call["count_include_pad"]))
 
 
-def _pool(kind: str, call: Call, graph: OnnxGraph, **more: Any) -> str:
+def _pool(kind: str, call: OperatorCall, graph: OnnxGraph, **more: Any) -> str:
     kernel = _pair(call, call["kernel_size"])
     pads = _pair(call, call["padding"])
     return graph.node(
@@ -70,7 +70,7 @@ def _pool(kind: str, call: Call, graph: OnnxGraph, **more: Any) -> str:
     )
 
 
-def adaptive_average(call: Call, graph: OnnxGraph) -> str:
+def adaptive_average(call: OperatorCall, graph: OnnxGraph) -> str:
     """The mean over equal windows; windows of different sizes are refused."""
     size, wanted = call.shapes["self"][-2:], call.shape[-2:]
     if any(s % w for s, w in zip(size, wanted, strict=True)):
@@ -81,7 +81,7 @@ def adaptive_average(call: Call, graph: OnnxGraph) -> str:
     return graph.node("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
 
 
-def mean(call: Call, graph: OnnxGraph) -> str:
+def mean(call: OperatorCall, graph: OnnxGraph) -> str:
     """The mean over the pixels of each channel."""
     rank = len(call.shapes["self"])
     if rank != 4 or sorted(d % rank for d in call["dim"]) != [2, 3]:
@@ -93,7 +93,7 @@ def mean(call: Call, graph: OnnxGraph) -> str:
     return graph.node("Reshape", [pooled, shape], f"{call.name}.flat")
 
 
-def _pair(call: Call, value: int | Sequence[int]) -> list[int]:
+def _pair(call: OperatorCall, value: int | Sequence[int]) -> list[int]:
     """One number per direction."""
     directions = len(call.shape) - 2
     numbers = [value] if isinstance(value, int) else list(value)

@@ -11,7 +11,7 @@ from reconstruct.errors import UnsupportedError
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class OperatorCall:
     """One operator: its arguments (names of values for tensors), its shapes, its layer's name."""
 
     target: str
@@ -27,4 +27,4 @@ class Call:
         return UnsupportedError(f"{self.name!r} ({self.target}) {why}")
 
 
-Rule = Callable[[Call, OnnxGraph], str]
+Rule = Callable[[OperatorCall, OnnxGraph], str]

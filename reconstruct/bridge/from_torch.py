@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.bridge.aten import RULES
-from reconstruct.bridge.call import Call
+from reconstruct.bridge.call import OperatorCall
 from reconstruct.bridge.onnx_graph import OnnxGraph
 from reconstruct.bridge.requirement import torch_module
 from reconstruct.errors import InputError, UnsupportedError
@@ -127,7 +127,7 @@ def _walk(program: Any, graph: OnnxGraph, names: dict[str, str]) -> str:
     return source
 
 
-def _call(node: Any, names: Mapping[str, str]) -> Call:
+def _call(node: Any, names: Mapping[str, str]) -> OperatorCall:
     """The operator's arguments by their names, defaults included."""
     given: dict[str, Any] = {}
     for i, argument in enumerate(node.target._schema.arguments):
@@ -141,7 +141,7 @@ def _call(node: Any, names: Mapping[str, str]) -> Call:
     layer = next(
         (named[k].rpartition(".")[0] for k in ("weight", "running_mean") if named.get(k)), ""
     )
-    return Call(target, layer or node.name, named, _shape(node), shapes)
+    return OperatorCall(target, layer or node.name, named, _shape(node), shapes)
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:

@@ -102,7 +102,7 @@ class WindowMax(nn.Module):
         return found.flatten(1)
 
 
-class Placed(nn.Module):
+class PlacedLayer(nn.Module):
     """Each value is one of the inputs, or 0."""
 
     def __init__(self, op: Placement) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from reconstruct.bridge.image_layers import ImageConv, Placed, WindowMax, WindowSum
+from reconstruct.bridge.image_layers import ImageConv, PlacedLayer, WindowMax, WindowSum
 from reconstruct.bridge.requirement import SELU
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
@@ -34,7 +34,7 @@ from reconstruct.numbers.arrays import dense
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LayerStep:
     """`layer` applied to the values named by `inputs`; its own value is known by `name`."""
 
     name: str
@@ -45,7 +45,7 @@ class Step:
 class GraphModule(nn.Module):
     """The steps of a network, one after the other, on rows of `size_in` values."""
 
-    def __init__(self, steps: Sequence[Step], source: str, output: str, size_in: int) -> None:
+    def __init__(self, steps: Sequence[LayerStep], source: str, output: str, size_in: int) -> None:
         super().__init__()
         self.plan = [(step.name, step.inputs) for step in steps]
         self.source, self.result, self.size_in = source, output, size_in
@@ -107,7 +107,7 @@ class Sum(nn.Module):
         return total
 
 
-class Block(nn.Module):
+class LayerBlock(nn.Module):
     """`h[start:stop]`."""
 
     def __init__(self, start: int, stop: int) -> None:
@@ -195,8 +195,8 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
     SumPool: lambda op, kind: WindowSum(op, _torch_kind(kind)),
     MaxPool: lambda op, kind: WindowMax(op),
-    Placement: lambda op, kind: Placed(op),
-    Select: lambda op, kind: Block(op.start, op.stop),
+    Placement: lambda op, kind: PlacedLayer(op),
+    Select: lambda op, kind: LayerBlock(op.start, op.stop),
     Add: lambda op, kind: Sum(),
     Relu: lambda op, kind: nn.ReLU(),
     LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),

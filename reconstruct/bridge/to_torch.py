@@ -26,12 +26,12 @@ def to_torch(network: Network, dtype: Any = np.float64) -> torch.nn.Module:
     It is in evaluation mode; `module.train()` would let batches change its statistics.
     """
     torch_module("making a torch module")
-    from reconstruct.bridge.layers import GraphModule, Step, layer_of
+    from reconstruct.bridge.layers import GraphModule, LayerStep, layer_of
 
     as_network(network, "what becomes a module")
     kind = as_precision(dtype, "a module is made")
     steps = [
-        Step(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
+        LayerStep(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
         for node in network.nodes
     ]
     module = GraphModule(steps, network.source, network.output, network.size_in)

@@ -115,7 +115,7 @@ class RationalNorm(Protocol):
     def beta(self) -> tuple[Fraction, ...]: ...
 
 
-class Exact:
+class Rational:
     """Rationals, with the solver's gammas and betas in place of the floats of a norm."""
 
     def __init__(self, norms: Mapping[str, RationalNorm] | None = None) -> None:

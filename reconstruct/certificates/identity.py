@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.arithmetic import Exact, NotRational, RationalNorm
+from reconstruct.certificates.arithmetic import NotRational, Rational, RationalNorm
 from reconstruct.certificates.error_recursion import Reachable, deviation
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form, merge
@@ -66,9 +66,9 @@ class _Proof:
         alignment.check(target, network)
         self.target, self.network, self.reach = target, network, reach
         self.partner = {c: t for t, c in alignment.pairs}
-        self.ours = Composites(target, alignment.target_sources(target), Exact())
+        self.ours = Composites(target, alignment.target_sources(target), Rational())
         sources = alignment.candidate_sources(target, network)
-        self.theirs = Composites(network, sources, Exact(norms))
+        self.theirs = Composites(network, sources, Rational(norms))
         self.margin = np.inf
 
     def run(self) -> Identity:

@@ -11,7 +11,7 @@ from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say
 from reconstruct.constructions import Wide, draw
 from reconstruct.demo import digits
-from reconstruct.reports.inputs import Examples
+from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.terminal import summary, verdict_line
 from reconstruct.runs.job import Job, run
 
@@ -28,7 +28,7 @@ def main(options: Namespace) -> int:
         output=Path(options.output),
         force=options.force,
         resume=None,
-        examples=Examples(shipped.images, shipped.labels, (1, 8, 8)),
+        examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
         bounds=Interval() if options.cnn else Crown(),
         options={
             "command": "demo",

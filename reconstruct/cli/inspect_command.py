@@ -11,7 +11,7 @@ from typing import Any
 from reconstruct.cli import choices
 from reconstruct.cli.verdict import settle_density
 from reconstruct.constructions import factor
-from reconstruct.constructions.costs import Cost, cost
+from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.layout import check_target
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
@@ -41,7 +41,7 @@ def main(options: Namespace) -> int:
     return 0
 
 
-def _costs(target: Network, options: Namespace) -> Iterator[Cost]:
+def _costs(target: Network, options: Namespace) -> Iterator[ConstructionCost]:
     """What each construction costs; those that cannot rebuild one of the maps are left out."""
     for construction in choices.constructions(options):
         try:
@@ -78,7 +78,7 @@ def _shape(node: Node) -> tuple[str, str, str]:
     return f"{m}×{k}", str(rank), f"{100 * filled:.0f} %"
 
 
-def _construction_table(costs: list[Cost], target: Network) -> list[str]:
+def _construction_table(costs: list[ConstructionCost], target: Network) -> list[str]:
     rows = [
         ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
     ]
@@ -112,7 +112,7 @@ def _construction_table(costs: list[Cost], target: Network) -> list[str]:
     ]
 
 
-def _as_json(network: Network, form: NormalForm, costs: list[Cost]) -> dict[str, Any]:
+def _as_json(network: Network, form: NormalForm, costs: list[ConstructionCost]) -> dict[str, Any]:
     return {
         "file": network.metadata.get("file"),
         "sha256": network.metadata.get("sha256"),

@@ -21,7 +21,7 @@ from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.pipeline import width_for
 from reconstruct.progress import OutOfTime
-from reconstruct.reports.inputs import Examples
+from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
 from reconstruct.runs.job import Job, RunOutcome, run
 
@@ -107,7 +107,7 @@ def _told(outcome: RunOutcome, options: Namespace) -> int:
     return FAILED if failed and code == exit_code(Verdict.UNDECIDED) else code
 
 
-def _examples(options: Namespace, domain: Box | Points) -> Examples | None:
+def _examples(options: Namespace, domain: Box | Points) -> ShownInputs | None:
     """Data are inputs that a reader knows; labels come with them, or not."""
     if isinstance(domain, Box):
         return None
@@ -116,7 +116,7 @@ def _examples(options: Namespace, domain: Box | Points) -> Examples | None:
     except InputError as error:
         say(f"accuracies are left out: {error}", options)
         labels = None
-    return Examples(domain.x, labels)
+    return ShownInputs(domain.x, labels)
 
 
 def _slack(options: Namespace, domain: Box | Points) -> float:

@@ -23,7 +23,7 @@ class MapCost:
 
 
 @dataclass(frozen=True)
-class Cost:
+class ConstructionCost:
     """A whole target in one construction; memory and seconds are estimates for the solves.
 
     `memory_bytes` is the larger of holding all frozen weights in float32 and the hungriest solve;
@@ -40,7 +40,9 @@ class Cost:
     seconds: float
 
 
-def cost(target: Network, construction: Construction, sparsity: float | None = None) -> Cost:
+def cost(
+    target: Network, construction: Construction, sparsity: float | None = None
+) -> ConstructionCost:
     """The cost of rebuilding `target` (in normal form) with `construction`."""
     maps: list[MapCost] = []
     solves = []
@@ -62,7 +64,7 @@ def cost(target: Network, construction: Construction, sparsity: float | None = N
         solves += [plan(m, k, n, density=density) for m, k, n in made.systems]
     weights = sum(m.weights for m in maps)
     held = 4 * weights if density == 1 else int(8 * density * weights)
-    return Cost(
+    return ConstructionCost(
         construction=construction.name,
         maps=tuple(maps),
         weights=weights,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from reconstruct.constructions.construction import ExactMap
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Diagonal, Mixing, Network, Node, Select, dense
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 
 BITS = 64  # to which an irrational factor would be enclosed: it is refused then
 
@@ -60,7 +60,7 @@ def _as_map(node: Node, size: int) -> ExactMap:
     return ExactMap(rows, tuple(offset))
 
 
-def _rational(node: Node, unit: int, between: Interval) -> Fraction:
+def _rational(node: Node, unit: int, between: RationalInterval) -> Fraction:
     low, high = between
     if low != high:
         raise InputError(

@@ -35,7 +35,7 @@ SAMPLES = 10_000  # inputs among which the largest error is meant
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteRatio:
     """What a map's prediction needs: its size, ‖W‖_F, and r."""
 
     equations: int
@@ -50,11 +50,11 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class RatioForecast:
     """The float32 error to expect of a target with these sites, at any ratio."""
 
     network: Network
-    sites: Mapping[str, Site]
+    sites: Mapping[str, SiteRatio]
 
     def error(self, ratio: float) -> float:
         """The largest error to expect among `SAMPLES` inputs."""
@@ -67,11 +67,11 @@ class Forecast:
         """What each map alone adds to it."""
         found = {}
         for name, site in self.sites.items():
-            found[name] = Forecast(self.network, {name: site}).error(ratio)
+            found[name] = RatioForecast(self.network, {name: site}).error(ratio)
         return found
 
 
-def forecast(known: Reach) -> Forecast:
+def forecast(known: Reach) -> RatioForecast:
     """The prediction for the target that `known` bounds, in normal form and balanced."""
     network, rng = known.network, np.random.default_rng(SEED)
     sites = {}
@@ -82,8 +82,8 @@ def forecast(known: Reach) -> Forecast:
         rows = rng.standard_normal((ROWS, k))
         lo, hi = functionals_of(known, node.inputs[0], op)(rows)
         reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
-        sites[node.name] = Site(m * k, math.sqrt(max(squares)), reach)
-    return Forecast(network, sites)
+        sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach)
+    return RatioForecast(network, sites)
 
 
 def ratio_for(known: Reach, wanted: float) -> float:

@@ -27,16 +27,14 @@ SHIFT_BITS = 16  # shifts keep 16 significant bits: their products with float32 
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class Placing:
     """`scale·z + shift` lies in the piece for all reachable z; `scale` is a power of two ≤ 1."""
 
     scale: float
     shift: Vector
 
 
-def place(
-    piece: Piece, lo: Vector, hi: Vector, magnitude: Vector, slack: float = SLACK
-) -> Placement:
+def place(piece: Piece, lo: Vector, hi: Vector, magnitude: Vector, slack: float = SLACK) -> Placing:
     """Where to move functionals that lie in [lo, hi], so that the activation is linear on them.
 
     `magnitude` bounds the sum of the absolute terms of each functional; `slack` of it is kept free
@@ -52,12 +50,12 @@ def place(
             f"bounds on this domain reach {reached:.0e}; use a smaller domain, or scale the target"
         )
     if not isfinite(piece.hi):
-        return Placement(1.0, round_up(np.maximum(piece.lo - lower, 0.0)))
+        return Placing(1.0, round_up(np.maximum(piece.lo - lower, 0.0)))
     room = (piece.hi - piece.lo) * (1 - 2.0**-8)
     widest = float(np.max(upper - lower, initial=0.0))
     scale = 1.0 if widest <= room else float(2.0 ** np.floor(np.log2(room / widest)))
     middle = (piece.lo + piece.hi) / 2 - scale * (lower + upper) / 2
-    return Placement(scale, middle.astype(np.float32).astype(np.float64))
+    return Placing(scale, middle.astype(np.float32).astype(np.float64))
 
 
 def round_up(values: Vector, bits: int = SHIFT_BITS) -> Vector:

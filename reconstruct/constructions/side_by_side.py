@@ -19,7 +19,7 @@ from reconstruct.khatri_rao.many import SMALL, in_threads
 from reconstruct.khatri_rao.using import surroundings
 from reconstruct.progress import Progress, Step
 
-Job: TypeAlias = Callable[[Progress], SiteSolution]
+SiteJob: TypeAlias = Callable[[Progress], SiteSolution]
 
 MOST_MEMORY = 2**28  # bytes that one of them may take
 
@@ -33,7 +33,7 @@ def is_small(plan: SitePlan, solver: Solver) -> bool:
 
 
 def solve_side_by_side(
-    jobs: Mapping[int, Job], progress: Progress, solved: Callable[[int, SiteSolution], None]
+    jobs: Mapping[int, SiteJob], progress: Progress, solved: Callable[[int, SiteSolution], None]
 ) -> None:
     """Run the jobs; `progress` and `solved` hear from one thread at a time."""
     desk = _Desk(progress, solved, surroundings().checkpoint)
@@ -53,7 +53,7 @@ class _Desk:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def work(self, i: int, job: Job) -> None:
+    def work(self, i: int, job: SiteJob) -> None:
         with using(engine=Turns(), checkpoint=self._checkpoint):
             done = job(self._hear)
         with self._lock:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
 from reconstruct.constructions.matched_betas import matched
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
-from reconstruct.constructions.shifts import ROOM, Placement, exact_dot, place
+from reconstruct.constructions.shifts import ROOM, Placing, exact_dot, place
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
@@ -203,7 +203,7 @@ def hidden_rows(matrix: Matrix) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         yield part, dense(matrix[part])
 
 
-def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
+def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
     for part, rows in hidden_rows(layers.M1):
@@ -213,7 +213,7 @@ def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placement:
     return place(layers.activation.piece, lo, hi, magnitude, ROOM)
 
 
-def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> tuple[Norm, Norm]:
+def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placing) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases c1, c2 absorbed.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
@@ -229,7 +229,7 @@ def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placement) -> t
 
 
 def _exact_norms(
-    layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Placement
+    layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Placing
 ) -> tuple[ExactNorm, ExactNorm]:
     slope, scale = Fraction(layers.activation.piece.slope), Fraction(hidden.scale)
     shift = [Fraction(float(t)) for t in hidden.shift]

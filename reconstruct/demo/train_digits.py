@@ -29,7 +29,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class DigitsSplit:
     """Training and test images (whole grey levels, as rows) and their digits."""
 
     train_images: NDArray[np.uint8]
@@ -38,7 +38,7 @@ class Split:
     test_labels: NDArray[np.uint8]
 
 
-def split_digits(test_share: float = 0.25) -> Split:
+def split_digits(test_share: float = 0.25) -> DigitsSplit:
     """scikit-learn's digits, shuffled by the seed; the last quarter is kept for testing."""
     try:
         from sklearn.datasets import load_digits
@@ -48,7 +48,7 @@ def split_digits(test_share: float = 0.25) -> Split:
     order = np.random.default_rng(SEED).permutation(len(labels))
     images, labels = images[order].astype(np.uint8), labels[order].astype(np.uint8)
     count = round(len(labels) * (1 - test_share))
-    return Split(images[:count], labels[:count], images[count:], labels[count:])
+    return DigitsSplit(images[:count], labels[:count], images[count:], labels[count:])
 
 
 def train(images: Matrix, labels: NDArray[np.uint8], epochs: int = 120) -> Network:

@@ -39,7 +39,7 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """How a kind of file is read, and known by its content where the name says nothing."""
 
     read: Callable[[bytes, Around], Network]
@@ -53,15 +53,15 @@ def _onnx(content: bytes, around: Around) -> Network:
 
 
 FORMATS = {
-    ".npz": Format(
+    ".npz": FileFormat(
         lambda content, around: read_npz(content, around.budget),
         lambda content: content.startswith(ZIP_MAGIC),
     ),
-    ".nnet": Format(
+    ".nnet": FileFormat(
         lambda content, around: read_nnet(content, fold_header=around.nnet_header),
         lambda content: content.lstrip().startswith(b"//"),
     ),
-    ".onnx": Format(
+    ".onnx": FileFormat(
         _onnx,
         lambda content: b"\0" in content[:4096] or content[:1] == b"\x08",  # field 1 of a model
     ),

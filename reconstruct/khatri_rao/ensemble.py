@@ -46,7 +46,7 @@ class Iterative(Protocol):
 
 
 @dataclass(frozen=True)
-class Call:
+class Invitation:
     """What rank 0 tells the others before they iterate together."""
 
     solver: Iterative
@@ -139,7 +139,7 @@ class Ensemble(Threads):
         """No more calls: the other ranks leave `serve`."""
         self._call(None)
 
-    def _call(self, call: Call | None) -> None:
+    def _call(self, call: Invitation | None) -> None:
         for rank in range(1, self.ranks.holders):
             self.ranks.comm.send(call, dest=rank, tag=CALL)
 
@@ -149,7 +149,7 @@ class Ensemble(Threads):
         ranks, pair = self.ranks, (operator.M1, operator.M2T)
         kinds = tuple(None if isinstance(one, Drawn) else one.dtype for one in pair)
         seconds = None if checkpoint is None else checkpoint.seconds
-        call = Call(solver, operator.map_shape, operator.width, W, seconds, kinds)
+        call = Invitation(solver, operator.map_shape, operator.width, W, seconds, kinds)
         self._call(call)
         for rank in range(1, ranks.holders):
             for one in pair:
@@ -207,11 +207,11 @@ def serve(ranks: Mpi) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def _next_call(ranks: Mpi) -> Call | Errand | None:
+def _next_call(ranks: Mpi) -> Invitation | Errand | None:
     """Wait without spinning, as MPI itself would: rank 0 may be at other work for minutes."""
     while not ranks.comm.iprobe(source=0, tag=CALL):
         time.sleep(PAUSE)
-    call: Call | Errand | None = ranks.comm.recv(source=0, tag=CALL)
+    call: Invitation | Errand | None = ranks.comm.recv(source=0, tag=CALL)
     return call
 
 
@@ -222,7 +222,7 @@ def _send(ranks: Mpi, matrix: Any, units: slice, rank: int) -> None:
         ranks.comm.Send(np.ascontiguousarray(matrix[units]), dest=rank)
 
 
-def _receive(ranks: Mpi, call: Call) -> KhatriRao:
+def _receive(ranks: Mpi, call: Invitation) -> KhatriRao:
     held = ranks.held(call.width)
     got = []
     for dtype, across in zip(call.parts, reversed(call.shape), strict=True):

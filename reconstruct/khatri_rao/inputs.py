@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.storage import Frozen, as_csr, entries, is_sparse
+from reconstruct.khatri_rao.storage import Stored, as_csr, entries, is_sparse
 from reconstruct.numbers.drawn import is_drawn
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -16,7 +16,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 def checked_system(
     M1: Any, M2: Any, W: Any, *, rational: bool = False
-) -> tuple[Frozen, Frozen, NDArray[Any]]:
+) -> tuple[Stored, Stored, NDArray[Any]]:
     """The three arrays as floats, or InputError that names the argument and both shapes.
 
     With `rational`, a W of Fractions is left as it is.
@@ -35,7 +35,7 @@ def checked_system(
     return first, second, right
 
 
-def checked_pair(M1: Any, M2: Any) -> tuple[Frozen, Frozen]:
+def checked_pair(M1: Any, M2: Any) -> tuple[Stored, Stored]:
     """M1 (`n × k`) and M2 (`m × n`) as float arrays that fit together."""
     first, second = _floating("M1", M1), _floating("M2", M2)
     if first.shape[0] != second.shape[1]:

@@ -20,7 +20,7 @@ from reconstruct.khatri_rao.solvers import Auto, Solver
 from reconstruct.progress import Progress, Step
 
 System: TypeAlias = tuple[Any, Any, Any]  # M1, M2, W
-Heard: TypeAlias = Callable[[int, Solution], None]
+Hearing: TypeAlias = Callable[[int, Solution], None]
 
 AUTO = Auto()
 SMALL = 2e11  # flops of a matrix product, some seconds: beyond it threads share one system
@@ -32,7 +32,7 @@ def solve_many(
     *,
     workers: int | None = None,
     progress: Progress | None = None,
-    solved: Heard | None = None,
+    solved: Hearing | None = None,
 ) -> list[Solution]:
     """Solutions of `M2 diag(s) M1 = W` for each `(M1, M2, W)`, in the order given.
 
@@ -93,7 +93,7 @@ class _Hearing:
     def __init__(
         self,
         found: dict[int, Solution],
-        solved: Heard | None,
+        solved: Hearing | None,
         progress: Progress | None,
         total: int,
     ) -> None:

@@ -15,8 +15,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from reconstruct.khatri_rao.engines import Engine, Threads
 from reconstruct.khatri_rao.storage import (
-    Frozen,
     Matrix,
+    Stored,
     Vector,
     chunks,
     is_sparse,
@@ -44,17 +44,17 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     It is a linear operator of SciPy too, of shape `(m·k, n)`: `K @ s`, `K.T @ y`, `lsmr(K, w)`.
     """
 
-    def __init__(self, M1: Frozen, M2: Frozen, *, engine: Engine | None = None) -> None:
+    def __init__(self, M1: Stored, M2: Stored, *, engine: Engine | None = None) -> None:
         engine = Threads() if engine is None else engine
         M1, M2 = (one if hasattr(one, "shape") else np.asarray(one) for one in (M1, M2))
         sparse, width = is_sparse(M1) or is_sparse(M2), int(M1.shape[0])
         held = engine.held(width)
         first, second = (units(one, held, sparse=sparse) for one in (M1, M2.T))
-        self._given: tuple[Frozen, Frozen] | None = M1, M2
+        self._given: tuple[Stored, Stored] | None = M1, M2
         self._set_up(first, second, width, engine)
 
     @classmethod
-    def of_parts(cls, M1: Frozen, M2T: Frozen, width: int, *, engine: Engine) -> KhatriRao:
+    def of_parts(cls, M1: Stored, M2T: Stored, width: int, *, engine: Engine) -> KhatriRao:
         """The operator of `width` units from the rows that this holder has of M1 and M2ᵀ."""
         operator = cls.__new__(cls)
         operator._given = None
@@ -214,7 +214,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         return self.engine.add(total)
 
 
-def _row_squares(matrix: Frozen) -> NDArray[np.float64]:
+def _row_squares(matrix: Stored) -> NDArray[np.float64]:
     if is_sparse(matrix):
         return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
     return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Frozen, to_dense
+from reconstruct.khatri_rao.storage import Stored, to_dense
 from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
 
 
@@ -43,7 +43,7 @@ class RankProof:
         )
 
 
-def prove_full_rank(M1: Frozen, M2: Frozen) -> RankProof:
+def prove_full_rank(M1: Stored, M2: Stored) -> RankProof:
     """Try to prove that K of `M1` (`n × k`) and `M2` (`m × n`) has full row rank m·k.
 
     Uses python-flint when it is installed, else block elimination in NumPy. A second prime is

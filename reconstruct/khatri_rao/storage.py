@@ -14,7 +14,7 @@ from reconstruct.numbers.drawn import Drawn, Transposed, is_drawn
 
 Vector: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]
-Frozen: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
+Stored: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
 
 CHUNK = 4096  # rows looked at together
 
@@ -31,12 +31,12 @@ def as_csr(matrix: Any) -> Any:
     return _sparse.csr_array(to_dense(matrix) if is_drawn(matrix) else matrix)
 
 
-def entries(matrix: Frozen) -> Matrix:
+def entries(matrix: Stored) -> Matrix:
     """The stored entries, in any shape."""
     return np.asarray(matrix.data if is_sparse(matrix) else matrix)
 
 
-def to_dense(matrix: Frozen) -> Matrix:
+def to_dense(matrix: Stored) -> Matrix:
     """The matrix as an ndarray; no copy if it is one."""
     if isinstance(matrix, Transposed):
         return to_dense(matrix.T).T
@@ -45,7 +45,7 @@ def to_dense(matrix: Frozen) -> Matrix:
     return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
-def units(matrix: Frozen, held: slice, *, sparse: bool) -> Frozen:
+def units(matrix: Stored, held: slice, *, sparse: bool) -> Stored:
     """Rows `held` of a matrix with one row per hidden unit, as the operator keeps them."""
     whole = held == slice(0, matrix.shape[0])
     if sparse:
@@ -58,7 +58,7 @@ def units(matrix: Frozen, held: slice, *, sparse: bool) -> Frozen:
     return np.ascontiguousarray(np.asarray(matrix)[held])
 
 
-def chunks(matrix: Frozen) -> Iterator[Frozen]:
+def chunks(matrix: Stored) -> Iterator[Stored]:
     """The rows in pieces; sparse ones and small ones whole."""
     if is_sparse(matrix):
         yield matrix
@@ -67,13 +67,13 @@ def chunks(matrix: Frozen) -> Iterator[Frozen]:
         yield matrix[start : start + CHUNK]
 
 
-def largest(matrix: Frozen) -> float:
+def largest(matrix: Stored) -> float:
     """`max |entry|`; NaN or inf if there is one, 0 for an empty matrix."""
     sizes = [float(np.max(np.abs(entries(part)), initial=0.0)) for part in chunks(matrix)]
     return float(np.max(sizes, initial=0.0))
 
 
-def scaled(matrix: Frozen, power: int) -> Frozen:
+def scaled(matrix: Stored, power: int) -> Stored:
     """`2^power · matrix`; no copy if the power is 0."""
     if power == 0:
         return matrix

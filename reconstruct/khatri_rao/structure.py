@@ -20,7 +20,7 @@ import scipy.sparse.csgraph
 from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Frozen, as_csr, is_sparse, to_dense
+from reconstruct.khatri_rao.storage import Stored, as_csr, is_sparse, to_dense
 from reconstruct.numbers.drawn import is_drawn
 
 _csgraph: Any = scipy.sparse.csgraph
@@ -82,7 +82,7 @@ class StructuralObstruction:
         return f"{' or '.join(options)} would be enough (now: {found[3:]})"
 
 
-def structural_obstruction(M1: Frozen, M2: Frozen) -> StructuralObstruction | None:
+def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | None:
     """The obstruction in the zero pattern of `M1` (`n × k`) and `M2` (`m × n`), if there is one.
 
     None does not prove full rank: equal values can still be dependent.

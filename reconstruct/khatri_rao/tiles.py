@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, to_dense
+from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, to_dense
 
 TILE_ROWS = 1024  # a tile of M1, of M2' and their product stay in the second-level cache
 TILE_ENTRIES = 1 << 18  # of both together: small maps have longer tiles, to spare calls
@@ -33,7 +33,7 @@ class Scratch(threading.local):
             found = self._arrays[name] = np.empty(shape, dtype)
         return found[: shape[0]]
 
-    def converted(self, name: str, rows: Frozen, dtype: DTypeLike) -> Matrix:
+    def converted(self, name: str, rows: Stored, dtype: DTypeLike) -> Matrix:
         """Dense rows in `dtype`: themselves if they are that already."""
         dense = to_dense(rows)
         if dense.dtype == dtype:

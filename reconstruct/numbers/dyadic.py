@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 
 Integers = NDArray[Any]  # object arrays of Python integers
 
@@ -49,7 +49,7 @@ class Dyadic:
         return cls(whole, whole, shift)
 
     @classmethod
-    def around(cls, intervals: Sequence[Interval], bits: int) -> Dyadic:
+    def around(cls, intervals: Sequence[RationalInterval], bits: int) -> Dyadic:
         """Intervals of rationals over one power of two, rounded outward where that is needed."""
         ends = [end for pair in intervals for end in pair]
         if all(end.denominator & (end.denominator - 1) == 0 for end in ends):
@@ -120,7 +120,7 @@ class Dyadic:
         less = self.shift - kept
         return Dyadic(self.low >> less, -((-self.high) >> less), kept)
 
-    def fractions(self) -> tuple[Interval, ...]:
+    def fractions(self) -> tuple[RationalInterval, ...]:
         """The interval of each entry, as rational numbers."""
         scale = 1 << self.shift
         pairs = zip(self.low.tolist(), self.high.tolist(), strict=True)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import TypeAlias
 
-Interval: TypeAlias = tuple[Fraction, Fraction]
+RationalInterval: TypeAlias = tuple[Fraction, Fraction]
 
 
 def rational_root(value: Fraction) -> Fraction | None:
@@ -17,7 +17,7 @@ def rational_root(value: Fraction) -> Fraction | None:
     return None
 
 
-def root_bounds(value: Fraction, bits: int) -> Interval:
+def root_bounds(value: Fraction, bits: int) -> RationalInterval:
     """Rationals around √value, equal when the root is rational."""
     root = rational_root(value)
     if root is not None:
@@ -28,7 +28,7 @@ def root_bounds(value: Fraction, bits: int) -> Interval:
     return Fraction(floor, 1 << places), Fraction(floor + 1, 1 << places)
 
 
-def times(first: Interval, second: Interval) -> Interval:
+def times(first: RationalInterval, second: RationalInterval) -> RationalInterval:
     """The product of two intervals: the extremes are met at the ends."""
     if first[0] == first[1] and second[0] == second[1]:
         value = first[0] * second[0]
@@ -37,7 +37,7 @@ def times(first: Interval, second: Interval) -> Interval:
     return min(ends), max(ends)
 
 
-def exp_bounds(z: Fraction, bits: int) -> Interval:
+def exp_bounds(z: Fraction, bits: int) -> RationalInterval:
     """Rationals around exp(z) for z ≤ 0: Taylor's series of z/2^r, squared r times.
 
     With 0 ≤ y = −z/2^r ≤ 1/2 the series alternates, so two partial sums in a row enclose it;

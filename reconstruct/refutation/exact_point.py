@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Map, Network
 from reconstruct.numbers.dyadic import Dyadic
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 
 BITS = 256
 MOST_BITS = 2**13  # an exact value with more binary places than this is enclosed from there on
@@ -33,7 +33,7 @@ def evaluate_exact(network: Network, x: ArrayLike) -> tuple[Fraction, ...]:
     return tuple(lo for lo, _ in values)
 
 
-def enclose(network: Network, x: ArrayLike, bits: int = BITS) -> tuple[Interval, ...]:
+def enclose(network: Network, x: ArrayLike, bits: int = BITS) -> tuple[RationalInterval, ...]:
     """An interval of rationals around each output at x; of no width where the value is exact."""
     return Evaluator(network, bits)(x)
 
@@ -44,7 +44,7 @@ class Evaluator:
     def __init__(self, network: Network, bits: int = BITS) -> None:
         self.network, self.bits = network, bits
 
-    def __call__(self, x: ArrayLike) -> tuple[Interval, ...]:
+    def __call__(self, x: ArrayLike) -> tuple[RationalInterval, ...]:
         point = np.asarray(x, dtype=np.float64)
         if point.shape != (self.network.size_in,) or not np.all(np.isfinite(point)):
             raise InputError(

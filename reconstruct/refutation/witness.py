@@ -10,7 +10,7 @@ import numpy as np
 
 from reconstruct.networks import Domain, Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.refutation.exact_point import Evaluator
 
 SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
@@ -37,7 +37,9 @@ class Witness:
         return all(lo == hi for lo, hi in (*self.target, *self.candidate))
 
 
-def least_difference(first: Iterable[Interval], second: Iterable[Interval]) -> Fraction:
+def least_difference(
+    first: Iterable[RationalInterval], second: Iterable[RationalInterval]
+) -> Fraction:
     """A lower bound of max_j |a_j − b_j| for a_j, b_j in these intervals."""
     gaps = [
         max(a_low - b_high, b_low - a_high, Fraction(0))
@@ -52,7 +54,7 @@ def strictly_inside(point: Array, box: Domain) -> bool:
     return bool(np.all(flat | ((point > box.lo) & (point < box.hi)))) and box.contains(point)
 
 
-def _stated(values: Iterable[Interval]) -> tuple[Interval, ...]:
+def _stated(values: Iterable[RationalInterval]) -> tuple[RationalInterval, ...]:
     """The values as they are claimed: an irrational one with room for another's arithmetic.
 
     Who encloses it less narrowly than we do can then still confirm the claim.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
     from reconstruct.refutation.search import Search
-    from reconstruct.reports.inputs import Examples
+    from reconstruct.reports.inputs import ShownInputs
 
 SCHEMA = "reconstruct.report/1"
 
@@ -41,7 +41,7 @@ def build_report(
     rank_proofs: Sequence[RankProof | None] | None = None,
     target_path: str | None = None,
     recipe: Mapping[str, Any] | None = None,
-    examples: Examples | None = None,
+    examples: ShownInputs | None = None,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; with rank proofs if they were made.
 

@@ -23,7 +23,7 @@ WORK = 2e11  # multiplications for the accuracies: more than for a figure, they 
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class ShownInputs:
     """Inputs as rows; their labels where they are known; their shape where they are pictures."""
 
     x: Array
@@ -31,7 +31,7 @@ class Examples:
     shape: Sequence[int] | None = None
 
 
-def inputs_part(result: Result, examples: Examples | None) -> dict[str, Any] | None:
+def inputs_part(result: Result, examples: ShownInputs | None) -> dict[str, Any] | None:
     """Answers on the examples, accuracies where labels are known; None without examples."""
     if examples is None:
         return None
@@ -53,7 +53,7 @@ def _classes(outputs: Array) -> Array | None:
 
 
 def _accuracy(
-    result: Result, examples: Examples, x: Array, g: Array, f: Array
+    result: Result, examples: ShownInputs, x: Array, g: Array, f: Array
 ) -> dict[str, float] | None:
     """The shares recognised by the target, the frozen network as drawn, and with its norms."""
     if examples.y is None or g.shape[1] < 2:
@@ -66,7 +66,7 @@ def _accuracy(
 
 
 def _shown(
-    result: Result, examples: Examples, x: Array, g: Array, f: Array
+    result: Result, examples: ShownInputs, x: Array, g: Array, f: Array
 ) -> list[dict[str, Any]]:
     shape = image_shape(examples.shape or _own_shape(result.target), x.shape[1])
     lo, hi = float(x.min()), float(x.max())

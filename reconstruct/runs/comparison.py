@@ -29,7 +29,7 @@ PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class PairOfFiles:
     """Two networks and the files that they were read from (None: of no file)."""
 
     target: Network
@@ -37,7 +37,9 @@ class Pair:
     paths: tuple[Path | None, Path | None] = (None, None)
 
     @classmethod
-    def read(cls, target: PathLike, candidate: PathLike, *, nnet_header: bool = False) -> Pair:
+    def read(
+        cls, target: PathLike, candidate: PathLike, *, nnet_header: bool = False
+    ) -> PairOfFiles:
         """Both files; `nnet_header` puts the header of whichever is a .nnet file around it."""
         paths = Path(target), Path(candidate)
         networks = [_with_header(path, nnet_header) for path in paths]
@@ -56,10 +58,10 @@ def _with_header(path: Path, nnet_header: bool) -> Network:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Verification:
     """Which pair, where, and how hard to try."""
 
-    pair: Pair
+    pair: PairOfFiles
     domain: Domain
     bounds: Method | None = None
     tolerance: float | None = None
@@ -79,7 +81,7 @@ class VerifyOutcome:
     output: Path | None
 
 
-def compare(job: Comparison, progress: Progress = silent) -> VerifyOutcome:
+def compare(job: Verification, progress: Progress = silent) -> VerifyOutcome:
     """Certify, refute or leave undecided; write certificate, report and both networks if asked."""
     with _folder(job) as folder:
         sources = _sources(job, folder)
@@ -124,14 +126,14 @@ def _write(
     folder.publish(names, stale=stale)
 
 
-def _folder(job: Comparison) -> AbstractContextManager[OutputFolder | None]:
+def _folder(job: Verification) -> AbstractContextManager[OutputFolder | None]:
     """Where to write, made ready before the work begins; None where nothing is written."""
     if job.output is None:
         return nullcontext()
     return OutputFolder(job.output, force=job.force)
 
 
-def _sources(job: Comparison, folder: OutputFolder | None) -> tuple[Source, Source]:
+def _sources(job: Verification, folder: OutputFolder | None) -> tuple[Source, Source]:
     pair = job.pair
     if folder is None:
         return Source(pair.target, pair.paths[0]), Source(pair.candidate, pair.paths[1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reconstruct.constructions.costs import Cost
+from reconstruct.constructions.costs import ConstructionCost
 from reconstruct.networks import Network
 from reconstruct.runs.defaults import FEW_INPUTS, boxes
 
@@ -32,7 +32,7 @@ class Forecast:
     memory_bytes: int
 
 
-def forecast(cost: Cost, target: Network) -> Forecast:
+def forecast(cost: ConstructionCost, target: Network) -> Forecast:
     """The whole run of a construction that costs so much; `target` is in normal form."""
     positions = {n.name: int(getattr(n.op, "positions", 1)) for n in target.nodes}
     products = sum(m.weights * positions[m.name] for m in cost.maps)

@@ -28,7 +28,7 @@ from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent, until
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.reports.inputs import Examples
+from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.runs.bundle import TARGET, take_along
 from reconstruct.runs.files import GUARDED, NETWORK, left_behind, published, write_networks
@@ -63,7 +63,7 @@ class Job:
     threads: int | None = None  # None: all processors
     time_limit: float | None = None  # seconds: what is not solved by then is kept
     options: Mapping[str, Any] = field(default_factory=dict)
-    examples: Examples | None = None
+    examples: ShownInputs | None = None
 
     @property
     def guarded(self) -> bool:

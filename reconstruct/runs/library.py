@@ -24,10 +24,10 @@ from reconstruct.networks import Activation, Box, DomainLike, Network, Points, a
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.given import as_network, as_precision
 from reconstruct.progress import Progress, silent
-from reconstruct.reports.inputs import Examples
+from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.reports.run_files import read_run
-from reconstruct.runs.comparison import Comparison, Pair, VerifyOutcome, compare
+from reconstruct.runs.comparison import PairOfFiles, Verification, VerifyOutcome, compare
 from reconstruct.runs.defaults import DOMAIN, default_bounds
 from reconstruct.runs.job import Job, RunOutcome
 from reconstruct.runs.job import run as run_job
@@ -101,7 +101,7 @@ def verify(
     """
     pair = _pair(target, candidate, nnet_header)
     options = {"tolerance": tolerance, "samples": samples, "nnet_header": nnet_header}
-    job = Comparison(
+    job = Verification(
         pair,
         _domain(domain, pair.target.size_in, radius),
         bounds=bounds or default_bounds(pair.candidate),
@@ -138,12 +138,12 @@ def _network(given: Given, role: str, nnet_header: bool = False) -> Network:
     return as_network(given, role)
 
 
-def _pair(target: Given, candidate: Given, nnet_header: bool) -> Pair:
+def _pair(target: Given, candidate: Given, nnet_header: bool) -> PairOfFiles:
     if isinstance(target, str | os.PathLike) and isinstance(candidate, str | os.PathLike):
-        return Pair.read(target, candidate, nnet_header=nnet_header)
+        return PairOfFiles.read(target, candidate, nnet_header=nnet_header)
     ours = _network(target, "the target", nnet_header)
     theirs = _network(candidate, "the candidate", nnet_header)
-    return Pair(ours, theirs, (_path(target), _path(candidate)))
+    return PairOfFiles(ours, theirs, (_path(target), _path(candidate)))
 
 
 def _path(given: Given) -> Path | None:
@@ -195,7 +195,7 @@ def _domain(given: Where, size: int, radius: float | None) -> Box | Points:
     return Points(found.x, radius)
 
 
-def _examples(given: Where, domain: Box | Points) -> Examples | None:
+def _examples(given: Where, domain: Box | Points) -> ShownInputs | None:
     """Data are inputs that a reader knows; a file may hold their labels, too."""
     if not isinstance(domain, Points):
         return None
@@ -203,7 +203,7 @@ def _examples(given: Where, domain: Box | Points) -> Examples | None:
     if isinstance(given, str | os.PathLike):
         with suppress(InputError):  # values, and no labels: they are no mistake here
             labels = load_labels(given)
-    return Examples(domain.x, labels)
+    return ShownInputs(domain.x, labels)
 
 
 def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:

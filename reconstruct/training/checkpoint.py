@@ -19,7 +19,7 @@ from reconstruct.training.data.dataset import Dataset
 Row = tuple[float, ...]
 
 
-class Checkpoint:
+class TrainingCheckpoint:
     """Keeps the values of `module` and the momentum of `optimiser` in `path` (None: nowhere).
 
     `decides` is everything that decides the numbers besides the module's first values; a file

@@ -20,7 +20,7 @@ from torch import nn
 
 from reconstruct.errors import InputError
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.training.checkpoint import Checkpoint
+from reconstruct.training.checkpoint import TrainingCheckpoint
 from reconstruct.training.data.dataset import Dataset
 from reconstruct.training.freezing import Tuning, tunable
 from reconstruct.training.random_subset import settle
@@ -67,7 +67,9 @@ def train(
     optimiser = torch.optim.SGD(
         parameters, lr=plan.rate, momentum=plan.momentum, weight_decay=plan.decay
     )
-    store = Checkpoint(checkpoint, module, optimiser, (str(Tuning(what)), seed, live, plan, data))
+    store = TrainingCheckpoint(
+        checkpoint, module, optimiser, (str(Tuning(what)), seed, live, plan, data)
+    )
     rows, before = store.load()
     start = time.perf_counter()
     for epoch in range(len(rows), plan.epochs):

@@ -14,7 +14,7 @@ from reconstruct.reports.effort import affordable, multiplications
 from reconstruct.reports.figures.layer_figure import layer_figure
 from reconstruct.reports.figures.norm_figures import norm_figure
 from reconstruct.reports.figures.plane_figure import plane_figure
-from reconstruct.reports.inputs import Examples, inputs_part
+from reconstruct.reports.inputs import ShownInputs, inputs_part
 from reconstruct.reports.layer_errors import layer_errors
 from reconstruct.reports.measurements import float32_histogram
 from reconstruct.reports.pixels import data_url, image_shape, png
@@ -139,14 +139,14 @@ def test_answers_and_accuracies_are_those_of_the_networks(images: Any) -> None:
     result, x = images
     right = result.target(x).argmax(axis=1)
     wrong = (right + 1) % result.target.size_out
-    told = inputs_part(result, Examples(x, np.where(np.arange(6) < 4, right, wrong)))
+    told = inputs_part(result, ShownInputs(x, np.where(np.arange(6) < 4, right, wrong)))
     assert told is not None
     assert told["accuracy"]["target"] == told["accuracy"]["network"] == pytest.approx(4 / 6)
     assert told["accuracy"]["same"] == 1.0
     assert [row["target"] for row in told["shown"]] == right.tolist()
     assert all(row["margin"] >= 0 and row["difference"] < 1e-9 for row in told["shown"])
     assert told["shown"][0]["image"] is None  # two channels are no picture
-    pictured = inputs_part(result, Examples(x, None, (1, 8, 9)))
+    pictured = inputs_part(result, ShownInputs(x, None, (1, 8, 9)))
     assert pictured is not None and pictured["accuracy"] is None
     assert pictured["shown"][0]["image"].startswith("data:image/png;base64,")
     assert inputs_part(result, None) is None

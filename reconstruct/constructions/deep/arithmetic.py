@@ -25,7 +25,7 @@ PRODUCT_LIMIT = 1 << 28  # multiplications, about a second, up to which a produc
 ROWS = 256  # rows converted to extended precision at once
 
 
-class Arithmetic(Protocol):
+class ChainArithmetic(Protocol):
     """How matrices of floats are held, scaled and multiplied."""
 
     def lift(self, values: Matrix) -> Array:

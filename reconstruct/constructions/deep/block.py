@@ -30,7 +30,7 @@ SINGULAR = 1e20  # condition of R beyond which B has lost rank: then nothing is 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class BlockRows:
     """`B = Rᵀ Q` with orthonormal rows Q; `condition` is B's, by singular values."""
 
     Q: Array
@@ -42,15 +42,15 @@ class Rows:
         return np.asarray(la.solve_triangular(self.R, W, trans="T", check_finite=False))
 
 
-def orthonormal_rows(B: Array) -> Rows:
+def orthonormal_rows(B: Array) -> BlockRows:
     """QR of Bᵀ; a B without full rank is only scaled."""
     scale = float(np.linalg.norm(B)) or 1.0
     q, r = np.linalg.qr((B / scale).T)
     sizes = np.linalg.svd(r, compute_uv=False)
     condition = float(sizes[0] / sizes[-1]) if sizes[-1] > 0 else float("inf")
     if not condition < SINGULAR or np.any(np.diagonal(r) == 0):
-        return Rows(B / scale, np.eye(len(B)) * scale, condition)
-    return Rows(q.T, r * scale, condition)
+        return BlockRows(B / scale, np.eye(len(B)) * scale, condition)
+    return BlockRows(q.T, r * scale, condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class BlockSystem:
     """`Q diag(s) A = R⁻ᵀ W` with a way to apply the pseudo-inverse of its Khatri-Rao matrix."""
 
     operator: KhatriRao
-    rows: Rows
+    rows: BlockRows
     inverse: Callable[[Array], Vector]
     solver: str
     rank: int | None

@@ -17,7 +17,7 @@ from reconstruct.constructions.deep.arithmetic import Rationals
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.induction import arriving, solve_backward
 from reconstruct.constructions.nodes import kernel_of
-from reconstruct.constructions.shifts import Placement, place
+from reconstruct.constructions.shifts import Placing, place
 from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.khatri_rao import ExactSolution, solve_exact
 from reconstruct.networks import dense
@@ -116,7 +116,7 @@ def _constant(link: Link, constant: Array) -> Array:
     return np.asarray(RATIONALS.product(link.carry, constant[:, None])[:, 0] + bias)
 
 
-def _place(link: Link, values: Array, task: Task) -> Placement:
+def _place(link: Link, values: Array, task: Task) -> Placing:
     """The placement of the exact values, rounded to float64 for their bounds."""
     rounded = np.zeros((len(values), task.weight.shape[1]))
     rounded[:, : values.shape[1]] = values.astype(np.float64)

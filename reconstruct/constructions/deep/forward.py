@@ -24,7 +24,7 @@ from reconstruct.constructions.deep.backward import BlockSolution
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.induction import arriving
 from reconstruct.constructions.nodes import kernel_of
-from reconstruct.constructions.shifts import Placement, place
+from reconstruct.constructions.shifts import Placing, place
 from reconstruct.networks import Norm, dense
 from reconstruct.numbers.arrays import Vector
 
@@ -92,7 +92,7 @@ class _State:
 
 def _place_link(
     link: Link, block: BlockSolution, task: Task, before: _State, final: bool
-) -> tuple[_State, Norm, Placement]:
+) -> tuple[_State, Norm, Placing]:
     slope = link.piece.slope
     real = block.real / slope
     linear, carried = arriving(link, before.linear, Double()), _constant(link, before)

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from reconstruct.constructions.deep.arithmetic import Arithmetic
+from reconstruct.constructions.deep.arithmetic import ChainArithmetic
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.nodes import kernel_of
 from reconstruct.numbers.arrays import Array
@@ -29,7 +29,7 @@ class BlockSolver(Protocol[Block]):
     """How a block is solved in some arithmetic."""
 
     @property
-    def arithmetic(self) -> Arithmetic: ...
+    def arithmetic(self) -> ChainArithmetic: ...
 
     def solve(self, index: int, link: Link, B: Array) -> Block | None:
         """The solution of block `index` (from 0), which meets `B`; None where there is none."""
@@ -64,7 +64,7 @@ def solve_backward(chain: Chain, solver: BlockSolver[Block]) -> Induction[Block]
     return Induction(tuple(reversed(found)), None)
 
 
-def arriving(link: Link, linear: Array, arithmetic: Arithmetic) -> Array:
+def arriving(link: Link, linear: Array, arithmetic: ChainArithmetic) -> Array:
     """What a layer's norm meets: `[M·linear, A]` for a layer before that computes `linear·x`."""
     entry = arithmetic.lift(link.entry)
     if link.carry is None:
@@ -72,7 +72,7 @@ def arriving(link: Link, linear: Array, arithmetic: Arithmetic) -> Array:
     return np.hstack([arithmetic.product(link.carry, linear), entry])
 
 
-def compose(chain: Chain, scales: Sequence[Array], arithmetic: Arithmetic) -> Array:
+def compose(chain: Chain, scales: Sequence[Array], arithmetic: ChainArithmetic) -> Array:
     """The map that the chain composes to with these σ, first layer to last."""
     linear: Array = np.zeros((0, 0), dtype=object)
     for link, sigma in zip(chain.links, scales, strict=True):

@@ -18,7 +18,7 @@ LARGEST = 4.0  # the largest of many rounding errors, in standard deviations
 
 
 @dataclass(frozen=True)
-class Figures:
+class ChainFigures:
     """What one block contributes to the error of the map, relative to the map.
 
     `residual` is `‖B_i diag(s_i) A_i − W^(i)‖_F / ‖W‖_F` with the true matrices and the rounded
@@ -54,7 +54,7 @@ def block_systems(
     rows, behind = [], Status.SOLVED
     for i in reversed(range(len(blocks))):
         link, block = chain.links[i], blocks[i]
-        figures = Figures(block.residual / norm, rounding[i], share)
+        figures = ChainFigures(block.residual / norm, rounding[i], share)
         status, reason = _judge(task, link, block, figures, placed.overflow[i], behind)
         behind = status if behind is Status.SOLVED else behind
         message = _message(
@@ -76,7 +76,7 @@ def _system(
     block: BlockSolution,
     status: Status,
     message: str,
-    figures: Figures,
+    figures: ChainFigures,
     shift_max: float,
     norm: float,
 ) -> LayerSolution:
@@ -103,7 +103,7 @@ def _message(
     reason: str,
     link: Link,
     block: BlockSolution,
-    figures: Figures,
+    figures: ChainFigures,
     rows: int,
     where: str,
 ) -> str:
@@ -119,7 +119,12 @@ def _message(
 
 
 def _judge(
-    task: Task, link: Link, block: BlockSolution, figures: Figures, overflow: float, behind: Status
+    task: Task,
+    link: Link,
+    block: BlockSolution,
+    figures: ChainFigures,
+    overflow: float,
+    behind: Status,
 ) -> tuple[Status, str]:
     """The status of a block; one that fails meets what a failure `behind` it left over."""
     m, (start, stop) = len(task.weight), link.block

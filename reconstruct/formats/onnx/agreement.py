@@ -66,7 +66,7 @@ def check_agreement(reading: Reading) -> int:
     """
     x = points(reading.network)
     followed = follow(reading.network, x, reading.arithmetic)
-    evaluator = Evaluator(reading.model)
+    evaluator = OnnxEvaluator(reading.model)
     rows = [row for row in range(len(x)) if telling(followed, row, reading.arithmetic)]
     for row in rows:
         (theirs,) = evaluator.run(_input(reading.model, x[row]), [reading.model.output])
@@ -92,7 +92,7 @@ def _differs(followed: Followed, flow: Flow, theirs: Array, row: int) -> int:
 
 
 def _refusal(
-    reading: Reading, evaluator: Evaluator, x: Array, place: int, theirs: Array
+    reading: Reading, evaluator: OnnxEvaluator, x: Array, place: int, theirs: Array
 ) -> UnsupportedError:
     """Names the first node whose value at x differs, in the order of evaluation."""
     flow, maker = reading.output, reading.model.output
@@ -121,7 +121,7 @@ def _refusal(
     )
 
 
-class Evaluator:
+class OnnxEvaluator:
     """onnxruntime on the nodes that were read, or ONNX's reference where that cannot run."""
 
     def __init__(self, model: Model) -> None:

@@ -25,7 +25,7 @@ from reconstruct.networks import Network, Piece
 MARGIN = "margin"
 
 
-class Watched(Protocol):
+class WatchedUnits(Protocol):
     """The input of a hidden activation by its node, and the piece that it has to stay on."""
 
     @property
@@ -37,7 +37,7 @@ class Watched(Protocol):
 
 def write_guarded(
     network: Network,
-    watched: Sequence[Watched],
+    watched: Sequence[WatchedUnits],
     path: str | os.PathLike[str],
     dtype: Any = np.float64,
     plain: str | None = None,
@@ -60,7 +60,7 @@ def write_guarded(
 
 
 def guarded_model(
-    network: Network, watched: Sequence[Watched], dtype: Any, data: DataFile | None = None
+    network: Network, watched: Sequence[WatchedUnits], dtype: Any, data: DataFile | None = None
 ) -> Any:
     """The model as a ModelProto."""
     onnx = import_onnx("writing ONNX files")
@@ -76,7 +76,7 @@ def guarded_model(
     return model
 
 
-def _distances(onnx: Any, graph: Any, unit: Watched, kind: Any) -> list[str]:
+def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any) -> list[str]:
     """The least distance of the unit's values from either end of the piece, (N, 1) each."""
     flat = f"{unit.node}/watched"
     graph.node.append(onnx.helper.make_node("Flatten", [unit.node], [flat], name=flat, axis=1))

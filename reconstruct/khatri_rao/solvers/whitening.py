@@ -10,7 +10,7 @@ import scipy.linalg as la
 from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.storage import Frozen, Matrix, Vector, chunks, to_dense
+from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, chunks, to_dense
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Whitened:
     def _rounded(self, dtype: DTypeLike) -> tuple[Matrix, Matrix]:
         return self.left.astype(dtype), self.right.astype(dtype)
 
-    def _second_moment(self, rows: Frozen) -> Array:
+    def _second_moment(self, rows: Stored) -> Array:
         """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders."""
         total = np.zeros((rows.shape[1], rows.shape[1]))
         for part in chunks(rows):

@@ -24,7 +24,7 @@ from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import Interval, exp_bounds
+from reconstruct.numbers.rationals import RationalInterval, exp_bounds
 from reconstruct.numbers.rounding import down, up
 
 EXPM1_ERROR = 2.0**-48  # assumed of the platform's expm1, relative; real ones are within 2^-51
@@ -85,7 +85,7 @@ class ExponentialUnit(Unitwise):
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         """Each side rises or falls as a whole, so its extremes are at the ends of its part."""
         alpha, gain = (Fraction(number) for number in self.numbers)
-        pairs: list[Interval] = []
+        pairs: list[RationalInterval] = []
         for lo, hi in value.fractions():
             below = [
                 alpha * (e - 1) for z in (lo, hi) for e in exp_bounds(min(z, Fraction(0)), bits)

@@ -15,7 +15,7 @@ from reconstruct.numbers.arrays import Array, Range, Vector
 from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, midpoint, times, up
 
 
@@ -51,7 +51,7 @@ class Diagonal(Map):
         """`(s, t)` in real arithmetic, to about 2^-100."""
 
     @abstractmethod
-    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
 
     def hidden(self, start: int, stop: int) -> Diagonal | None:

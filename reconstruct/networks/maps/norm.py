@@ -20,7 +20,7 @@ from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import Interval, rational_root, root_bounds, times
+from reconstruct.numbers.rationals import RationalInterval, rational_root, root_bounds, times
 from reconstruct.numbers.rounding import down, sum_error, up
 from reconstruct.numbers.rounding import times as scaled
 
@@ -188,7 +188,7 @@ class Norm(Diagonal):
     def _spread_enclosure(self, part: Enclosure) -> Enclosure:
         return Enclosure(self.spread(part.high), self.spread(part.low), self.spread(part.radius))
 
-    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         scales, shifts = [], []
         for g, b, mean, var in zip(self.gamma, self.beta, self.mean, self.var, strict=True):
             low, high = root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)

@@ -17,7 +17,7 @@ from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, upward
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import Interval
+from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import down, up
 
 
@@ -105,7 +105,7 @@ class Scaling(Diagonal):
             )
         return scale, Enclosure.exact(self.offset)
 
-    def rationals(self, bits: int) -> tuple[Sequence[Interval], Sequence[Interval]]:
+    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         scales = [
             Fraction(float(a)) / Fraction(float(b))
             for a, b in zip(self.factor, self.divisor, strict=True)

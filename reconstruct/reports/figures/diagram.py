@@ -41,14 +41,14 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class DiagramRow:
     """A value of the target, and the layers of the other network that make the same value."""
 
     target: Bar | None
     frozen: tuple[Bar, ...]
 
 
-def rows_of(report: Mapping[str, Any]) -> list[Row]:
+def rows_of(report: Mapping[str, Any]) -> list[DiagramRow]:
     """The rows to draw, from the graphs in the report; empty when they are too large."""
     measured = report.get("measurements") or {}
     graphs, sites = measured.get("graphs") or {}, measured.get("sites") or {}
@@ -60,9 +60,9 @@ def rows_of(report: Mapping[str, Any]) -> list[Row]:
     if not sites:
         right = _bars(frozen, size_in)
         pairs = itertools.zip_longest(left, right)
-        return [Row(a, () if b is None else (b,)) for a, b in pairs]
+        return [DiagramRow(a, () if b is None else (b,)) for a, b in pairs]
     sizes = {node["name"]: node["size"] for node in frozen}
-    return [Row(bar, _made(bar, sites.get(bar.name), sizes)) for bar in left]
+    return [DiagramRow(bar, _made(bar, sites.get(bar.name), sizes)) for bar in left]
 
 
 def _channels(size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def _made(bar: Bar, layers: Sequence[str] | None, sizes: Mapping[str, int]) -> t
     return (*hidden, Bar(layers[-1], sizes[layers[-1]], bar.note, shape=bar.shape))
 
 
-def diagram(rows: Sequence[Row], right: str) -> Markup | None:
+def diagram(rows: Sequence[DiagramRow], right: str) -> Markup | None:
     """The drawing, or None when there is nothing to draw or too much."""
     total = sum(max(1, len(row.frozen)) for row in rows)
     if not rows or total > MOST_ROWS:
@@ -169,7 +169,7 @@ def _text(x: int | str, y: int, words: str, kind: str) -> Markup:
     return element("text", words, x=x, y=y, class_=kind)
 
 
-def _spoken(rows: Sequence[Row]) -> str:
+def _spoken(rows: Sequence[DiagramRow]) -> str:
     left = " to ".join(str(row.target.size) for row in rows if row.target)
     right = " to ".join(str(bar.size) for row in rows for bar in row.frozen)
     return f"The target has values of sizes {left}; the frozen network {right}"

@@ -13,7 +13,7 @@ STAGES = 3
 STANDARD_WIDTH = 16  # channels of the first stage; the paper's width multiplier is width/16
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """`σ(shortcut(h) + norm(conv(σ(norm(conv(h))))))`; the shortcut is a projection where the
     size changes, and the identity elsewhere."""
 
@@ -49,7 +49,7 @@ class ResNet(nn.Module):
             stages.append(
                 nn.Sequential(
                     *(
-                        Block(inputs if i == 0 else outputs, outputs, stride)
+                        ResidualBlock(inputs if i == 0 else outputs, outputs, stride)
                         for i, stride in enumerate(strides)
                     )
                 )

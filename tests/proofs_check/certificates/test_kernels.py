@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Form, Forms
-from proofs_check.certificates.reachable import Reachable
+from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.rounded import Value
 from proofs_check.certificates.roundoff import SPARE, Evaluation
 from proofs_check.certificates.views import View, kernel_of, windows
@@ -69,7 +69,7 @@ def test_bounds_by_kernels_hold_what_the_network_reaches(name: str, wide: float)
     network = one_convolution(name)
     size, rng = network.sizes["r"], np.random.default_rng(5)
     lo = rng.uniform(-1, 1, network.size_in)
-    reach = Reachable("x", lo, lo + wide)
+    reach = Ranges("x", lo, lo + wide)
     forms = Forms(network, {"x": "x", "r": "r"})
     first, op = forms.whole("c", forms.positions("c")), network.node("r").op
     assert isinstance(op, Relu)
