@@ -153,7 +153,7 @@ def command(folder: Path, *words: str) -> int:
 
         def dying(self: ConjugateGradient, *given: Any) -> Any:
             calls[0] += 1
-            if calls[0] == 2:
+            if calls[0] == 3:  # each map is solved, and then refined
                 os.kill(os.getpid(), signal.SIGKILL)
             return true(self, *given)
 
