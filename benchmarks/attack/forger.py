@@ -72,7 +72,7 @@ def numbers(text: str) -> list[str]:
         return [f"{n:#x}/{d:#x}" for n, d in ((above, 2 * below), (-above, below), (0, 1), (1, 0))]
     try:
         number = float.fromhex(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return []
     others = (number * 0.9, number * 1.5, -number, 0.0, 2.0**-1074, 1e300, number + 1e-9)
     return [*(x.hex() for x in others), "nan", "inf", text + "0" * 30]

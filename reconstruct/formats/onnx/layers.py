@@ -69,8 +69,10 @@ def clip(call: Call, build: Builder) -> Flow:
 def _end(call: Call, index: int, name: str, absent: float) -> float:
     found = call.constant(index, "bounds")
     value = call.attributes.get(name, absent) if found is None else found
-    if np.size(value) != 1 or np.any(np.isnan(np.asarray(value, dtype=np.float64))):
+    if np.size(value) != 1:
         raise call.fault(f"needs a single number as its {name}")
+    if np.any(np.isnan(np.asarray(value, dtype=np.float64))):
+        raise call.fault(f"has NaN as its {name}, which is no finite number")
     return float(np.reshape(value, ()))
 
 
