@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
-    from reconstruct.runs.library import report, run, verify
+    from reconstruct.runs.calls import report, run, verify
     from reconstruct.runs.rebuild import rebuild
 
 _HOMES = {
@@ -78,7 +78,7 @@ _HOMES = {
     ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
-    "reconstruct.runs.library": ("report", "run", "verify"),
+    "reconstruct.runs.calls": ("report", "run", "verify"),
     "reconstruct.runs.rebuild": ("rebuild",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
