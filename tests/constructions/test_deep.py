@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import hypot
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reconstruct as rc
-from reconstruct.certificates.verdicts import Rigor, Verdict
+from reconstruct.certificates.verdicts import Verdict
 from reconstruct.constructions.deep.backward import Stretch, solve_in_floats
 from reconstruct.constructions.deep.carrying import Carried
 from reconstruct.constructions.deep.chain import read_chain
-from reconstruct.constructions.deep.exact import height
-from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, ConjugateGradient, Exact, Status
+from reconstruct.khatri_rao import Auto, ConjugateGradient, Status
 from reconstruct.networks import (
     Add,
     Affine,
-    Mixing,
     Node,
     Norm,
     Relu,
@@ -59,30 +54,6 @@ def relative_error(target: rc.Network, result: rc.Result) -> float:
 def chain_of(target: rc.Network, frozen: rc.Frozen):
     (site,) = find_sites(target, frozen.network, frozen.layout_of(target).blueprints)
     return read_chain(site, frozen.network)
-
-
-def composed_exactly(network: rc.Network, gammas: dict[str, list[Fraction]]) -> np.ndarray:
-    """The linear part of a drawn chain as rationals: an oracle that shares no code with it."""
-
-    def rational(matrix):
-        flat = [Fraction(float(v)) for v in dense(matrix).ravel()]
-        return np.array(flat, dtype=object).reshape(matrix.shape)
-
-    values = {"input": rational(np.eye(network.size_in))}
-    for node in network.nodes:
-        inputs = [values[i] for i in node.inputs]
-        if isinstance(node.op, Mixing):
-            values[node.name] = rational(node.op.weight).dot(inputs[0])
-        elif isinstance(node.op, Norm):
-            assert np.all(node.op.var + node.op.eps == 1)
-            values[node.name] = np.array(gammas[node.name], dtype=object)[:, None] * inputs[0]
-        elif isinstance(node.op, Add):
-            values[node.name] = inputs[0] + inputs[1]
-        elif isinstance(node.op, Select):
-            values[node.name] = inputs[0][node.op.start : node.op.stop]
-        else:
-            values[node.name] = inputs[0]
-    return values[network.output]
 
 
 # Shapes and activations
@@ -240,18 +211,6 @@ def test_errors_at_ratio_2(block, bound):
     assert relative_error(target, result) <= bound / 1000
 
 
-def test_reported_residuals_are_the_composite_error():
-    target = gaussian(6)
-    result = rebuilt(target, 2, 1.0)
-    norms = {name: [Fraction(float(g)) for g in n.gamma] for name, n in result.norms.items()}
-    W = dense(target.nodes[0].op.weight)
-    error = (composed_exactly(result.network, norms) - W).astype(np.float64)
-    true = float(np.linalg.norm(error) / np.linalg.norm(W))
-    reported = hypot(*(row.residual for row in result.layers))
-    assert reported == pytest.approx(true, rel=1e-2)
-    assert 0 < true < 1e-12
-
-
 def test_the_gradient_of_what_is_minimised():
     rng = np.random.default_rng(0)
     B, M, tau = rng.normal(size=(3, 8)), rng.normal(size=(8, 8)), np.exp(rng.normal(size=8))
@@ -345,46 +304,6 @@ def test_scale_of_the_map_is_left_to_the_last_norm(exponent):
     x = np.random.default_rng(1).uniform(-1, 1, size=(50, 6))
     size = np.abs(target(x)).max()
     assert np.abs(result.network(x) - target(x)).max() / size < 1e-12
-
-
-# Exactness
-
-
-@pytest.mark.parametrize(("d", "block", "ratio"), [(4, 1, 1.0), (4, 2, 1.5), (5, 3, 1.0)])
-def test_exact_solution_composes_to_the_map(d, block, ratio):
-    target = gaussian(d)
-    result = rebuilt(target, block, ratio, solver=Exact())
-    assert result.exact is not None
-    gammas = {name: list(norm.gamma) for name, norm in result.exact.items()}
-    W = dense(target.nodes[0].op.weight)
-    exact = np.array([[Fraction(float(v)) for v in row] for row in W], dtype=object)
-    assert (composed_exactly(result.network, gammas) == exact).all()
-    certificate = rc.certify(target, result.network, domain=result.domain, exact_norms=result.exact)
-    assert certificate.rigor is Rigor.EXACT
-    assert "B_i diag(s_i) A_i == W^(i)" in result.layers[0].message
-
-
-def test_the_theorem_on_width_8_and_blocks_of_1():
-    """The exact scales would have 10^9 bits; that they exist is proved modulo a prime."""
-    target = gaussian(8)
-    frozen = rc.draw(target, rc.Deep(block=1, ratio=1.0), seed=0)
-    chain = chain_of(target, frozen)
-    assert height(chain, 8) > 1e8
-    proof = prove_deep(chain, dense(target.nodes[0].op.weight))
-    assert proof.proved and proof.composed and proof.blocks == 8
-    result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1), solver=Exact())
-    assert result.exact is None
-    assert "an exact solution exists: proved, all 8 blocks" in result.layers[0].message
-
-
-def test_nothing_is_proved_where_there_is_no_solution():
-    target = with_zeros(4, 6)
-    frozen = rc.draw(target, rc.Deep(block=2, ratio=1.0), seed=0)
-    proof = prove_deep(chain_of(target, frozen), dense(target.nodes[0].op.weight))
-    assert not proof.proved and proof.failed == 2
-    assert "proves nothing" in proof.message
-    spare = rc.draw(target, rc.Deep(block=2, ratio=1.5), seed=0)
-    assert prove_deep(chain_of(target, spare), dense(target.nodes[0].op.weight)).proved
 
 
 # Files

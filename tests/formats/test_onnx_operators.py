@@ -8,16 +8,6 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import load
-from reconstruct.networks import (
-    Clip,
-    Dense,
-    Elu,
-    LeakyRelu,
-    Norm,
-    Relu,
-    Select,
-    Selu,
-)
 
 from .models import onnx_bytes, run
 
@@ -334,91 +324,3 @@ def test_agrees_with_onnxruntime(name, packed, tmp_path):
         ours = network(x.ravel(), dtype)
         tolerance = 40 * np.finfo(dtype).eps * max(1, np.abs(theirs).max())
         assert np.abs(theirs.ravel() - ours).max() <= tolerance
-
-
-def load_nodes(tmp_path, nodes, shape, constants=None, **more):
-    path = tmp_path / "model.onnx"
-    path.write_bytes(onnx_bytes(nodes, shape, constants, **more))
-    return load(path)
-
-
-def kinds(network):
-    return [type(n.op) for n in network.nodes]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("bias added", [Dense]),
-        ("bias subtracted", [Dense]),
-        ("product used twice", None),
-        ("batch norm", [Norm]),
-        ("batch norm over images", [Norm]),
-        ("batch norm over pixels of size 1", [Norm]),
-        ("transpose that relabels", []),
-        ("identity and dropout", [Relu]),
-        ("max with zero", [Relu]),
-        ("clip above only", [Clip]),
-        ("slice", [Select]),
-        ("gather neighbours", [Select]),
-        ("gather any", [Dense]),
-        ("constants folded", [Dense]),
-        ("reshape to a flowing shape", []),
-        ("prelu", [LeakyRelu]),
-    ],
-)
-def test_is_read_as(name, expected, tmp_path):
-    nodes, shape, constants, more = CASES[name]
-    network = load_nodes(tmp_path, nodes, shape, constants, **more)
-    if expected is not None:
-        assert kinds(network) == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"), [("Add", 0.0), ("Sub", 0.0), ("Mul", 1.0), ("Div", 1.0)]
-)
-def test_neutral_constants_leave_nothing_behind(kind, value, tmp_path):
-    constants = {"c": np.full((1, 1, 1, 3), value)}
-    nodes = [(kind, ["x", "c"], "h"), ("Flatten", ["h"], "y")]
-    network = load_nodes(tmp_path, nodes, [1, 1, 1, 3], constants)
-    assert network.nodes == () and network.size_in == 3
-
-
-def test_initializers_may_be_listed_as_inputs(tmp_path):
-    inputs = {"W": [4, 3], "x": [1, 4]}
-    network = load_nodes(tmp_path, [("MatMul", ["x", "W"], "y")], [], W, inputs=inputs)
-    assert (network.source, network.maps) == ("x", ((3, 4),))
-
-
-def test_float32_weights_stay_float32(tmp_path):
-    network = load_nodes(tmp_path, [("Gemm", ["x", "W", "b"], "y")], [1, 4], W, dtype=np.float32)
-    assert network.nodes[0].op.weight.dtype == np.float32
-
-
-def test_metadata_says_where_the_network_came_from(tmp_path):
-    network = load_nodes(tmp_path, [("Gemm", ["x", "W", "b"], "y")], ["N", 4], W)
-    told = network.metadata
-    assert (told["file"], told["format"], told["batch"]) == ("model.onnx", "onnx", "symbolic")
-    assert (told["input"], told["input_shape"], told["output"]) == ("x", [1, 4], "y")
-    assert len(told["sha256"]) == 64
-
-
-def test_a_conversion_between_float_types_is_noted(tmp_path):
-    network = load_nodes(tmp_path, [("Cast", ["x"], "h", {"to": 1}), ("Relu", ["h"], "y")], [1, 2])
-    assert kinds(network) == [Relu]
-    assert "float32 is read as the identity" in network.metadata["notes"][0]
-
-
-def test_nodes_that_the_output_does_not_need_are_dropped(tmp_path):
-    nodes = [("Relu", ["x"], "y"), ("MatMul", ["x", "W"], "unused")]
-    assert kinds(load_nodes(tmp_path, nodes, [1, 4], W)) == [Relu]
-
-
-@pytest.mark.parametrize("op", [LeakyRelu(0.3), Elu(0.7), Selu(1.5, 1.1)])
-def test_activations_spelled_out_are_recognised(op, tmp_path):
-    from reconstruct.formats import save
-    from reconstruct.networks import Network, Node
-
-    save(Network(3, (Node("act", op, ("input",)),), "act"), tmp_path / "a.onnx")
-    nodes = load(tmp_path / "a.onnx").nodes
-    assert [(n.name, n.op) for n in nodes] == [("act", op)]

@@ -1,0 +1,79 @@
+"""A reading that is not what an independent evaluation computes is refused, by the node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reconstruct.errors import UnsupportedError
+from reconstruct.formats import load
+from reconstruct.formats.onnx import read
+
+from .test_onnx_meaning import READ, W, stored
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+
+def test_a_reading_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
+    """The reader is made to err in one operator: the independent evaluation names the node."""
+    from reconstruct.formats.onnx import layers
+
+    monkeypatch.setitem(read.OPERATORS, "Neg", layers.relu)
+    nodes = [
+        ("MatMul", ["x", "W"], "h"),
+        ("Neg", ["h"], "n", {"name": "wrong"}),
+        ("Relu", ["n"], "y", {"name": "last"}),
+    ]
+    path = stored(tmp_path, nodes, [1, 3], {"W": W})
+    with pytest.raises(
+        UnsupportedError, match=r"node 'wrong' \(Neg\): onnxruntime gives .* was read"
+    ):
+        load(path)
+    monkeypatch.setitem(read.OPERATORS, "Neg", layers.dropout)
+    with pytest.raises(UnsupportedError, match="another function"):
+        load(path)
+
+
+def test_a_shape_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
+    from reconstruct.formats.onnx import shapes
+
+    monkeypatch.setitem(read.OPERATORS, "Unsqueeze", shapes.identity)
+    path = stored(tmp_path, [("Unsqueeze", ["x", "a"], "y")], [1, 3], {"a": np.array([0])})
+    with pytest.raises(
+        UnsupportedError, match=r"'y' .* shape \(1, 3\), but ONNX's rules give \(1, 1, 3\)"
+    ):
+        load(path)
+
+
+def test_the_reference_stands_in_for_onnxruntime(tmp_path, monkeypatch):
+    import sys
+
+    from reconstruct.formats.onnx import layers
+
+    nodes, shape, constants, _ = READ["nodes out of order"]
+    path = stored(tmp_path, nodes, shape, constants)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert load(path).maps == ((3, 3),)
+    monkeypatch.setitem(read.OPERATORS, "Relu", layers.dropout)
+    with pytest.raises(UnsupportedError, match="ONNX's reference gives"):
+        load(path)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_large_weights_are_compared_too(absent, tmp_path, monkeypatch):
+    """Beyond a megabyte a tensor is held once, and matrices are followed some rows at a time."""
+    import sys
+
+    from reconstruct.formats.onnx import linear
+
+    wide = np.random.default_rng(1).normal(size=(600, 2000)).astype(np.float32)
+    path = stored(tmp_path, [("MatMul", ["x", "W"], "y")], [1, 600], {"W": wide})
+    if absent:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    np.testing.assert_array_equal(load(path).nodes[0].op.weight, wide.T)
+    wrong = wide.copy()
+    wrong[599, 1999] += 1
+    monkeypatch.setattr(linear, "_flat_map", lambda x, w, *, from_right: wrong.T)
+    with pytest.raises(UnsupportedError, match="another function"):
+        load(path)
