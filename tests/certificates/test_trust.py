@@ -17,8 +17,8 @@ from reconstruct.certificates import conclude as concluding
 from reconstruct.certificates.alignment import Alignment, alignments, by_values
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.layered import PUBLISHED
 from reconstruct.certificates.identity import prove_identity
+from reconstruct.certificates.layered import PUBLISHED
 from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.networks import (
