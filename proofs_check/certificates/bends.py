@@ -187,7 +187,7 @@ def _float_at_least(value: Fraction) -> float:
     """A float that is no less than any rational."""
     if value >= 0:
         return float_above(value)
-    return float(below(float(value))) if Fraction(float(value)) < value else float(value)
+    return float(above(float(value))) if Fraction(float(value)) < value else float(value)
 
 
 def _less(value: Floats, slope: Floats, z: Floats, *, upward: bool) -> Floats:

@@ -21,6 +21,7 @@ from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, Figures
 from proofs_check.certificates.files import read_certificate, read_network
 from proofs_check.certificates.point import check_witness
+from proofs_check.certificates.pointwise import prove_at_points
 from proofs_check.certificates.reading import digest, parse, read
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
@@ -119,7 +120,10 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     if claims.method == "general":
         raise NotCheckable("a bound by branch and bound is not checked independently")
     model = scaled(target, claims.scales)
-    if claims.bound is not None:
+    if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
+        prove_at_points(claims, target, candidate)
+        verified.append("bound")
+    elif claims.bound is not None:
         verified += _prove_figures(claims, Recursion(claims, model, candidate))
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)

@@ -70,6 +70,11 @@ class Column:
         rows = slice(start, stop)
         return Column(self.whole.part(rows), self.unit, self.slip[rows])
 
+    def repeated(self, times: int) -> Column:
+        """Each number so many times, one after the other."""
+        digits = np.repeat(self.whole.digits, times, axis=1)
+        return Column(Whole(digits), self.unit, np.repeat(self.slip, times))
+
     def largest(self) -> Floats:
         return plus(largest(self.whole, self.unit)[:, 0], self.slip)
 

@@ -219,8 +219,11 @@ class Forms:
         return self.rows(name, 0, self.network.sizes[name] // positions, positions)
 
     def own(self, node: Node, positions: int = 1) -> Form:
-        """The form of a sum of branches, or of a scaling, over the sources before it, though it is
-        a cut itself."""
+        """The form of a map, or of a sum of branches, over the sources before it, though it is a
+        cut itself."""
+        if isinstance(node.op, Mixing):
+            size = self.network.sizes[node.name] // positions
+            return self._mixing(node, node.op, 0, size, positions)
         first, *others = (self.whole(i, positions) for i in node.inputs)
         if isinstance(node.op, Diagonal):
             scale, shift = self._diagonal(node.name, node.op, positions)
@@ -290,7 +293,7 @@ class Forms:
         view, weight = None, None
         if positions > 1 and self.pixels is not None and isinstance(op, Convolution):
             view = self.pixels.window(node.name, op)
-            weight = None if view is None else kernel_of(op)[start:stop]
+            weight = None if view is None else kernel_of(op, start, stop)
         elif inside in self.sources:
             weight = op.tile(start, stop)
             view = View(self.sources[inside], weight.shape[1])

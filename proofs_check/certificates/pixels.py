@@ -39,6 +39,10 @@ class Pixels:
         """At how many positions the rows of a node stand; 1 for units, ANY for what only moved."""
         return ANY if name in self.sources else self._positions[name]
 
+    def own(self, name: str) -> int:
+        """The positions of a node's own form over what it takes, though it is a source itself."""
+        return self._positions[name] or 1
+
     def view(self, name: str, positions: int) -> View | None:
         """Units of a source that were only moved, as rows at that many positions."""
         key = name, positions

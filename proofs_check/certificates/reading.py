@@ -32,7 +32,7 @@ DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
     "verdict": ("certified", "refuted", "undecided"),
     "rigor": ("exact", "rigorous", "numerical"),
-    "method": ("layered", "general", "witness", "none"),
+    "method": ("layered", "pointwise", "general", "witness", "none"),
 }
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"

@@ -212,14 +212,14 @@ class Recursion:
                     size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
                     room = plus(room, dot(size, columns(view, errors[view.source])))
             by = room.ravel()
-            doubt = _deviation(forms, node, widened(lo, hi, by))
+            doubt = deviation(forms, node, widened(lo, hi, by))
             rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
             if len(rows):  # perhaps by rounding alone
                 few = form.take(rows)
                 edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
                 units = (rows[:, None] * positions + np.arange(positions)).ravel()
                 edge = meet([(lo[units], hi[units]), edge], 1)
-                doubt[units] = _deviation(forms, node, widened(*edge, by[units]))
+                doubt[units] = deviation(forms, node, widened(*edge, by[units]))
             doubts.append(doubt)
             ends.append((lo, hi))
         forms.doubts[node.name] = np.concatenate(doubts)
@@ -245,7 +245,7 @@ def columns(view: View, values: Floats) -> Floats:
     return view.met(values).reshape(view.columns, -1)
 
 
-def _deviation(forms: Forms, node: Node, reached: Range) -> Floats:
+def deviation(forms: Forms, node: Node, reached: Range) -> Floats:
     """sup |f(z) − slope·z| over the range: 0 on the line, steepness times the way off it."""
     assert isinstance(node.op, Unitwise)
     bend, slope = forms.bend(node), float(node.op.piece.slope)

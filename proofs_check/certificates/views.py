@@ -94,14 +94,15 @@ def _along(size: int, kernel: int, stride: int, dilation: int, first: int, last:
     return np.where((place >= 0) & (place < size), place, -1)
 
 
-def kernel_of(op: Convolution) -> Floats:
+def kernel_of(op: Convolution, start: int = 0, stop: int | None = None) -> Floats:
     """One row per output channel over all input channels: zeros between the groups."""
-    rows = np.asarray(op.kernel, dtype=np.float64).reshape(op.channels, -1)
+    rows = np.asarray(op.kernel[start:stop], dtype=np.float64)
+    rows = rows.reshape(len(rows), -1)
     if op.groups == 1:
         return rows
     each, width = op.channels // op.groups, rows.shape[1]
-    whole = np.zeros((op.channels, op.groups * width))
-    for channel, row in enumerate(rows):
-        group = channel // each
-        whole[channel, group * width : (group + 1) * width] = row
+    whole = np.zeros((len(rows), op.groups * width))
+    for number, row in enumerate(rows):
+        group = (start + number) // each
+        whole[number, group * width : (group + 1) * width] = row
     return whole

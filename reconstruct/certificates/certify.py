@@ -18,7 +18,7 @@ from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points
 from reconstruct.certificates.identity import prove_identity
-from reconstruct.certificates.layered import prove
+from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
@@ -37,6 +37,7 @@ RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512
 SEED = 11
 SEARCH_AND_JOINT = 60.0  # seconds for both, where no limit is given
+UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
 HOPPING_SHARE = 0.25  # of the time that is left for the joint bound
 
 
@@ -242,8 +243,13 @@ class _Work:
             self.tried.append(f"with signs at every input: {error}")
             return found
         self.tried.append(f"with signs at every input: bound {bound:.3g}")
-        better = isfinite(bound) and bound < _or_inf(found.bound)
-        return self._general(found, bound) if better else found
+        if not (isfinite(bound) and bound < _or_inf(found.bound)):
+            return found
+        if found.tolerance == 0:  # equal to the last digit: not what an evaluation can confirm
+            return self._general(found, bound)
+        claim = published(bound + UNSEEN * found.tolerance)
+        general = self._general(found, claim)
+        return replace(general, method="pointwise", alignment=alignment.pairs)
 
     def _folded(self, found: Certificate) -> Certificate:
         """The layered proof once more, of networks without units that mirror others, if any do."""

@@ -55,7 +55,7 @@ def prove(
             tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
     return replace(
         start,
-        bound=_published(found.real),
+        bound=published(found.real),
         float64_bound=_claimed(found.floats[0]),
         float32_bound=_claimed(found.floats[1]),
         target_float64_bound=_claimed(found.target[0]),
@@ -78,10 +78,10 @@ def _grid(known: Reach) -> tuple[int, ...] | None:
 
 
 def _claimed(bound: float | None) -> float | None:
-    return None if bound is None else _published(bound)
+    return None if bound is None else published(bound)
 
 
-def _published(value: float) -> float:
+def published(value: float) -> float:
     """The figure as it is claimed: a little above what was proved."""
     return float(upward(value * PUBLISHED))
 
@@ -89,10 +89,10 @@ def _published(value: float) -> float:
 def _published_segment(segment: Segment) -> Segment:
     return replace(
         segment,
-        residual_bound=_published(segment.residual_bound),
-        constant_bound=_published(segment.constant_bound),
-        error_in=_published(segment.error_in),
-        error_out=_published(segment.error_out),
+        residual_bound=published(segment.residual_bound),
+        constant_bound=published(segment.constant_bound),
+        error_in=published(segment.error_in),
+        error_out=published(segment.error_out),
     )
 
 

@@ -48,10 +48,12 @@ def least_difference(
     return max(gaps, default=Fraction(0))
 
 
-def strictly_inside(point: Array, box: Domain) -> bool:
-    """Inside of the box's interior, as far as it has one: a side of no width cannot be left."""
-    flat = box.lo == box.hi
-    return bool(np.all(flat | ((point > box.lo) & (point < box.hi)))) and box.contains(point)
+def strictly_inside(point: Array, domain: Domain) -> bool:
+    """Inside of the interior of one of the domain's boxes, as far as it has one: a side of no
+    width cannot be left, so that a given input is inside of itself."""
+    lo, hi = domain.boxes
+    flat = (lo == hi) & (point == lo)
+    return bool(np.any(np.all(flat | ((point > lo) & (point < hi)), axis=1)))
 
 
 def _stated(values: Iterable[RationalInterval]) -> tuple[RationalInterval, ...]:
@@ -81,9 +83,10 @@ class Replay:
     def witness(self, point: Array, tolerance: float) -> Witness | None:
         """The point (drawn inside of the box if need be) if the difference there is above
         the tolerance for certain, else None."""
-        centre = 0.5 * self.box.lo + 0.5 * self.box.hi
+        lo, hi = self._around(point)
+        centre = 0.5 * lo + 0.5 * hi
         for shrink in SHRINK:
-            moved = np.clip(point + shrink * (centre - point), self.box.lo, self.box.hi)
+            moved = np.clip(point + shrink * (centre - point), lo, hi)
             if not strictly_inside(moved, self.box):
                 continue
             left, right = (evaluate(moved) for evaluate in self._exact)
@@ -92,6 +95,12 @@ class Replay:
             if gap > Fraction(tolerance):
                 return Witness(tuple(moved.tolist()), left, right, gap, True)
         return None
+
+    def _around(self, point: Array) -> tuple[Array, Array]:
+        """The box of the domain that the point lies in."""
+        lo, hi = self.box.boxes
+        which = int(np.argmax(np.all((point >= lo) & (point <= hi), axis=1)))
+        return lo[which], hi[which]
 
     def probe(self) -> tuple[Array, Array]:
         """Points of the box with the float64 differences there, largest first."""

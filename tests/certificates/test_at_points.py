@@ -31,12 +31,33 @@ def test_a_deep_network_is_certified_at_points_and_the_bound_holds(tmp_path):
     target, domain = deep(), points()
     network = rc.reconstruct(target, rc.draw(target, seed=0), domain=domain).network
     certificate = certified(tmp_path, target, network, domain)
-    assert certificate.verdict == "certified" and certificate.method == "general"
+    assert certificate.verdict == "certified" and certificate.method == "pointwise"
     assert any("with signs" in line for line in certificate.tried)
     wide = [net(domain.x, np.longdouble) for net in (target, network)]
     gap = float(np.abs(wide[0] - wide[1]).max())
     assert gap - 1e-16 <= certificate.bound <= 1e-6  # the rounding of long doubles
+    assert check(tmp_path).accepted
+
+
+def test_a_network_equals_itself_and_that_is_checked_too(tmp_path):
+    """The claim leaves room for an evaluation that is not exact; a tolerance of 0 leaves none."""
+    target, domain = deep(), points(1)
+    found = certified(tmp_path, target, target, domain)
+    assert found.bound < 1e-20 and check(tmp_path).accepted
+    found = certified(tmp_path, target, target, domain, tolerance=0.0)
+    assert found.method == "general" and found.bound < 1e-200
     assert check(tmp_path).status is CheckStatus.NOT_CHECKABLE
+
+
+def test_a_difference_at_an_input_on_the_hull_of_the_data_is_a_witness(tmp_path):
+    """All of two inputs lies on the border of the box around both: they are in the data still."""
+    target = Network.mlp([np.eye(2), np.ones((1, 2))], [np.ones(2), np.zeros(1)])
+    off = Network.mlp([np.eye(2), np.ones((1, 2))], [np.ones(2), np.full(1, 1e-3)])
+    for domain in (Points([[0.0, 1.0], [1.0, 0.0]]), Points([[0.0, 1.0], [5.0, 0.0]], radius=0.1)):
+        found = certified(tmp_path, target, off, domain, tolerance=1e-4)
+        assert found.verdict == "refuted" and found.witness.strictly_inside
+        assert domain.contains(np.array(found.witness.point))
+        assert check(tmp_path).accepted
 
 
 def test_signs_are_kept_and_a_wrong_network_is_not_certified():

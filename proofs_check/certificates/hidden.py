@@ -1,0 +1,98 @@
+"""Hidden units at given inputs: shown to be on their line, or how far they may be off it.
+
+What a map makes of hidden units is composed with what stands before them, a block of units at a
+time. While a block is there, its units are bounded at every input, and what may leave the line is a
+doubt of the form (`forms`). So no wide value is ever held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import Floats
+from proofs_check.certificates.balls import Balls
+from proofs_check.certificates.columns import Column
+from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.reachable import Range, Ranges, meet
+from proofs_check.certificates.recursion import EDGE, deviation
+from proofs_check.certificates.views import Places
+from reconstruct.networks import Network, Node
+from reconstruct.networks.activations import MaxPool, Unitwise
+from reconstruct.networks.maps import Mixing
+
+
+@dataclass(eq=False)
+class At:
+    """What is known at one input: values as balls, and floats around them."""
+
+    values: dict[str, Balls]
+    near: Ranges
+
+    def know(self, name: str, value: Balls) -> None:
+        self.values[name] = value
+        self.near.ranges[name] = value.ends()
+
+    def forget(self, name: str) -> None:
+        self.values.pop(name, None)
+        self.near.ranges.pop(name, None)
+
+
+def hidden(network: Network, inner: set[str], cuts: set[str]) -> set[str]:
+    """Inner activations, and what stands before them back to the first map."""
+    nodes = {node.name: node for node in network.nodes}
+    found, todo = set[str](), list(inner)
+    while todo:
+        name = todo.pop()
+        if name in found or name not in nodes or (name in cuts and name not in inner):
+            continue
+        if name not in inner and isinstance(nodes[name].op, Unitwise | MaxPool):
+            continue
+        found.add(name)
+        if not isinstance(nodes[name].op, Mixing):
+            todo.extend(nodes[name].inputs)
+    return found
+
+
+class Lines(Forms):
+    """Forms in which inner activations are lines, with doubts found when they are asked for."""
+
+    def __init__(
+        self, network: Network, sources: dict[str, str], inner: set[str], points: list[At]
+    ) -> None:
+        super().__init__(network, sources)
+        self.inner, self.points = inner, points
+
+    def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
+        if name not in self.inner:
+            return super().rows(name, start, stop, positions)
+        node = self.nodes[name]
+        assert isinstance(node.op, Unitwise)
+        form = self.rows(node.inputs[0], start, stop, positions)
+        line = form.scaled(Column.of_floats(np.full(form.rows, node.op.piece.slope)))
+        doubt = self._doubt(node, form).reshape(-1, positions).max(axis=1)
+        return line.shifted(Column.doubt(doubt))
+
+    def _doubt(self, node: Node, form: Form) -> Floats:
+        """How far the units of a block may be from their line at any of the inputs."""
+        floats = form.floats()
+        most = np.zeros(form.rows * form.positions)
+        for at in self.points:
+            reached = at.near.of_form(form, floats)
+            doubt = deviation(self, node, reached)
+            units = np.flatnonzero(doubt)[:EDGE]
+            if len(units):  # perhaps by rounding alone
+                doubt = self._at_edge(node, form, at.near, reached, doubt, units)
+            most = np.maximum(most, doubt)
+        return most
+
+    def _at_edge(
+        self, node: Node, form: Form, near: Ranges, reached: Range, doubt: Floats, units: Places
+    ) -> Floats:
+        """The same for some units by integers, with floats only around what they take."""
+        rows = np.unique(units // form.positions)
+        every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
+        edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
+        doubt[every] = deviation(self, node, edge)
+        return doubt

@@ -1,0 +1,179 @@
+"""For these N inputs: proved again by an evaluation of the checker's own."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.pointwise import Evaluation
+from reconstruct.certificates import enclose
+from reconstruct.constructions import draw
+from reconstruct.formats import load, save, sha256_file
+from reconstruct.networks import Box, Convolution, Dense, Network, Points
+from reconstruct.pipeline import reconstruct
+from tests.certificates.test_at_points import deep, points
+from tests.constructions.test_images import GEOMETRIES, one_convolution
+from tests.networks.test_images import small_network
+from tests.proofs_check.certificates.making import certified, document_of, edit, write
+
+CHEAP = 130  # binary digits: enough for small networks
+
+
+def gap(target: Network, network: Network, x: np.ndarray) -> float:
+    """The largest difference, from rational values."""
+    pairs = [zip(enclose(target, row), enclose(network, row), strict=True) for row in x]
+    return max(float(max(b - c, d - a)) for pair in pairs for (a, b), (c, d) in pair)
+
+
+def nearly(target: Network, network: Network, x: np.ndarray) -> float:
+    """The same by long doubles, for networks whose rationals are too long."""
+    return float(np.abs(network(x, np.longdouble) - target(x, np.longdouble)).max())
+
+
+def bounds(target: Network, network: Network, cuts: set[str], x: np.ndarray) -> tuple[float, float]:
+    """The largest difference of the outputs, from below and from above."""
+    ours = Evaluation(target, set(), x, CHEAP).outputs()
+    theirs = Evaluation(network, cuts, x, CHEAP).outputs()
+    found = [a.apart(b) for a, b in zip(ours, theirs, strict=True)]
+    return max(float(low.max()) for low, _ in found), max(float(up.max()) for _, up in found)
+
+
+def claim(folder, bound: float, **more: object) -> None:
+    """The certificate there as one of a proof at its inputs."""
+    document = document_of(folder) | {"method": "pointwise", "segments": [], "bound": bound.hex()}
+    write(folder, document | {"float64_bound": None, "float32_bound": None} | more)
+
+
+@pytest.fixture(scope="module")
+def rebuilt() -> tuple[Network, Network, Points]:
+    """A small CNN with pools, a placement and a residual sum, rebuilt for some images."""
+    target = small_network()
+    domain = Points(np.random.default_rng(0).uniform(-0.3, 0.4, (3, 72)))
+    return target, reconstruct(target, draw(target, seed=1), domain=domain).network, domain
+
+
+@pytest.fixture(scope="module")
+def layers() -> tuple[Network, Network, Points]:
+    """So many layers that intervals of floats know nothing of the output."""
+    target, domain = deep(), points(2)
+    return target, reconstruct(target, draw(target, seed=0), domain=domain).network, domain
+
+
+def test_a_deep_network_is_accepted_and_less_than_its_difference_is_not(tmp_path, layers) -> None:
+    target, network, domain = layers
+    certificate = certified(tmp_path, target, network, domain)
+    assert certificate.method == "pointwise" and not certificate.segments
+    report = check(tmp_path)
+    assert report.accepted and report.verified == ("bound",), report
+    edit(tmp_path, "bound", value=(0.9 * nearly(target, network, domain.x)).hex())
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == "bound", report
+
+
+def test_a_changed_weight_is_rejected(tmp_path, layers) -> None:
+    _, network, _ = layers
+    assert certified(tmp_path, *layers).method == "pointwise"
+    name = next(n.name for n in network.nodes if n.name.endswith("M2"))
+    op = network.node(name).op
+    weight = np.array(op.tile(0, op.shape[0]), dtype=np.float64)
+    weight[0, 0] += 1e-6
+    path = tmp_path / "network.npz"
+    save(load(path).with_ops({name: Dense(weight, op.bias)}), path)
+    assert check(tmp_path).field == "candidate.sha256"
+    edit(tmp_path, "candidate", "sha256", value=sha256_file(path))
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == "bound", report
+
+
+def test_images_are_evaluated_by_kernels_and_the_bound_is_sharp(tmp_path, rebuilt) -> None:
+    target, network, domain = rebuilt
+    certified(tmp_path, *rebuilt)
+    true = gap(target, network, domain.x)
+    claim(tmp_path, (1 + 1e-9) * true)
+    assert check(tmp_path).accepted, check(tmp_path)
+    claim(tmp_path, (1 - 1e-9) * true)
+    assert check(tmp_path).field == "bound"
+
+
+def test_any_cuts_are_sound_and_the_right_ones_sharp(rebuilt) -> None:
+    target, network, domain = rebuilt
+    acts = [n.name for n in network.activation_nodes()]
+    right = {n for n in acts if n in target.sizes}
+    true, rng = gap(target, network, domain.x), np.random.default_rng(2)
+    assert 0 < len(right) < len(acts)
+    for cuts in (
+        right,
+        set(),
+        set(acts),
+        *({n for n in acts if rng.random() < 0.5} for _ in "abc"),
+    ):
+        least, most = bounds(target, network, cuts, domain.x)
+        assert least <= true * (1 + 1e-15) and true <= most * (1 + 1e-15)  # true is a float
+        if right <= cuts or not cuts:
+            assert most - least <= 1e-25
+
+
+def test_a_hidden_unit_that_leaves_its_line_is_seen(rebuilt) -> None:
+    """One shift of 0.5 less at a hidden channel: the true difference stays below the bound."""
+    target, network, domain = rebuilt
+    name = next(n.name for n in network.norm_nodes() if n.name.endswith("norm1"))
+    norm = network.node(name).op
+    beta = np.array(norm.beta)
+    beta[0] -= 1.01 * np.abs(beta[0])
+    wrong = network.with_ops({name: norm.tuned(norm.gamma, beta)})
+    cuts = {n.name for n in network.activation_nodes() if n.name in target.sizes}
+    true = gap(target, wrong, domain.x)
+    least, most = bounds(target, wrong, cuts, domain.x)
+    assert true > 1e-9 and most > least and least <= true <= most
+
+
+def test_an_image_in_a_batch_of_others_is_not_overlooked(rebuilt, monkeypatch, tmp_path) -> None:
+    target, network, domain = rebuilt
+    certified(tmp_path, *rebuilt)
+    monkeypatch.setattr("proofs_check.certificates.pointwise.BATCH", 2)
+    each = [gap(target, network, x[None]) for x in domain.x]
+    order = [*np.argsort(each)]  # the worst image last, in a batch of its own
+    rows = document_of(tmp_path)["domain"]
+    sorted_ = {side: [rows[side][i] for i in order] for side in ("lo", "hi")}
+    claim(tmp_path, (1 + 1e-9) * max(each), domain=rows | sorted_)
+    assert check(tmp_path).accepted
+    claim(tmp_path, 0.5 * (sorted(each)[-1] + sorted(each)[-2]), domain=rows | sorted_)
+    assert check(tmp_path).field == "bound"
+
+
+def test_a_box_is_not_proved_by_its_inputs(tmp_path, rebuilt) -> None:
+    target, network, _ = rebuilt
+    certified(tmp_path, target, network, Box(-0.01, 0.01).of_size(72), tolerance=10.0)
+    claim(tmp_path, 9.0)
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == "method", report
+
+
+def test_a_refuted_network_may_have_a_bound_at_its_inputs(tmp_path, layers) -> None:
+    target, network, domain = layers
+    name = next(n.name for n in network.norm_nodes() if n.name.endswith("norm2"))
+    norm = network.node(name).op
+    beta = np.array(norm.beta)
+    beta[0] += 1e-5
+    wrong = network.with_ops({name: norm.tuned(norm.gamma, beta)})
+    tolerance = nearly(target, wrong, domain.x) / 2
+    found = certified(tmp_path, target, wrong, domain, tolerance=tolerance, bound_anyway=True)
+    assert found.verdict == "refuted" and found.bound > tolerance and not found.segments
+    report = check(tmp_path)
+    assert report.accepted and report.verified == ("bound", "witness"), report
+
+
+def test_convolutions_of_every_geometry_hold_their_rational_values() -> None:
+    for name in GEOMETRIES:
+        target = one_convolution(name)
+        assert any(isinstance(n.op, Convolution) for n in target.nodes)
+        x = np.random.default_rng(3).normal(size=(1, target.size_in))
+        (value,) = Evaluation(target, set(), x, CHEAP).outputs()
+        numbers = zip(value.whole.integers(), value.radius.tolist(), strict=True)
+        for (low, high), (number, radius) in zip(enclose(target, x[0]), numbers, strict=True):
+            middle = Fraction(number, 1 << CHEAP)
+            assert middle - Fraction(radius) <= low and high <= middle + Fraction(radius)
+            assert radius <= 1e-30
