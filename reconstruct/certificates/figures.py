@@ -122,22 +122,24 @@ def figures(known: Reach, candidate: Network, alignment: Alignment, layered: Lay
     ours = Evaluated(candidate, layered.composites, layered.magnitudes, layered.ranges)
     modes: list[Mode] = [_Real(layered.arrivals)]
     modes += [_Floats(Roundoff(ours, kind), layered.arrivals) for kind in FLOATS]
-    if _all_cut(known.network, alignment):
+    if _all_cut(known.network, {ours for ours, _ in alignment.pairs}):
         own = Evaluated(known.network, layered.own, layered.sizes, {})
         modes += [_Floats(Roundoff(own, kind)) for kind in FLOATS]
     found = _run(known, _cuts(known.network, layered, alignment), modes, layered.own)
+    real = min(found[0], layered.bound)
     shown = [
         None if mode.reason or not isfinite(bound) else bound
         for mode, bound in zip(modes, found, strict=True)
     ]
+    floats = tuple(None if bound is None else max(bound, real) for bound in shown[1:3])
     reasons = tuple(mode.reason or "it is not finite" for mode in modes[1:3])
-    target = tuple(shown[3:]) or (None, None)
-    return Figures(min(found[0], layered.bound), tuple(shown[1:3]), target, reasons)
+    return Figures(real, floats, tuple(shown[3:]) or (None, None), reasons)
 
 
-def _all_cut(target: Network, alignment: Alignment) -> bool:
-    cut, used = {ours for ours, _ in alignment.pairs}, target.needed()
-    return all(n.name in cut for n in target.activation_nodes() if n.name in used)
+def _all_cut(target: Network, cuts: set[str]) -> bool:
+    """Whether the target is affine between its cuts."""
+    used = target.needed()
+    return all(n.name in cuts for n in target.activation_nodes() if n.name in used)
 
 
 def _cuts(target: Network, layered: Layered, alignment: Alignment) -> list[_Cut]:
@@ -186,12 +188,14 @@ def _noise(wrong: list[_Wrong]) -> Noise:
 
 
 def _carrier(known: Reach, cuts: list[_Cut], end: Form[Enclosure], modes: int) -> Carrier | None:
-    """What carries errors through the target; None where its maps look through windows, or bend
-    otherwise than unit by unit, or where it would take too long."""
+    """What carries errors through the target; None where it bends between the cuts (its ranges are
+    then known better here than to whoever knows the cuts alone), where its maps look through
+    windows, or bend otherwise than unit by unit, or where it would take too long."""
     whole = all(
         view.index is None for form in (*(c.form for c in cuts), end) for view in form.layout
     )
     unitwise = all(cut.op is None or cut.op.unitwise for cut in cuts)
     carrier = Carrier(known, modes)
     sizes = [cut.form.matrix.shape[0] for cut in cuts]
-    return carrier if cuts and whole and unitwise and carrier.bears(sizes) else None
+    affine = _all_cut(known.network, {cut.ours for cut in cuts})
+    return carrier if cuts and affine and whole and unitwise and carrier.bears(sizes) else None
