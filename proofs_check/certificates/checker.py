@@ -118,7 +118,7 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     """Prove again what the verdict rests on; the names of what was proved."""
     verified = []
     if claims.method == "general":
-        raise NotCheckable("a bound by branch and bound is not checked independently")
+        raise NotCheckable("a bound by lengths or by branch and bound is not checked independently")
     model = scaled(target, claims.scales)
     if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
         prove_at_points(claims, target, candidate)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,16 @@ from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points
+from reconstruct.certificates.comparable import comparable
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
+from reconstruct.certificates.sharper import by_cutting, by_lengths
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Box, Domain, DomainLike, Network, Points, as_domain
-from reconstruct.networks.given import as_network
+from reconstruct.networks import Box, Domain, DomainLike, Network, Points
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.refutation import search as searching
@@ -36,9 +37,10 @@ from reconstruct.refutation.witness import Replay, Witness
 RELATIVE_TOLERANCE = 1e-6
 SCALE_POINTS = 512
 SEED = 11
-SEARCH_AND_JOINT = 60.0  # seconds for both, where no limit is given
+SEARCH_AND_JOINT = 90.0  # seconds for both, where no limit is given
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
-HOPPING_SHARE = 0.25  # of the time that is left for the joint bound
+HOPPING_SHARE = 0.15  # of the time that is left for the joint bound
+CUTTING_SHARE = 0.9  # of what is left then, where the cuts are aligned
 
 
 def certify(
@@ -60,13 +62,13 @@ def certify(
     The layered proof comes first (`error_recursion`), then a search for an input where they
     differ, then a joint bound of the difference (`branch_and_bound`). All of it ends within about
     `time_limit` seconds; without a limit the layered proof takes what it needs, and search and
-    joint bound share a minute. Without a tolerance, 1e-6 × max(1, largest sampled |target|)
-    counts: a sampled scale is never above the true one, so the claim is never weaker than it
-    reads. `search` is the outcome of a search that was made already, or makes one where the proof
-    does not do without; `bound_anyway` asks for the bounds of networks that are refuted at once,
-    too (an approximation has both). `exact_norms` are rational gammas and betas (true ones, not
-    effective scales) for which equality is then proved as well. `known` are bounds made before:
-    they are taken if they are of the same numbers on the same domain.
+    joint bound share a minute and a half. Without a tolerance, 1e-6 × max(1, largest sampled
+    |target|) counts: a sampled scale is never above the true one, so the claim is never weaker
+    than it reads. `search` is the outcome of a search that was made already, or makes one where
+    the proof does not do without; `bound_anyway` asks for the bounds of networks that are refuted
+    at once, too (an approximation has both). `exact_norms` are rational gammas and betas (true
+    ones, not effective scales) for which equality is then proved as well. `known` are bounds made
+    before: they are taken if they are of the same numbers on the same domain.
     """
     box = comparable(target, network, domain, tolerance)
     work = _Work(target, network, box, as_method(bounds), progress or silent, time_limit)
@@ -77,28 +79,6 @@ def certify(
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
     return replace(certificate, seconds=time.perf_counter() - work.started)
-
-
-def comparable(
-    target: Network, network: Network, domain: DomainLike, tolerance: float | None
-) -> Domain:
-    """The box for two networks that can be compared on it; refuses others, before any work."""
-    as_network(target, "the target")
-    as_network(network, "the other network")
-    for what, ours, theirs in (
-        ("inputs", target.size_in, network.size_in),
-        ("outputs", target.size_out, network.size_out),
-    ):
-        if ours != theirs:
-            raise InputError(
-                f"two networks can be compared only with equally many {what}, but the target has "
-                f"{ours} and the other one {theirs}; check that they belong together"
-            )
-    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
-        raise InputError(
-            f"the tolerance must be a finite number of at least 0, but got {tolerance}"
-        )
-    return as_domain(domain).of_size(target.size_in)
 
 
 def _output_scale(target: Network, box: Domain) -> float:
@@ -126,6 +106,7 @@ class _Work:
     alignment: Alignment | None = None
 
     def __post_init__(self) -> None:
+        self.proof = self  # whose cuts gave the best bound: ours, or those of folded networks
         self.replay = Replay(self.target, self.network, self.box)
         self.pair = self.target, self.network  # what the joint bound is about: equal functions
         self.powers = powers(self.target, self.network, self.box)
@@ -149,13 +130,16 @@ class _Work:
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
         deadline = self._deadline()
-        folded = self._folded(found)
-        if folded.bound is not None and folded.bound <= tolerance:
-            return self._certified(folded)
+        best = self._by_lengths(self._folded(found))
+        if _or_inf(best.bound) <= tolerance:
+            return self._certified(best)
         witness = self._search(tolerance, deadline)
         if witness is not None:  # beside a witness stand the bounds that a checker can repeat
             return self._refuted(found, witness, "search")
-        witness, joint = self._joint(folded, tolerance, deadline)
+        best = self._by_cutting(best, tolerance, deadline)
+        if _or_inf(best.bound) <= tolerance:
+            return self._certified(best)
+        witness, joint = self._joint(best, tolerance, deadline)
         if witness is not None:
             return self._refuted(found, witness, "branch and bound")
         if joint.bound is not None and joint.bound <= tolerance:
@@ -243,13 +227,13 @@ class _Work:
             self.tried.append(f"with signs at every input: {error}")
             return found
         self.tried.append(f"with signs at every input: bound {bound:.3g}")
-        if not (isfinite(bound) and bound < _or_inf(found.bound)):
+        if not bound < _or_inf(found.bound):
             return found
         if found.tolerance == 0:  # equal to the last digit: not what an evaluation can confirm
             return self._general(found, bound)
         claim = published(bound + UNSEEN * found.tolerance)
-        general = self._general(found, claim)
-        return replace(general, method="pointwise", alignment=alignment.pairs)
+        blank = _blank(self.box, found.tolerance, found.output_scale)
+        return replace(blank, bound=claim, method="pointwise", alignment=alignment.pairs)
 
     def _folded(self, found: Certificate) -> Certificate:
         """The layered proof once more, of networks without units that mirror others, if any do."""
@@ -265,9 +249,33 @@ class _Work:
         plain = _Work(*self.pair, self.box, self.method, self.tell, self.time_limit, self.started)
         best = plain._layered(_blank(self.box, found.tolerance, found.output_scale))
         self.tried += plain.tried
-        if best.bound is not None and best.bound < _or_inf(found.bound):
-            return self._general(found, best.bound)
-        return found
+        if best.bound is None or best.bound >= _or_inf(found.bound):
+            return found
+        self.proof = plain
+        return self._general(found, best.bound)
+
+    def _by_lengths(self, found: Certificate) -> Certificate:
+        """Euclidean norms of the differences, with the cuts that gave the best bound."""
+        proof = self.proof
+        late = time.perf_counter() > self._deadline()
+        if late or proof.alignment is None or not isinstance(self.box, Box):
+            return found
+        self.tell(Step("lengths of differences", 0, None))
+        return self._better(
+            found, by_lengths(proof._reach(), proof.network, proof.alignment, self.tried)
+        )
+
+    def _by_cutting(self, found: Certificate, tolerance: float, deadline: float) -> Certificate:
+        """The difference on smaller and smaller boxes, with the cuts that gave the best bound."""
+        proof, now = self.proof, time.perf_counter()
+        if proof.alignment is None or now > deadline:
+            return found
+        end = now + CUTTING_SHARE * (deadline - now)
+        pair = proof._reach(), proof.network, proof.alignment
+        return self._better(found, by_cutting(*pair, tolerance, end, self.tried, self.tell))
+
+    def _better(self, found: Certificate, bound: float) -> Certificate:
+        return self._general(found, bound) if bound < _or_inf(found.bound) else found
 
     def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
@@ -319,14 +327,20 @@ class _Work:
         witness = None
         if outcome.suspect is not None:
             witness = self._replayed([(outcome.suspect_difference, outcome.suspect)], tolerance)
-        if isfinite(outcome.bound) and outcome.bound < _or_inf(found.bound):
-            found = self._general(found, float(outcome.bound))
-        return witness, found
+        return witness, self._better(found, float(outcome.bound))
 
     def _general(self, found: Certificate, bound: float) -> Certificate:
-        """A bound without segments, which nobody but we can repeat."""
+        """A bound without segments, which nobody but we can repeat; bounds of floats are kept."""
         blank = _blank(self.box, found.tolerance, found.output_scale)
-        return replace(blank, bound=bound, method="general")
+        return replace(
+            blank,
+            bound=bound,
+            method="general",
+            float64_bound=found.float64_bound,
+            float32_bound=found.float32_bound,
+            target_float64_bound=found.target_float64_bound,
+            target_float32_bound=found.target_float32_bound,
+        )
 
     def _tick(self, done: int, total: int) -> None:
         self.timely(Step("certificate", done, total))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from reconstruct.bounds import Method, Reach
 from reconstruct.certificates.arithmetic import RationalNorm
-from reconstruct.certificates.certify import certify, comparable
+from reconstruct.certificates.certify import certify
+from reconstruct.certificates.comparable import comparable
 from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.networks import Domain, Network
 from reconstruct.progress import Progress, Step, silent

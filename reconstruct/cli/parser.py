@@ -227,7 +227,7 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--time-limit",
         type=float,
         metavar="SECONDS",
-        help="for everything (without it: 60 for search and joint bound, any for the other proofs)",
+        help="for everything (without it: 90 for search and joint bound, any for the other proofs)",
     )
     verify.add_argument("--nnet-header", action="store_true", help="fold .nnet headers in")
     verify.add_argument("-o", "--output", metavar="OUT", help="write certificate and report here")

@@ -1,0 +1,31 @@
+"""Whether two networks can be compared at all: asked before any work is done."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reconstruct.errors import InputError
+from reconstruct.networks import Domain, DomainLike, Network, as_domain
+from reconstruct.networks.given import as_network
+
+
+def comparable(
+    target: Network, network: Network, domain: DomainLike, tolerance: float | None
+) -> Domain:
+    """The box for two networks that can be compared on it; refuses others, before any work."""
+    as_network(target, "the target")
+    as_network(network, "the other network")
+    for what, ours, theirs in (
+        ("inputs", target.size_in, network.size_in),
+        ("outputs", target.size_out, network.size_out),
+    ):
+        if ours != theirs:
+            raise InputError(
+                f"two networks can be compared only with equally many {what}, but the target has "
+                f"{ours} and the other one {theirs}; check that they belong together"
+            )
+    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
+        raise InputError(
+            f"the tolerance must be a finite number of at least 0, but got {tolerance}"
+        )
+    return as_domain(domain).of_size(target.size_in)
