@@ -2,8 +2,9 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the small slack, the balancing of units, feedback in rounding and
-raised shifts, and for each ratio.
+bound the ranges, with and without the small slack, the balancing of units, feedback in rounding,
+shifts raised against partial sums, sums in blocks and room for float32, and for each ratio; beside
+it what is proved of the evaluation in floats.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
 
@@ -28,30 +29,37 @@ import numpy as np
 from benchmarks._common import Row, complete
 from benchmarks.targets import DOMAINS, networks
 from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
+from reconstruct.certificates import certify
 from reconstruct.constructions import Wide, draw
 from reconstruct.constructions.nodes import mixing_at, norm_at
 from reconstruct.constructions.shifts import SLACK, round_up
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box, Network, dense
 from reconstruct.pipeline import Result, reconstruct
+from reconstruct.runs.files import Forms
+from reconstruct.runs.room import with_room
 
 SAMPLES = 20_000
 CORNERS = 1_024
 ROUNDS = 4  # of a search around the worst points
 NEARBY = 2_000
+ANY = 1e30  # a tolerance: figures are wanted, and no verdict
 BLOCK = 256  # terms that a matrix product adds up before it goes on to the next
 
 
 @dataclass(frozen=True)
 class Setting:
     """Which measures are taken: how ranges are bounded, the small slack, balanced units, how gammas
-    become float32, shifts raised so that partial sums stay small, and the ratio."""
+    become float32, shifts raised so that partial sums stay small, long sums in blocks, shifts with
+    room for float32 (then sums are in blocks too), and the ratio."""
 
     bounds: Method
     slack: bool = False
     balance: bool = False
     feedback: bool = False
     order: bool = False
+    blocks: bool = False
+    room: bool = False
     ratio: float = 1.5
 
     @property
@@ -62,6 +70,8 @@ class Setting:
             (self.balance, "balanced units"),
             (self.feedback, "feedback"),
             (self.order, "raised shifts"),
+            (self.blocks, "blocks"),
+            (self.room, "room"),
         )
         words = [word for yes, word in taken if yes]
         return ", ".join([type(self.bounds).__name__.lower(), *words])
@@ -70,14 +80,16 @@ class Setting:
 def settings(boxes: int, extent: str) -> Iterator[Setting]:
     """None of it and all together; then each measure alone; then the ratios."""
     adaptive = Adaptive(boxes=boxes)
-    whole = Setting(adaptive, slack=True, balance=True, feedback=True)
+    whole = Setting(adaptive, slack=True, balance=True, feedback=True, blocks=True, room=True)
     yield whole
     yield Setting(Crown())
     if extent == "quick":
         return
-    yield Setting(adaptive)
-    yield replace(whole, balance=False)
+    yield replace(whole, room=False)
+    yield replace(whole, blocks=False, room=False)
     yield replace(whole, ratio=2.6)
+    yield replace(whole, balance=False)
+    yield Setting(adaptive)
     if extent == "brief":
         return
     yield Setting(Interval())
@@ -86,9 +98,10 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     yield Setting(Crown(), balance=True)
     yield Setting(Crown(), feedback=True)
     yield Setting(Crown(), order=True)
+    yield Setting(Crown(), blocks=True)
     yield replace(whole, slack=False)
-    yield replace(whole, feedback=False)
-    yield replace(whole, order=True)
+    yield replace(whole, feedback=False, room=False)
+    yield replace(whole, order=True, blocks=False, room=False)
     yield replace(whole, ratio=4.0)
 
 
@@ -99,13 +112,16 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     assert isinstance(box, Box)
     start = time.perf_counter()
     result = _reconstructed(target, box, chosen)
+    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
+    result = with_room(result, forms) if chosen.room else result
     seconds = time.perf_counter() - start
-    network = steered(result) if chosen.order else result.network
+    network = forms.spelled(steered(result) if chosen.order else result.network)
     with tempfile.TemporaryDirectory() as folder:
         save(target, Path(folder) / "target.onnx", dtype=np.float32)
         save(network, Path(folder) / "network.onnx", dtype=np.float32)
         ours = error_of(target, Path(folder) / "network.onnx", box)
         own = error_of(target, Path(folder) / "target.onnx", box)
+        proved = _proved(target, load(Path(folder) / "network.onnx"), result)
     return {
         "network": path.name,
         "measures": chosen.measures,
@@ -113,8 +129,30 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
         "error": ours,
         "target_error": own,
         "factor": ours / own if own else None,
+        **proved,
         "leaves": None if result.cuts is None else result.cuts.leaves,
         "seconds": seconds,
+    }
+
+
+def _proved(target: Network, network: Network, result: Result) -> Row:
+    """What is proved of the file as written, beside the same figures of the target."""
+    known = result.known
+    assert known is not None
+    found = certify(
+        target,
+        network,
+        domain=result.domain,
+        bounds=replace(known.method, cuts=known.cuts) if known.cuts else known.method,
+        tolerance=ANY,
+        known=known,
+    )
+    return {
+        "bound": found.bound,
+        "float64_bound": found.float64_bound,
+        "float32_bound": found.float32_bound,
+        "target_float64_bound": found.target_float64_bound,
+        "target_float32_bound": found.target_float32_bound,
     }
 
 

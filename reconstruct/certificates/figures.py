@@ -119,7 +119,7 @@ Mode = _Real | _Floats
 
 def figures(known: Reach, candidate: Network, alignment: Alignment, layered: Layered) -> Figures:
     """All figures of a layered proof."""
-    ours = Evaluated(candidate, layered.composites, layered.magnitudes, layered.ranges)
+    ours = evaluated(candidate, layered)
     modes: list[Mode] = [_Real(layered.arrivals)]
     modes += [_Floats(Roundoff(ours, kind), layered.arrivals) for kind in FLOATS]
     if _all_cut(known.network, {ours for ours, _ in alignment.pairs}):
@@ -134,6 +134,18 @@ def figures(known: Reach, candidate: Network, alignment: Alignment, layered: Lay
     floats = tuple(None if bound is None else max(bound, real) for bound in shown[1:3])
     reasons = tuple(mode.reason or "it is not finite" for mode in modes[1:3])
     return Figures(real, floats, tuple(shown[3:]) or (None, None), reasons)
+
+
+def error_of(known: Reach, alignment: Alignment, layered: Layered, evaluation: Roundoff) -> float:
+    """The largest error of one evaluation of the candidate at its output."""
+    mode = _Floats(evaluation, layered.arrivals)
+    (found,) = _run(known, _cuts(known.network, layered, alignment), [mode], layered.own)
+    return found
+
+
+def evaluated(candidate: Network, layered: Layered) -> Evaluated:
+    """What the recursion knows of the candidate's values."""
+    return Evaluated(candidate, layered.composites, layered.magnitudes, layered.ranges)
 
 
 def _all_cut(target: Network, cuts: set[str]) -> bool:

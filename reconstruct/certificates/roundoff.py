@@ -65,7 +65,7 @@ class Arriving:
 
 
 @dataclass(frozen=True, eq=False)
-class _Value:
+class Value:
     """Bounds of |value|, of the two errors, and of every partial result on the way."""
 
     size: Array
@@ -96,7 +96,7 @@ class Roundoff:
         self.reason = ""
         size = known.magnitudes[self.network.source]
         nothing = np.zeros(self.network.size_in)
-        self.values = {self.network.source: _Value(size, nothing, nothing, size)}
+        self.values = {self.network.source: Value(size, nothing, nothing, size)}
         self.source_errors = {self.sources[self.network.source]: nothing}
         used = self.network.needed()
         self._left = iter([node for node in self.network.nodes if node.name in used])
@@ -117,7 +117,7 @@ class Roundoff:
         before = self._cut
         size = before.size
         self.source_errors[self.sources[cut]] = error
-        self._keep(cut, _Value(size, error, np.zeros_like(error), before.peak))
+        self._keep(cut, Value(size, error, np.zeros_like(error), before.peak))
 
     def _arriving(self, node: Node, op: Activation | None) -> Arriving:
         """The errors at the input of an activation, or of a sum or a scaling that is a cut."""
@@ -127,12 +127,12 @@ class Roundoff:
         value = self.values[node.inputs[0]]
         own = op.rounding(value.computed, self.precision)
         peak = op.carried(value.peak)
-        self._cut = _Value(op.magnitude(value.size), value.carried, value.local, peak)
+        self._cut = Value(op.magnitude(value.size), value.carried, value.local, peak)
         return Arriving(value.carried, value.local, own)
 
-    def _keep(self, name: str, value: _Value) -> None:
+    def _keep(self, name: str, value: Value) -> None:
         known = self._known(name, value.size)
-        value = _Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
+        value = Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
         self.values[name] = value
         top = float(np.max(np.maximum(value.peak, value.computed), initial=0.0))
         if not top < self.precision.largest / 4 and not self.reason:
@@ -157,7 +157,7 @@ class Roundoff:
         known = self.known.magnitudes.get(name)
         return size if known is None else np.repeat(known, len(size) // len(known))
 
-    def _step(self, node: Node) -> _Value:
+    def _step(self, node: Node) -> Value:
         op, first = node.op, self.values[node.inputs[0]]
         if isinstance(op, Mixing):
             return self._mixing(node, op, first)
@@ -169,18 +169,18 @@ class Roundoff:
             return self._activation(op, node.name, first)
         assert isinstance(op, Map)  # units are moved about, and nothing is computed
         moved = (first.size, first.carried, first.local, first.peak)
-        return _Value(*(op.absolute(part) for part in moved))
+        return Value(*(op.absolute(part) for part in moved))
 
-    def _sum(self, values: list[_Value]) -> _Value:
+    def _sum(self, values: list[Value]) -> Value:
         size = upward(np.sum([v.size for v in values], axis=0))
         rough = upward(np.sum([v.computed for v in values], axis=0))
         local = np.sum([v.local for v in values], axis=0)
         local = upward(local + self.precision.gamma(len(values)) * rough)
-        return _Value(size, upward(np.sum([v.carried for v in values], axis=0)), local, rough)
+        return Value(size, upward(np.sum([v.carried for v in values], axis=0)), local, rough)
 
     # --- affine maps ----------------------------------------------------------------------------
 
-    def _mixing(self, node: Node, op: Mixing, value: _Value) -> _Value:
+    def _mixing(self, node: Node, op: Mixing, value: Value) -> Value:
         """Products in blocks of rows, so that a wide map is never copied whole."""
         if isinstance(op, Convolution):
             return self._convolution(node, op, value)
@@ -190,9 +190,9 @@ class Roundoff:
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
         if not self.known.forms.moves(node.inputs[0]):
             carried = np.minimum(carried, self._through_composite(node.name))
-        return _Value(size, carried, local, peak)
+        return Value(size, carried, local, peak)
 
-    def _rows(self, weight: Array, bias: Array, value: _Value) -> tuple[Array, ...]:
+    def _rows(self, weight: Array, bias: Array, value: Value) -> tuple[Array, ...]:
         cast, offset = self.precision.cast(weight), self.precision.cast(bias)
         size = upward(np.abs(weight) @ value.size + np.abs(bias))
         rounded = upward(np.abs(cast) @ value.computed + np.abs(offset))
@@ -202,7 +202,7 @@ class Roundoff:
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
         return size, upward(np.abs(weight) @ value.carried), upward(local + lost), rounded
 
-    def _convolution(self, node: Node, op: Convolution, value: _Value) -> _Value:
+    def _convolution(self, node: Node, op: Convolution, value: Value) -> Value:
         """The same for a kernel, at all positions at once, a tile of channels at a time."""
         step = max(1, KERNEL_ELEMENTS // op.summands) if op.groups == 1 else op.channels
         results = [
@@ -212,9 +212,9 @@ class Roundoff:
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
         if not self.known.forms.moves(node.inputs[0]):
             carried = np.minimum(carried, self._through_composite(node.name))
-        return _Value(size, carried, local, peak)
+        return Value(size, carried, local, peak)
 
-    def _channels(self, op: Convolution, part: slice, value: _Value) -> tuple[Array, ...]:
+    def _channels(self, op: Convolution, part: slice, value: Value) -> tuple[Array, ...]:
         kernel = op.kernel[part].astype(np.float64, copy=False)
         bias = np.repeat(op.offsets[part], op.positions)
         cast, offset = self.precision.cast(kernel), self.precision.cast(bias)
@@ -238,7 +238,7 @@ class Roundoff:
 
     # --- diagonal maps and activations ----------------------------------------------------------
 
-    def _diagonal(self, node: Node, op: Diagonal, value: _Value) -> _Value:
+    def _diagonal(self, node: Node, op: Diagonal, value: Value) -> Value:
         """Scaled errors, and what the map says of its own evaluation."""
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
@@ -246,7 +246,7 @@ class Roundoff:
         entry, inputs = self._before(node)
         own = op.rounding(Fed(value.size, value.error, size, entry, inputs), self.precision)
         local = upward(scale * value.local + own.error)
-        return _Value(size, upward(scale * value.carried), local, own.peak)
+        return Value(size, upward(scale * value.carried), local, own.peak)
 
     def _before(self, node: Node) -> tuple[float, float]:
         """Of a mixing map that this one may be folded into: the largest entry and Σ|ĥ|."""
@@ -256,12 +256,15 @@ class Roundoff:
             return 1.0, 0.0
         return before.op.largest, float(np.sum(self.values[before.inputs[0]].computed))
 
-    def _activation(self, op: Activation, name: str, value: _Value) -> _Value:
+    def _activation(self, op: Activation, name: str, value: Value) -> Value:
         own = op.rounding(value.computed, self.precision)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
-        lo, hi = (np.repeat(e, len(size) // len(e)) for e in self.known.ranges[name])
-        margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
-        beyond = op.steepness * np.maximum(value.error - margin, 0.0)
+        beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
         slope = abs(op.piece.slope)
         local = upward(slope * value.local + own + beyond)
-        return _Value(size, upward(slope * value.carried), local, peak)
+        return Value(size, upward(slope * value.carried), local, peak)
+
+    def _margin(self, op: Activation, name: str, value: Value) -> Array:
+        """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""
+        lo, hi = (np.repeat(e, len(value.size) // len(e)) for e in self.known.ranges[name])
+        return np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)

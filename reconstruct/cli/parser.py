@@ -159,6 +159,12 @@ def _add_how(run: argparse.ArgumentParser) -> None:
         "evaluation in float32 (float64)",
     )
     how.add_argument(
+        "--sums",
+        choices=["blocks", "plain"],
+        help="how network.onnx adds up many products: in blocks, which rounds less, or plainly as "
+        "one product, which is faster (blocks with --dtype float32, else plain)",
+    )
+    how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
     )
     how.add_argument("--nnet-header", action="store_true", help="fold a .nnet header's ranges in")

@@ -44,6 +44,7 @@ def main(options: Namespace) -> int:
         guard=options.guard,
         folded=options.folded,
         compact=options.compact,
+        blocks=None if options.sums is None else options.sums == "blocks",
         output=Path(options.output),
         solver=choices.solver(options.solver),
         bounds=method or choices.bounds(options, frozen.network),

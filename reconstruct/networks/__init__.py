@@ -12,6 +12,7 @@ from reconstruct.networks.activations import (
     Selu,
     Unitwise,
 )
+from reconstruct.networks.blocks import in_blocks
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import (
@@ -71,5 +72,6 @@ __all__ = [
     "Unitwise",
     "as_domain",
     "dense",
+    "in_blocks",
     "nonzeros",
 ]

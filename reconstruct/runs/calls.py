@@ -59,8 +59,8 @@ def run(
     """`reconstruct run TARGET -o OUT`: reconstruct, certify, write everything into a directory.
 
     Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
-    of the command line. `how` are the fields of a job: slack, guard, folded, compact, solver,
-    bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes), threads,
+    of the command line. `how` are the fields of a job: slack, guard, folded, compact, blocks,
+    solver, bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes), threads,
     time_limit (seconds), examples (inputs for the page).
     """
     ours = _network(target, "the target", nnet_header)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
 from reconstruct.formats.onnx.guard import write_guarded
-from reconstruct.networks import Network
+from reconstruct.networks import Network, in_blocks
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.runs.bundle import copies, copies_before
@@ -40,29 +41,38 @@ def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted((data | {GUARDED, *FILES, *copies_before(output)}) - set(names)))
 
 
-def write_networks(
-    folder: Path,
-    result: Result,
-    dtype: np.dtype[Any],
-    *,
-    folded: bool,
-    guarded: bool,
-    memory: int | None = None,
-) -> Network:
+@dataclass(frozen=True)
+class Forms:
+    """How f is written: precision, with its norms folded and with its guard besides, long sums in
+    `blocks`, and read back within how many bytes."""
+
+    dtype: np.dtype[Any]
+    folded: bool
+    guarded: bool
+    blocks: bool
+    memory: int | None = None
+
+    def spelled(self, network: Network) -> Network:
+        """The network with its sums as they are written."""
+        return in_blocks(network) if self.blocks else network
+
+
+def write_networks(folder: Path, result: Result, forms: Forms) -> Network:
     """Write f in its forms; return it as it is read back, for that is what is certified.
 
     The folded form of a large network is left out: frozen weights are float32 numbers, folded
     ones are not.
     """
-    save(result.network, folder / NETWORK, dtype=dtype)
-    if folded and result.network.weights <= MOST_FOLDED:
-        save(fold_norms(result.network), folder / FOLDED, dtype=dtype)
-    if guarded:
-        write_guarded(result.network, result.watched, folder / GUARDED, dtype, NETWORK)
+    network, dtype = forms.spelled(result.network), forms.dtype
+    save(network, folder / NETWORK, dtype=dtype)
+    if forms.folded and result.network.weights <= MOST_FOLDED:
+        save(forms.spelled(fold_norms(result.network)), folder / FOLDED, dtype=dtype)
+    if forms.guarded:
+        write_guarded(network, result.watched, folder / GUARDED, dtype, NETWORK)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
     write_atomically(folder / "norms.npz", buffer.getvalue())
-    return load(folder / NETWORK, memory=memory)
+    return load(folder / NETWORK, memory=forms.memory)
 
 
 def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:

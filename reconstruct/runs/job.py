@@ -31,8 +31,16 @@ from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.runs.bundle import TARGET, take_along
-from reconstruct.runs.files import GUARDED, NETWORK, left_behind, published, write_networks
+from reconstruct.runs.files import (
+    GUARDED,
+    NETWORK,
+    Forms,
+    left_behind,
+    published,
+    write_networks,
+)
 from reconstruct.runs.recipe import Recipe
+from reconstruct.runs.room import with_room
 
 SMALL = 2**24  # frozen weights up to which BLAS threads wait for each other more than they work
 TRIED = 32  # inputs of the domain at which the guard is tried for the report
@@ -51,6 +59,7 @@ class Job:
     guard: bool = False
     folded: bool = True
     compact: bool = False
+    blocks: bool | None = None  # long sums as trees of short ones; None: where float32 is written
     solver: Solver = field(default_factory=Auto)
     bounds: Method = field(default_factory=Crown)
     dtype: str = "float64"
@@ -68,6 +77,18 @@ class Job:
     @property
     def guarded(self) -> bool:
         return self.guard or isinstance(self.domain, Points)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether long sums are written as trees; weights that are never held are not cut."""
+        asked = self.dtype == "float32" if self.blocks is None else self.blocks
+        return asked and self.memory is None
+
+    @property
+    def forms(self) -> Forms:
+        """The forms in which the network is written."""
+        folded = self.folded and self.memory is None
+        return Forms(np.dtype(self.dtype), folded, self.guarded, self.in_blocks, self.memory)
 
     def key(self) -> str:
         """Names the numbers of this run: a checkpoint with another key is not reused."""
@@ -124,6 +145,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 progress=progress if limit is None else until(limit, progress),
                 checkpoint=store,
             )
+        result = with_room(result, job.forms, progress)
         outcome = _finish(job, source, folder, result, start, progress)
         names = published(folder.staging, job.compact)
         folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
@@ -201,8 +223,7 @@ def _finish(
 
 def _written(job: Job, folder: Path, result: Result) -> Network:
     """The network as it is read back from its file."""
-    forms = {"folded": job.folded and job.memory is None, "guarded": job.guarded}
-    return write_networks(folder, result, np.dtype(job.dtype), memory=job.memory, **forms)
+    return write_networks(folder, result, job.forms)
 
 
 def _concluded(

@@ -12,8 +12,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from reconstruct.constructions import Frozen
 from reconstruct.constructions.frozen import as_stored, weights_hash
 from reconstruct.constructions.nodes import norm_at
@@ -52,14 +50,7 @@ def rebuild(
     drawn = _frozen(recipe, ours, frozen)
     result = _result(report, ours, drawn, _norms(place, drawn.network))
     with OutputFolder(_free(place), force=True) as folder:
-        network = write_networks(
-            folder.staging,
-            result,
-            np.dtype(recipe.dtype),
-            folded=recipe.folded,
-            guarded=recipe.guarded,
-            memory=recipe.memory,
-        )
+        network = write_networks(folder.staging, result, recipe.forms())
         _require_bits(place, report, network, stated, drawn)
         data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))
         made = [name for name in NETWORKS if (folder.staging / name).exists()]

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from reconstruct.constructions import CONSTRUCTIONS, Construction, Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Network
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.operation import KINDS
+from reconstruct.runs.files import Forms
 
 if TYPE_CHECKING:
     from reconstruct.runs.job import Job
@@ -39,20 +42,21 @@ class Recipe:
     activation: Mapping[str, str] | None = None
     file: str | None = None
     file_sha256: str | None = None
+    blocks: bool = False  # whether long sums are written as trees of short ones
     memory: int | None = None  # within which weights were drawn: those not held lie in a data file
 
     @classmethod
     def of(cls, job: Job) -> Recipe:
         """The recipe of a run's network."""
         origin, construction = job.frozen.origin, job.frozen.construction
-        inner = origin.get("activation")
+        inner, forms = origin.get("activation"), job.forms
         return cls(
             construction.name,
             asdict(construction) if is_dataclass(construction) else {},
             job.frozen.merge,
             job.dtype,
-            job.folded and job.memory is None,
-            job.guarded,
+            forms.folded,
+            forms.guarded,
             origin.get("seed"),
             origin.get("weights"),
             origin.get("sparsity"),
@@ -60,8 +64,14 @@ class Recipe:
             None if inner is None else _told(inner),
             origin.get("file"),
             origin.get("file_sha256"),
-            job.memory,
+            forms.blocks,
+            forms.memory,
         )
+
+    def forms(self) -> Forms:
+        """How the network was written."""
+        rest = (self.folded, self.guarded, self.blocks, self.memory)
+        return Forms(np.dtype(self.dtype), *rest)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
