@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import Dense, Select
+from reconstruct.networks.maps import Select
 from reconstruct.networks.sums import Add
 
 BLOCK = 32  # columns: half of it gains little more and takes twice as long
@@ -32,34 +32,29 @@ def in_blocks(network: Network) -> Network:
     partial sums would be larger than what they are made of.
     """
     names = {network.source, *(node.name for node in network.nodes)}
-    nodes = [
-        part
-        for node in network.nodes
-        for part in (_tree(node, names) if is_long(node) else iter([node]))
-    ]
+    nodes = tuple(part for node in network.nodes for part in _spelled(network, node, names))
     return Network(network.size_in, nodes, network.output, network.source, network.metadata)
 
 
-def is_long(node: Node) -> bool:
-    """Whether the sums of this map are worth a tree."""
-    if not isinstance(node.op, Dense):
-        return False
-    rows, columns = node.op.shape
-    return columns >= 2 * BLOCK and columns > rows
-
-
-def _tree(node: Node, names: set[str]) -> Iterator[Node]:
-    """The nodes whose last one is the map's value, under its name."""
-    op = node.op
-    assert isinstance(op, Dense)
-    step = max(BLOCK, -(-op.shape[1] // MOST_BLOCKS))
+def _spelled(network: Network, node: Node, names: set[str]) -> Iterator[Node]:
+    """The node as it is, or the nodes of its tree."""
+    takes, gives = network.sizes[node.inputs[0]], network.sizes[node.name]
+    width = max(BLOCK, -(-takes // MOST_BLOCKS))
+    blocks = node.op.on_blocks(width) if takes >= 2 * BLOCK and takes > gives else ()
+    if not blocks:
+        yield node
+        return
     level = []
-    for i, start in enumerate(range(0, op.shape[1], step)):
-        stop = min(start + step, op.shape[1])
+    for i, (start, stop, block) in enumerate(blocks):
         taken, part = _free(f"{node.name}.taken{i}", names), _free(f"{node.name}.part{i}", names)
         yield Node(taken, Select(start, stop), node.inputs)
-        yield Node(part, Dense(op.weight[:, start:stop], None if i else op.bias), (taken,))
+        yield Node(part, block, (taken,))
         level.append(part)
+    yield from _added(node.name, level, names)
+
+
+def _added(value: str, level: list[str], names: set[str]) -> Iterator[Node]:
+    """The sum of all these, a few at a time, the last one under the name `value`."""
     height = 0
     while len(level) > 1:
         groups = [tuple(level[i : i + TOGETHER]) for i in range(0, len(level), TOGETHER)]
@@ -68,8 +63,8 @@ def _tree(node: Node, names: set[str]) -> Iterator[Node]:
             if len(group) == 1:
                 level.append(group[0])
                 continue
-            name = f"{node.name}.sum{height}.{j}"
-            level.append(node.name if len(groups) == 1 else _free(name, names))
+            name = f"{value}.sum{height}.{j}"
+            level.append(value if len(groups) == 1 else _free(name, names))
             yield Node(level[-1], Add(), group)
         height += 1
 

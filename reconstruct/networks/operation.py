@@ -60,6 +60,13 @@ class Operation(ABC):
             and all(np.array_equal(ours[key], theirs[key]) for key in ours)
         )
 
+    def on_blocks(self, width: int) -> tuple[tuple[int, int, Operation], ...]:
+        """Operations on the blocks `start:stop` of the input that add up to this one.
+
+        Empty where it is not such a sum, or where cutting it would gain nothing.
+        """
+        return ()
+
     @property
     def weights(self) -> int:
         """Entries of its weight, zeros included."""

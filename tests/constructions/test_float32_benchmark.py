@@ -18,7 +18,7 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark, "NEARBY", 40)
     save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
     none = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", benchmark.Setting(Crown()))
-    chosen = benchmark.Setting(Adaptive(boxes=64), True, True, True, True, 2.0)
+    chosen = benchmark.Setting(Adaptive(boxes=64), True, True, True, True, ratio=2.0)
     whole = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
     assert whole["measures"] == "adaptive, small slack, balanced units, feedback, raised shifts"
     assert none["measures"] == "crown" and none["leaves"] is None and whole["leaves"] > 1
@@ -27,7 +27,28 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
         assert row["factor"] == pytest.approx(row["error"] / row["target_error"])
 
 
+def test_sums_in_blocks_with_room_are_bounded_in_float32(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark, "SAMPLES", 200)
+    monkeypatch.setattr(benchmark, "NEARBY", 40)
+    save(random_target(np.random.default_rng(0), (2, 8, 8, 2)), tmp_path / "t.onnx")
+    chosen = benchmark.Setting(Crown(), feedback=True, blocks=True, room=True)
+    row = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
+    assert row["measures"] == "crown, feedback, blocks, room"
+    assert row["error"] <= row["float32_bound"] <= 1000 * row["target_float32_bound"]
+    assert row["bound"] <= row["float64_bound"] < row["float32_bound"]
+
+
+def test_weighted_gammas_solve_the_same_systems(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(benchmark, "SAMPLES", 200)
+    monkeypatch.setattr(benchmark, "NEARBY", 40)
+    save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
+    weighted = benchmark.Setting(Crown(), weighted=True)
+    row = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", weighted)
+    assert row["measures"] == "crown, weighted gammas"
+    assert row["bound"] < 1e-4 and row["error"] < 1e-3
+
+
 def test_settings_are_told_apart() -> None:
     rows = [(one.measures, one.ratio) for one in benchmark.settings(64, "full")]
-    assert len(set(rows)) == len(rows) == 15
+    assert len(set(rows)) == len(rows) == 20
     assert [*rows[:2]] == [(o.measures, o.ratio) for o in benchmark.settings(64, "quick")]

@@ -82,6 +82,14 @@ class Dense(Mixing):
     def hidden_inputs(self, start: int, stop: int) -> Dense:
         return Dense.over(self.weight[:, start:stop])
 
+    def on_blocks(self, width: int) -> tuple[tuple[int, int, Dense], ...]:
+        found = []
+        for start in range(0, self.shape[1], width):
+            part = self.weight[:, start : start + width]
+            block = Dense.over(part, None if start else self.bias)
+            found.append((start, start + part.shape[1], block))
+        return tuple(found)
+
     @property
     def matrix(self) -> Matrix:
         return self.weight

@@ -1,0 +1,95 @@
+"""Long sums as trees of short ones: the same function, and fewer roundings."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from reconstruct.certificates import certify
+from reconstruct.formats import load, save
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    Dense,
+    Network,
+    Node,
+    Relu,
+    Select,
+    in_blocks,
+)
+from reconstruct.networks.blocks import BLOCK, MOST_BLOCKS, TOGETHER
+from reconstruct.refutation.exact_point import evaluate_exact
+
+
+def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    first = Affine(rng.standard_normal((columns, 2)), rng.standard_normal(columns))
+    second = Affine(rng.standard_normal((rows, columns)), rng.standard_normal(rows))
+    nodes = (
+        Node("in", first, ("input",)),
+        Node("act", Relu(), ("in",)),
+        Node("out", second, ("act",)),
+    )
+    return Network(2, nodes, "out")
+
+
+@pytest.mark.parametrize("columns", [2 * BLOCK, 2 * BLOCK + 1, 9 * BLOCK, 700])
+def test_it_is_the_same_function_of_real_numbers(columns) -> None:
+    network = wide(columns)
+    spelled = in_blocks(network)
+    assert len(spelled.nodes) > len(network.nodes)
+    for x in np.random.default_rng(1).uniform(-1, 1, (3, 2)):
+        assert evaluate_exact(spelled, x) == evaluate_exact(network, x)
+    assert isinstance(evaluate_exact(spelled, x)[0], Fraction)
+
+
+def test_no_sum_is_longer_than_a_block() -> None:
+    network = in_blocks(wide(3750))
+    blocks = [n for n in network.nodes if isinstance(n.op, Dense) and n.name != "in"]
+    assert all(n.op.shape[1] <= BLOCK for n in blocks)
+    assert all(len(n.inputs) <= TOGETHER for n in network.nodes if isinstance(n.op, Add))
+    assert isinstance(network.node("out").op, Add)
+
+
+def test_a_very_long_sum_has_larger_blocks_instead_of_more_nodes() -> None:
+    network = in_blocks(wide(BLOCK * MOST_BLOCKS * 3, rows=1))
+    assert sum(isinstance(n.op, Select) for n in network.nodes) == MOST_BLOCKS
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 2 * BLOCK - 1), (100, 100), (200, 100)])
+def test_short_sums_and_maps_that_give_more_than_they_take_stay(rows, columns) -> None:
+    op = Affine(np.ones((rows, columns)))
+    network = Network(columns, (Node("out", op, ("input",)),), "out")
+    assert in_blocks(network).same(network)
+
+
+def test_names_that_a_network_has_already_are_left_to_it() -> None:
+    network = wide(100)
+    taken = Node("out.part0", Affine(np.ones((3, 3))), ("out",))
+    spelled = in_blocks(Network(2, (*network.nodes, taken), "out.part0"))
+    assert spelled.node("out.part0").op is taken.op
+    x = np.array([[0.25, -0.5]])
+    np.testing.assert_allclose(spelled(x), network(x).sum() * np.ones((1, 3)), rtol=1e-12)
+
+
+def test_a_file_keeps_the_tree_and_onnxruntime_adds_along_it(tmp_path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    network = in_blocks(wide(700))
+    save(network, tmp_path / "tree.onnx", dtype=np.float32)
+    back = load(tmp_path / "tree.onnx")
+    assert sum(isinstance(n.op, Select) for n in back.nodes) == -(-700 // BLOCK)
+    session = runtime.InferenceSession(tmp_path / "tree.onnx")
+    x = np.random.default_rng(2).uniform(-1, 1, (50, 2)).astype(np.float32)
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(found, back(x.astype(np.float64)), atol=1e-3)
+
+
+def test_less_is_lost_to_rounding_and_it_is_proved() -> None:
+    network, box = wide(3000), Box(-1.0, 1.0)
+    plain = certify(network, network, domain=box, tolerance=1.0)
+    tree = certify(network, in_blocks(network), domain=box, tolerance=1.0)
+    assert tree.float64_bound is not None and plain.float64_bound is not None
+    assert tree.float64_bound < plain.float64_bound / 10

@@ -1,0 +1,60 @@
+"""Room for float32: what is written for it is bounded in it, re-proved, and no worse for it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates import check
+from reconstruct.formats import load, save
+from reconstruct.networks import Network, Select
+from tests.runs.conftest import DOMAIN
+
+
+@pytest.fixture
+def deep_target(tmp_path):
+    """Six layers: errors grow from one to the next, beyond the room that shifts have anyway."""
+    rng = np.random.default_rng(5)
+    sizes = [2, 8, 8, 8, 8, 8, 2]
+    weights = [rng.standard_normal((m, k)) * 1.6 / np.sqrt(k) for k, m in pairwise(sizes)]
+    path = tmp_path / "deep.npz"
+    save(Network.mlp(weights, [rng.standard_normal(len(w)) for w in weights]), path, dtype=None)
+    return path
+
+
+def figures(folder) -> dict:
+    return json.loads((folder / "report.json").read_text())["error"]
+
+
+def test_float32_is_bounded_where_float32_is_written(cli, deep_target, tmp_path) -> None:
+    out, plain = tmp_path / "out", tmp_path / "plain"
+    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
+    assert cli(*way, "-o", out)[0] == 0
+    assert cli(*way, "-o", plain, "--sums", "plain")[0] == 0
+    found, before = figures(out), figures(plain)
+    assert found["float32_bound"] <= 1000 * found["target_float32_bound"]
+    assert found["float32_bound"] < before["float32_bound"] / 10
+    assert found["float32_max"] <= found["float32_bound"]
+    report = check(out)
+    assert report.verified == ("bound", "float64_bound", "float32_bound"), report
+    assert any(isinstance(node.op, Select) for node in load(out / "network.onnx").nodes)
+
+
+def test_the_shifts_of_the_report_are_those_of_the_file(cli, deep_target, tmp_path) -> None:
+    out = tmp_path / "out"
+    assert cli("run", deep_target, *DOMAIN, "-o", out, "--dtype", "float32")[0] in (0, 3)
+    report = json.loads((out / "report.json").read_text())
+    norms = np.load(out / "norms.npz")
+    hidden = [norms[name] for name in norms.files if name.endswith("norm1.bias")]
+    told = [row["shift_max"] for row in report["layers"]]
+    np.testing.assert_allclose(told, [np.abs(beta).max() for beta in hidden], rtol=1e-3)
+
+
+def test_float64_is_written_as_before(cli, deep_target, tmp_path) -> None:
+    out = tmp_path / "out"
+    assert cli("run", deep_target, *DOMAIN, "-o", out)[0] == 0
+    assert not any(isinstance(node.op, Select) for node in load(out / "network.onnx").nodes)
+    assert json.loads((out / "report.json").read_text())["recipe"]["blocks"] is False
