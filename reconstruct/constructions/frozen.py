@@ -28,6 +28,7 @@ from reconstruct.networks import (
     Relu,
     Select,
 )
+from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import SPARSE_BELOW, Pencil, Weights
 from reconstruct.networks.given import as_network
 from reconstruct.networks.normal_form import rebuilt
@@ -232,10 +233,11 @@ def _along(part: Matrix) -> Iterator[NDArray[np.float64]]:
 
 
 def as_stored(network: Network) -> Network:
-    """The network with each norm's eps as ONNX keeps it, in float32.
+    """The network with each norm's eps as ONNX keeps it, in float32, and its long sums in one.
 
     Gammas that were solved for with any other eps would be off by 1e-6 once exported.
     """
+    network = joined(network)
     norms = {n.name: norm_at(network, n.name) for n in network.norm_nodes()}
     rounded = {name: norm.with_eps(float(np.float32(norm.eps))) for name, norm in norms.items()}
     return network.with_ops(rounded)

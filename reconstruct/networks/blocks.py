@@ -16,8 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import Select
+from reconstruct.networks.maps import Dense, Select
 from reconstruct.networks.sums import Add
 
 BLOCK = 32  # columns: half of it gains little more and takes twice as long
@@ -33,7 +36,37 @@ def in_blocks(network: Network) -> Network:
     """
     names = {network.source, *(node.name for node in network.nodes)}
     nodes = tuple(part for node in network.nodes for part in _spelled(network, node, names))
-    return Network(network.size_in, nodes, network.output, network.source, network.metadata)
+    return network.with_nodes(nodes)
+
+
+def joined(network: Network) -> Network:
+    """The network of which this one is `in_blocks`; this one itself if there is none.
+
+    Names tell what may belong together; spelled out again it has to be this network.
+    """
+    parts: dict[str, list[Node]] = {}
+    for node in network.nodes:
+        value, found, number = node.name.rpartition(".part")
+        if found and number == str(len(parts.get(value, []))) and "weight" in node.op.arrays():
+            parts.setdefault(value, []).append(node)
+    names = {node.name for node in network.nodes}
+    whole = {
+        value: Node(value, _side_by_side(found), network.node(f"{value}.taken0").inputs)
+        for value, found in parts.items()
+        if value in names and f"{value}.taken0" in names
+    }
+    tree = tuple(f"{value}.{word}" for value in whole for word in ("taken", "part", "sum"))
+    nodes = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
+    try:
+        plain = network.with_nodes(tuple(nodes)) if whole else network
+    except InputError:  # what is left does not hang together
+        return network
+    return plain if in_blocks(plain).same(network) else network
+
+
+def _side_by_side(parts: list[Node]) -> Dense:
+    weights = [node.op.arrays()["weight"] for node in parts]
+    return Dense(np.concatenate(weights, axis=1), parts[0].op.arrays().get("bias"))
 
 
 def _spelled(network: Network, node: Node, names: set[str]) -> Iterator[Node]:

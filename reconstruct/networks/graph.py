@@ -113,13 +113,18 @@ class Network:
         size_in = int(np.shape(weights[0])[1])
         return cls(size_in, tuple(nodes), last)
 
+    def with_nodes(self, nodes: tuple[Node, ...]) -> Network:
+        """Other nodes with the same input and output."""
+        return Network(self.size_in, nodes, self.output, self.source, self.metadata)
+
     def with_ops(self, ops: Mapping[str, Operation]) -> Network:
         """The same graph with the operations of some nodes exchanged."""
         unknown = set(ops) - {n.name for n in self.nodes}
         if unknown:
             raise InputError(f"the network has no node named {sorted(unknown)[0]!r}")
-        nodes = tuple(replace(n, op=ops[n.name]) if n.name in ops else n for n in self.nodes)
-        return Network(self.size_in, nodes, self.output, self.source, self.metadata)
+        return self.with_nodes(
+            tuple(replace(n, op=ops[n.name]) if n.name in ops else n for n in self.nodes)
+        )
 
     def same(self, other: Network) -> bool:
         """Whether the other network has the same nodes with the same numbers."""

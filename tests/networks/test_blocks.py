@@ -20,7 +20,7 @@ from reconstruct.networks import (
     Select,
     in_blocks,
 )
-from reconstruct.networks.blocks import BLOCK, MOST_BLOCKS, TOGETHER
+from reconstruct.networks.blocks import BLOCK, MOST_BLOCKS, TOGETHER, joined
 from reconstruct.refutation.exact_point import evaluate_exact
 
 
@@ -64,6 +64,23 @@ def test_short_sums_and_maps_that_give_more_than_they_take_stay(rows, columns) -
     op = Affine(np.ones((rows, columns)))
     network = Network(columns, (Node("out", op, ("input",)),), "out")
     assert in_blocks(network).same(network)
+
+
+def test_joined_it_is_the_network_again(tmp_path) -> None:
+    network = wide(700)
+    assert joined(in_blocks(network)).same(network)
+    save(in_blocks(network), tmp_path / "tree.onnx", dtype=np.float64)
+    assert joined(load(tmp_path / "tree.onnx")).same(network)
+    assert joined(network) is network
+
+
+def test_what_only_looks_like_a_tree_stays_as_it_is() -> None:
+    spelled = in_blocks(wide(100))
+    other = {"out.part1": Affine(np.ones((3, 32)), np.ones(3))}  # a second bias
+    changed = spelled.with_ops(other)
+    assert joined(changed) is changed
+    swapped = spelled.with_ops({"out.taken0": Select(32, 64), "out.taken1": Select(0, 32)})
+    assert joined(swapped) is swapped
 
 
 def test_names_that_a_network_has_already_are_left_to_it() -> None:

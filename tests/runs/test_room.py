@@ -58,3 +58,13 @@ def test_float64_is_written_as_before(cli, deep_target, tmp_path) -> None:
     assert cli("run", deep_target, *DOMAIN, "-o", out)[0] == 0
     assert not any(isinstance(node.op, Select) for node in load(out / "network.onnx").nodes)
     assert json.loads((out / "report.json").read_text())["recipe"]["blocks"] is False
+
+
+def test_a_network_in_blocks_is_a_frozen_network_like_any_other(cli, deep_target, tmp_path) -> None:
+    out, again = tmp_path / "out", tmp_path / "again"
+    assert cli("run", deep_target, *DOMAIN, "-o", out, "--dtype", "float32")[0] in (0, 3)
+    frozen = out / "network.onnx"
+    assert any(isinstance(node.op, Select) for node in load(frozen).nodes)
+    code, _, said = cli("run", deep_target, *DOMAIN, "-o", again, "--frozen", frozen)
+    assert code == 0, said
+    assert not any(isinstance(node.op, Select) for node in load(again / "network.onnx").nodes)
