@@ -39,8 +39,8 @@ def made(folder: Path, memory: int | None, dtype: str = "float64"):
         save(target(), path)
     net = load(path)
     frozen = rc.draw(net, rc.Wide(ratio=14.5), seed=3, memory=memory)
-    job = Job(net, path, frozen, rc.Box(-1.0, 1.0).of_size(6), folder, memory=memory, dtype=dtype)
-    return run(job)
+    how = {"memory": memory, "dtype": dtype, "blocks": False}  # what is never held is not cut
+    return run(Job(net, path, frozen, rc.Box(-1.0, 1.0).of_size(6), folder, **how))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
