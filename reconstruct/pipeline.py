@@ -51,7 +51,7 @@ from reconstruct.networks import (
 from reconstruct.networks.given import as_network, as_precision
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.progress import Progress, Step, silent
+from reconstruct.progress import Progress, Step, listener, silent
 
 FROZEN = "the frozen network"
 EXAMPLES = 2000  # inputs of the domain on which a map is fitted, where it is
@@ -172,7 +172,7 @@ def reconstruct(
     `data` are inputs (rows) that a construction may fit to; by default they are drawn from the
     domain.
     """
-    start = time.perf_counter()
+    start, progress = time.perf_counter(), listener(progress)
     as_network(target, "the target")
     precision = as_precision(dtype, "norms are written")
     kept = frozen if isinstance(frozen, Frozen) else Frozen(as_network(frozen, FROZEN), Wide())

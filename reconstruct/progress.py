@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from reconstruct.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,19 @@ Progress = Callable[[Step], None]
 
 def silent(step: Step) -> None:
     """The default listener: it hears and says nothing."""
+
+
+def listener(progress: Any) -> Progress:
+    """The listener that is meant; None hears nothing."""
+    if progress is None:
+        return silent
+    if not callable(progress):
+        raise InputError(
+            f"progress must be a function that takes a step, but is of the type "
+            f"{type(progress).__name__}"
+        )
+    found: Progress = progress
+    return found
 
 
 class OutOfTime(Exception):

@@ -26,6 +26,7 @@ from proofs_check.certificates.reading import digest, parse, read
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.scaling import scaled
+from reconstruct.formats.paths import as_path
 from reconstruct.networks import Network
 from reconstruct.networks.maps import Norm
 
@@ -52,10 +53,13 @@ def check(
     networks are if not where the certificate says. Within `memory` bytes large weights stay in
     their file."""
     start = time.perf_counter()
-    places = [None if place is None else Path(place) for place in (target, candidate)]
+    places = [
+        None if place is None else as_path(place, "a network") for place in (target, candidate)
+    ]
+    where = as_path(path, "a certificate")
     try:
         with np.errstate(all="ignore"):
-            outcome = _check(Path(path), places[0], places[1], memory)
+            outcome = _check(where, places[0], places[1], memory)
     except CheckFailed as failure:
         return _report(failure, start)
     except (OverflowError, MemoryError) as error:  # numbers longer than the checker holds

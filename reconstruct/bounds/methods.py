@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.errors import InputError
+from reconstruct.numbers.given import number, whole
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Split:
     budget: int = 4096
 
     def __post_init__(self) -> None:
-        if self.parts is not None and self.parts < 1:
+        if self.parts is not None and whole(self.parts, "the parts of a split") < 1:
             raise InputError(f"a split needs at least 1 part per coordinate, but got {self.parts}")
-        if self.budget < 1:
+        if whole(self.budget, "the budget of a split") < 1:
             raise InputError(f"a split needs a budget of at least 1 box, but got {self.budget}")
 
 
@@ -52,10 +53,15 @@ class Adaptive:
     cuts: Cuts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not 0 <= self.seconds < float("inf"):
+        if self.seconds is not None and not 0 <= number(self.seconds, "seconds") < float("inf"):
             raise InputError(f"a search needs a number of seconds ≥ 0, but got {self.seconds}")
-        if self.boxes < 1:
+        if whole(self.boxes, "the budget of a search") < 1:
             raise InputError(f"a search needs a budget of at least 1 box, but got {self.boxes}")
+        if self.cuts is not None and not isinstance(self.cuts, Cuts):
+            raise InputError(
+                f"cuts must be the tree of an earlier search, reach.cuts, but are of the type "
+                f"{type(self.cuts).__name__}"
+            )
 
 
 MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing

@@ -28,7 +28,8 @@ from reconstruct.equivalence.mirrored import fold_mirrored
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, Network, Points
 from reconstruct.networks.rescaling import rescaled
-from reconstruct.progress import OutOfTime, Progress, Step, silent, until
+from reconstruct.numbers.given import at_least
+from reconstruct.progress import OutOfTime, Progress, Step, listener, until
 from reconstruct.refutation import search as searching
 from reconstruct.refutation.hopping import hop
 from reconstruct.refutation.search import Search
@@ -71,7 +72,8 @@ def certify(
     before: they are taken if they are of the same numbers on the same domain.
     """
     box = comparable(target, network, domain, tolerance)
-    work = _Work(target, network, box, as_method(bounds), progress or silent, time_limit)
+    at_least(time_limit, "the time limit", 0)
+    work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)
     scale = _output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
     work.seen, work.offered = search, known

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, DomainLike, Network, as_domain
 from reconstruct.networks.given import as_network
+from reconstruct.numbers.given import at_least
 
 
 def comparable(
@@ -24,8 +23,5 @@ def comparable(
                 f"two networks can be compared only with equally many {what}, but the target has "
                 f"{ours} and the other one {theirs}; check that they belong together"
             )
-    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
-        raise InputError(
-            f"the tolerance must be a finite number of at least 0, but got {tolerance}"
-        )
+    at_least(tolerance, "the tolerance", 0)
     return as_domain(domain).of_size(target.size_in)

@@ -11,6 +11,7 @@ from reconstruct.certificates.certify import certify
 from reconstruct.certificates.comparable import comparable
 from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.networks import Domain, Network
+from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.search import RESTARTS, Search, search
 
@@ -49,6 +50,7 @@ def conclude(
     `time_limit` a search takes its share of it, and `samples` may not all be drawn.
     """
     comparable(target, candidate, domain, tolerance)
+    at_least(time_limit, "the time limit", 0)
     share = None if time_limit is None else SEARCH_SHARE * time_limit
     look = _Looking(target, candidate, domain, share, progress)
     progress(Step("certifying", 0))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconstruct.errors import InputError
+from reconstruct.numbers.given import number
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def share(ratio: float, equations: int) -> int:
 
 def check_ratio(ratio: float) -> None:
     """A ratio below 1 leaves fewer unknowns than equations: refuse it before any work."""
-    if not 1.0 <= ratio < 1e6:
+    if not 1.0 <= number(ratio, "the ratio") < 1e6:
         raise InputError(
             f"the ratio must be at least 1, so that every map has as many hidden neurons as "
             f"equations, but is {ratio:g}; 1.5 is a good choice"

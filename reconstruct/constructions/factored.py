@@ -32,6 +32,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Matrix, Mixing, Network, dense
 from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
 
@@ -75,7 +76,7 @@ class Factored:
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
-        if self.rank is not None and self.rank < 1:
+        if self.rank is not None and whole(self.rank, "the rank") < 1:
             raise InputError(f"the rank must be at least 1, but is {self.rank}")
 
     @property

@@ -32,6 +32,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
 from reconstruct.networks import Mixing, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
 RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: it may be singular
@@ -52,7 +53,7 @@ class Fitted:
     plain: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.ratio < 1e6:
+        if not 0 < number(self.ratio, "the ratio") < 1e6:
             raise InputError(
                 f"the ratio must be above 0, a share of the m·k neurons that every map would "
                 f"need, but is {self.ratio:g}; 0.5 is a good choice"

@@ -124,6 +124,11 @@ def _as_construction(construction: Any) -> Construction:
             f"the construction must be an object with its settings, such as rc.Wide(ratio=1.5), "
             f"but is {word}{construction!r}; words are for the command line"
         )
+    if construction is not None and not hasattr(construction, "plan"):
+        raise InputError(
+            f"the construction must be an object such as rc.Wide(ratio=1.5), but is of the type "
+            f"{type(construction).__name__}"
+        )
     chosen: Construction = Wide() if construction is None else construction
     return chosen
 

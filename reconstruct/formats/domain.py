@@ -14,8 +14,10 @@ from reconstruct.formats.files import format_suffix, naming, read_bytes, unpacke
 from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.npy import read_arrays
 from reconstruct.formats.npz import real_array
+from reconstruct.formats.paths import as_path
 from reconstruct.formats.vnnlib import read_vnnlib
 from reconstruct.networks import Box, Points
+from reconstruct.numbers.given import at_least
 
 SYNTAX = (
     "write LO,HI for all inputs (as in -0.5,0.5), or lo1,lo2,…:hi1,hi2,… for each, or name a "
@@ -32,7 +34,8 @@ def load_domain(
 
     An .npz with an array x is data: these inputs, or with a radius the boxes around them.
     """
-    path = Path(text)
+    path = as_path(text, "a domain")
+    at_least(size, "the number of inputs", 1)
     found = _load(path, text, radius)
     if radius is not None and isinstance(found, Box):
         raise InputError(

@@ -25,6 +25,7 @@ from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npy import ZIP_MAGIC
 from reconstruct.formats.npz import read_npz
 from reconstruct.formats.npz_graph import graph_arrays
+from reconstruct.formats.paths import as_path
 from reconstruct.networks import Network
 from reconstruct.networks.given import as_network, as_precision
 
@@ -83,7 +84,7 @@ def load(
     With `memory`, the bytes that the whole work may take, large weights that lie in a file beside
     the model stay there and are read in blocks.
     """
-    place, most = Path(path), read_limit(limit)
+    place, most = as_path(path, "a network's file"), read_limit(limit)
     with naming(place):
         stored = read_bytes(place, most)
         content = unpacked(stored, most)
@@ -129,7 +130,7 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
 
     For .npz the `dtype` None keeps every weight in the precision in which it is stored.
     """
-    place = Path(path)
+    place = as_path(path, "the file to write")
     as_network(network, "what is saved")
     if dtype is not None:
         as_precision(dtype, "networks are written")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.numbers.arrays import Vector, frozen_array
+from reconstruct.numbers.given import numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Box:
     hi: Vector
 
     def __init__(self, lo: ArrayLike, hi: ArrayLike) -> None:
-        lower, upper = frozen_array(lo), frozen_array(hi)
+        lower, upper = (frozen_array(numbers(end, "the ends of a domain")) for end in (lo, hi))
         if lower.ndim > 1 or upper.ndim > 1:
             raise InputError(
                 f"the domain needs lo and hi as numbers or lists, but got shapes "

@@ -24,6 +24,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps import DrawnBlocks, Norm
 from reconstruct.numbers.arrays import Matrix, frozen_array
 from reconstruct.numbers.drawn import TILE, Drawn
+from reconstruct.numbers.given import number, whole
 
 SPARSE_BELOW = 0.25  # density under which compressed rows take less memory and time than dense
 
@@ -60,11 +61,13 @@ class Pencil:
     statistics: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
+        if isinstance(self.seed, float):
             raise InputError(f"the seed must be a whole number, but is {self.seed!r}")
-        if not 0 <= self.seed < 2**63:
+        if not 0 <= whole(self.seed, "the seed") < 2**63:
             raise InputError(f"the seed must be between 0 and 2^63 − 1, but is {self.seed}")
-        if self.sparsity is not None and not 0 < self.sparsity <= 1:
+        if not isinstance(self.statistics, bool | np.bool_):
+            raise InputError(f"statistics must be True or False, but is {self.statistics!r}")
+        if self.sparsity is not None and not 0 < number(self.sparsity, "the density") <= 1:
             raise InputError(
                 f"the density (`sparsity`) is the probability that a weight is kept and must lie "
                 f"in (0, 1], but is {self.sparsity}"

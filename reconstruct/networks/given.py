@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
-
-import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network
+from reconstruct.numbers.given import precision as as_precision
+
+__all__ = ["as_network", "as_precision"]
 
 
 def as_network(value: object, role: str) -> Network:
@@ -26,19 +26,3 @@ def as_network(value: object, role: str) -> Network:
     raise InputError(
         f"{role} must be a Network, but is of the type {type(value).__name__}; {remedy}"
     )
-
-
-def as_precision(dtype: Any, what: str) -> np.dtype[Any]:
-    """float32 or float64: no claim is made for other precisions."""
-    try:
-        found = np.dtype(dtype).name
-    except TypeError:
-        found = ""
-    if dtype is None or found not in ("float32", "float64"):
-        name = getattr(dtype, "__name__", dtype)
-        raise InputError(
-            f"{what} in float32 or float64, but the dtype is {name}: no claim is made for other "
-            f"precisions"
-        )
-    precision: np.dtype[Any] = np.dtype(found)
-    return precision

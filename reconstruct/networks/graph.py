@@ -24,6 +24,7 @@ from reconstruct.networks.evaluation import (
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.given import numbers
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
 # the weights themselves are larger, half as many values as weights: each chunk reads all of them
@@ -94,8 +95,10 @@ class Network:
         final_activation: bool = False,
     ) -> Network:
         """`W_L σ(… σ(W_1 x + b_1) …) + b_L`, with a last σ when `final_activation`."""
-        if not weights:
-            raise InputError("a network needs at least one weight matrix, but got none")
+        if not hasattr(weights, "__len__") or len(weights) == 0:
+            raise InputError(
+                f"a network needs at least one weight matrix, in a list, but got {weights!r}"
+            )
         offsets = list(biases) if biases is not None else [None] * len(weights)
         if len(offsets) != len(weights):
             raise InputError(
@@ -218,7 +221,7 @@ class Network:
 
     def __call__(self, x: ArrayLike, dtype: Any = np.float64) -> Array:
         """The function at one point (shape `(size_in,)`) or at a batch of them (as rows)."""
-        points = np.asarray(x, dtype=dtype)
+        points = numbers(x, "inputs", dtype)
         batch = self._as_batch(points)
         rows = self._chunk()
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]

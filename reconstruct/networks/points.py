@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
+from reconstruct.numbers.given import at_least, number
 
 Domain: TypeAlias = "Box | Points"  # where a claim holds
 DomainLike: TypeAlias = "Box | Points | tuple[ArrayLike, ArrayLike]"
@@ -60,8 +61,8 @@ class Points:
                 f"points must be finite numbers, but {bad} of {rows.size} entries are NaN or "
                 "infinite"
             )
-        if not (np.isfinite(radius) and radius >= 0):
-            raise InputError(f"the radius must be a finite number of at least 0, but is {radius}")
+        number(radius, "the radius")
+        at_least(radius, "the radius", 0)
         object.__setattr__(self, "x", rows)
         object.__setattr__(self, "radius", float(radius))
         object.__setattr__(self, "shape", tuple(int(n) for n in array.shape[1:]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,12 +18,14 @@ from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.domain import load_labels
+from reconstruct.formats.paths import as_path
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, DomainLike, Network, Points, as_domain
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.given import as_network, as_precision
-from reconstruct.progress import Progress, silent
+from reconstruct.numbers.given import at_least, whole
+from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.reports.run_files import read_run
@@ -34,6 +36,9 @@ from reconstruct.runs.job import run as run_job
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 UNTOLD = ("solver", "bounds", "dtype", "examples")  # objects, or told otherwise
+HOW = {field.name for field in fields(Job)} - {
+    *("target", "target_path", "frozen", "domain", "output", "options"),
+}  # what else a call of `run` may say
 Given: TypeAlias = "Network | PathLike"
 Where: TypeAlias = "DomainLike | PathLike"
 
@@ -73,11 +78,11 @@ def run(
         target_path=_path(target),
         frozen=kept,
         domain=place,
-        output=Path(output),
+        output=as_path(output, "the output"),
         options=_told(target, output, domain, radius, kept, how, nnet_header),
         **settings,
     )
-    return run_job(job, progress)
+    return run_job(job, listener(progress))
 
 
 def verify(
@@ -108,7 +113,7 @@ def verify(
         tolerance=tolerance,
         samples=_count(samples),
         time_limit=time_limit,
-        output=None if output is None else Path(output),
+        output=None if output is None else as_path(output, "the output"),
         force=force,
         options={
             "target": _word(target, "TARGET"),
@@ -119,12 +124,12 @@ def verify(
             "output": None if output is None else os.fspath(output),
         },
     )
-    return compare(job, progress)
+    return compare(job, listener(progress))
 
 
 def report(output: PathLike) -> Path:
     """`reconstruct report OUT`: make report.html again from the other files; its path."""
-    folder = Path(output)
+    folder = as_path(output, "the directory of a run")
     read_run(folder)
     write_page(folder)
     return folder / "report.html"
@@ -208,6 +213,13 @@ def _examples(given: Where, domain: Box | Points) -> ShownInputs | None:
 
 def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
     """The fields of a job by their names, checked where a mistake would be silent."""
+    unknown = sorted(set(how) - HOW)
+    if unknown:
+        raise TypeError(f"run has no option {unknown[0]!r}; it has {', '.join(sorted(HOW))}")
+    at_least(how.get("tolerance"), "the tolerance", 0)
+    at_least(how.get("time_limit"), "the time limit", 0)
+    at_least(how.get("memory"), "the memory", 1)
+    at_least(how.get("threads"), "threads", 1)
     solver: Solver | None = how.get("solver")
     dtype = as_precision(how.get("dtype", "float64"), "norms are written")
     return {
@@ -220,7 +232,7 @@ def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
 
 
 def _count(samples: int | None) -> int | None:
-    if samples is not None and not samples >= 1:
+    if samples is not None and whole(samples, "samples") < 1:
         raise InputError(f"samples must be at least 1, but is {samples}")
     return samples
 

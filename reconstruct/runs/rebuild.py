@@ -18,6 +18,7 @@ from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, load
+from reconstruct.formats.paths import as_path
 from reconstruct.networks import Box, Network, Norm
 from reconstruct.pipeline import Result
 from reconstruct.reports.document import read_report
@@ -43,7 +44,7 @@ def rebuild(
     `target` says where the target is if not in the directory; `frozen` is the file of a frozen
     network that the user brought, which no seed makes again.
     """
-    place = Path(output)
+    place = as_path(output, "the directory of a run")
     report = read_report(place / "report.json")
     recipe, document = _recipe(place, report), _certificate(place)
     ours, stated = _target(place, document["target"], target), document["candidate"]
@@ -85,7 +86,11 @@ def _certificate(place: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _target(place: Path, part: Mapping[str, Any], given: str | Path | None) -> Network:
-    path = Path(given) if given is not None else place / str(part.get("path") or part["file"])
+    path = (
+        as_path(given, "the target")
+        if given is not None
+        else place / str(part.get("path") or part["file"])
+    )
     network = load(path, nnet_header=bool(part.get("nnet_header")))
     origin = Origin.of(network)
     if origin is None or origin.differs(part):

@@ -47,6 +47,7 @@ from reconstruct.constructions.two_layers import check_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, RankProof, Solver
 from reconstruct.networks import Mixing, Network
+from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
 ATTEMPTS = 24  # at fitting all values into bounded pieces
@@ -65,7 +66,7 @@ class Deep:
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
-        if self.block < 1:
+        if whole(self.block, "the block size") < 1:
             raise InputError(
                 f"the block size must be at least 1, the number of inputs that enter each layer, "
                 f"but is {self.block}"

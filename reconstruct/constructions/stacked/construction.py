@@ -29,6 +29,7 @@ from reconstruct.constructions.two_layers import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, RankProof, Solver, Status
 from reconstruct.networks import Mixing, Network, dense
+from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
 LOST = 1e-6  # expected relative rounding error beyond which float64 is said not to carry the map
@@ -48,7 +49,7 @@ class Stacked:
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
-        if self.layers < 1:
+        if whole(self.layers, "the number of layers") < 1:
             raise InputError(f"a stack needs at least 1 hidden layer, but layers is {self.layers}")
 
     @property

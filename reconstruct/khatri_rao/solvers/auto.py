@@ -15,6 +15,7 @@ from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.floating import Array, in_floats
 from reconstruct.khatri_rao.solvers.solver import Cost
+from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
 NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
@@ -33,6 +34,9 @@ class Auto:
     dense_bytes: int = 1 << 30
 
     rational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        number(self.dense_bytes, "dense_bytes")
 
     def solve(
         self,

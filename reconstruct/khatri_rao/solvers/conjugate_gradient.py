@@ -25,6 +25,7 @@ from reconstruct.khatri_rao.solvers.sparse import (
 from reconstruct.khatri_rao.solvers.whitening import Whitened
 from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.khatri_rao.tiles import TILE_ROWS
+from reconstruct.numbers.given import number, precision, whole
 from reconstruct.progress import Progress
 
 WHITEN_ABOVE = 16.0  # spread of the second moments of M1 and M2 above which whitening pays
@@ -48,6 +49,13 @@ class ConjugateGradient:
     inner_dtype: DTypeLike = np.float32
 
     rational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        number(self.tolerance, "the tolerance of a solve")
+        whole(self.refinements, "refinements")
+        if self.max_iterations is not None:
+            whole(self.max_iterations, "max_iterations")
+        precision(self.inner_dtype, "inner iterations are")
 
     def solve(
         self,

@@ -31,6 +31,7 @@ from reconstruct.khatri_rao.solvers.factors import CompleteOrthogonal, Factor, S
 from reconstruct.khatri_rao.solvers.floating import Array, in_floats
 from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.khatri_rao.status import Status
+from reconstruct.numbers.given import number, whole
 from reconstruct.progress import Progress, Step
 
 THREADS_ABOVE = 1024  # equations: below, threads of BLAS wait for each other more than they work
@@ -50,6 +51,10 @@ class Direct:
     refinements: int = 5
 
     rational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        number(self.tolerance, "the tolerance of a solve")
+        whole(self.refinements, "refinements")
 
     def solve(
         self,

@@ -14,6 +14,7 @@ from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic, integers
+from reconstruct.numbers.given import number
 from reconstruct.numbers.precision import Precision
 
 
@@ -30,7 +31,8 @@ class Clip(Unitwise):
     hi: float = 1.0
 
     def __post_init__(self) -> None:
-        if isnan(self.lo) or isnan(self.hi) or not self.lo <= self.hi:
+        lo, hi = (number(end, "an end of Clip") for end in (self.lo, self.hi))
+        if isnan(lo) or isnan(hi) or not lo <= hi:
             raise InputError(f"Clip needs lo ≤ hi, but got [{self.lo}, {self.hi}]")
         if self.lo == inf or self.hi == -inf:
             raise InputError(

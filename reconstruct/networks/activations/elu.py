@@ -23,6 +23,7 @@ from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.given import number
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval, exp_bounds
 from reconstruct.numbers.rounding import down, up
@@ -40,7 +41,7 @@ class ExponentialUnit(Unitwise):
         """`(alpha, gain)`."""
 
     def __post_init__(self) -> None:
-        alpha, gain = self.numbers
+        alpha, gain = (number(n, f"the numbers of {self.kind}") for n in self.numbers)
         if not (isfinite(alpha) and isfinite(gain) and isfinite(alpha * gain)):
             raise InputError(f"{self.kind} needs finite numbers, but got {alpha} and {gain}")
 

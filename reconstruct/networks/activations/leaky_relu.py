@@ -9,6 +9,7 @@ from typing import Any
 from reconstruct.errors import InputError
 from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.operation import register
+from reconstruct.numbers.given import number
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class LeakyRelu(Kink):
     slope: float = 0.01
 
     def __post_init__(self) -> None:
-        if not isfinite(self.slope):
+        if not isfinite(number(self.slope, "the slope")):
             raise InputError(f"LeakyRelu needs a finite slope, but got {self.slope}")
 
     @property
