@@ -102,3 +102,14 @@ def _shown(rows: Iterable[Row]) -> Iterator[Row]:
 
 def _brief(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def tell(name: str, rows: Iterable[Row], output: Path | None) -> None:
+    """Print each row as it comes, and write all so far: a long benchmark may be interrupted."""
+    kept = []
+    for row in complete(name, rows):
+        shown = {k: v for k, v in row.items() if k not in ("versions", "machine", "benchmark")}
+        print(json.dumps(shown), flush=True)
+        kept.append(row)
+        if output is not None:
+            output.write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n")

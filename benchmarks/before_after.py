@@ -9,7 +9,6 @@ have a budget of time (adaptive bounds) are left out, for they take what they ar
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._common import Row, complete
+from benchmarks._common import Row, tell
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ["run", "target.npz", "-o", "out", "--force", "--domain=-1,1", "--bounds", "crown", "--quiet"]
@@ -99,16 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, help="write the rows to this JSON file")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each command (3)")
     options = parser.parse_args(argv)
-    rows = []
-    for row in complete("before_after", measure(options.before.resolve(), options.repeats)):
-        print(
-            f"{row['case']:24} {row['before_seconds']:6.2f} s {row['after_seconds']:6.2f} s "
-            f"{row['ratio']:5.2f} {row['exit_codes']}",
-            flush=True,
-        )
-        rows.append(row)
-    if options.output is not None:
-        options.output.write_text(json.dumps(rows, indent=1) + "\n")
+    tell("before_after", measure(options.before.resolve(), options.repeats), options.output)
     return 0
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._common import Row, complete, in_fresh_process
+from benchmarks._common import Row, in_fresh_process, tell
 from benchmarks.images import images, normalised, write
 from reconstruct.formats import load, save
 
@@ -161,14 +161,8 @@ def main(argv: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as made:
         work = options.work or Path(made)
         work.mkdir(parents=True, exist_ok=True)
-        rows = []
-        for row in complete(
-            "convolutions", measure(options.folder, options.only, work, options.quick)
-        ):
-            rows.append(row)
-            print(json.dumps({k: v for k, v in row.items() if k not in ("versions", "machine")}))
-            if options.output is not None:
-                options.output.write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n")
+        rows = measure(options.folder, options.only, work, options.quick)
+        tell("convolutions", rows, options.output)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ For each network the factor between the float32 error of f, by onnxruntime on th
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
 bound the ranges, with and without the small slack, the balancing of units, feedback in rounding,
 shifts raised against partial sums, sums in blocks and room for float32, and for each ratio; beside
-it what is proved of the evaluation in floats.
+it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
 
@@ -14,7 +14,6 @@ FOLDER holds networks by family (acasxu/, hcas/, …), as `benchmarks.targets` t
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,7 +25,8 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks._common import Row, complete
+from benchmarks._common import Row, tell
+from benchmarks.half import half_errors
 from benchmarks.targets import DOMAINS, networks
 from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.certificates import certify
@@ -139,6 +139,7 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
         "target_error": own,
         "factor": ours / own if own else None,
         **proved,
+        **half_errors(target, network, box),
         "leaves": None if result.cuts is None else result.cuts.leaves,
         "seconds": seconds,
     }
@@ -282,15 +283,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--boxes", type=int, default=2**13, help="for adaptive bounds")
     parser.add_argument("--extent", choices=["full", "brief", "quick"], default="full")
     options = parser.parse_args(argv)
-    rows = []
     chosen = (options.only, options.names, options.boxes, options.extent)
-    found = measure(options.folder, *chosen)
-    for row in complete("float32", found):
-        shown = {k: v for k, v in row.items() if k not in ("versions", "machine", "benchmark")}
-        print(json.dumps(shown), flush=True)
-        rows.append(row)
-        if options.output is not None:
-            options.output.write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    tell("float32", measure(options.folder, *chosen), options.output)
 
 
 if __name__ == "__main__":

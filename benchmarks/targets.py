@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._common import Row, complete
+from benchmarks._common import Row, tell
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box
 
@@ -160,13 +160,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--options", default=OPTIONS, help="options of `reconstruct run`")
     options = parser.parse_args(argv)
     chosen = networks(options.folder, options.only)
-    rows = []
-    for row in complete("targets", (measure_one(f, p, options.options) for f, p in chosen)):
-        shown = {k: v for k, v in row.items() if k not in ("versions", "machine", "benchmark")}
-        print(json.dumps(shown), flush=True)
-        rows.append(row)
-        if options.output is not None:
-            options.output.write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    rows = (measure_one(family, path, options.options) for family, path in chosen)
+    tell("targets", rows, options.output)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Arrival, Recursion
-from reconstruct.certificates.views import Form, View, merge
+from reconstruct.certificates.views import Form, View
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
@@ -62,9 +62,8 @@ class _Signed(Recursion):
         names: tuple[str, str],
         op: Activation | None = None,
     ) -> tuple[Array, Arrival]:
-        forms = merge(self.ours.arithmetic, ours, theirs)
-        gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix, forms[0].positions)
-        middle, radius = self._difference(forms[0], gap)
+        form, gap = self._gap(ours, theirs)
+        middle, radius = self._difference(form, gap)
         total = upward(np.abs(middle) + radius).max(axis=0)
         if op is not None:
             middle, radius = self._behind(op, names[0], middle, radius)

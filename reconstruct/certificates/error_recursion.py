@@ -215,13 +215,19 @@ class Recursion:
         op: Activation | None = None,
     ) -> tuple[Array, Arrival]:
         """Bounds of |theirs − ours| behind an activation and before it; writes a segment."""
-        forms = merge(self.ours.arithmetic, ours, theirs)
-        gap = Form(forms[0].layout, forms[1].matrix - forms[0].matrix, forms[0].positions)
-        arrival = self._error(forms[0], gap, op)
+        form, gap = self._gap(ours, theirs)
+        arrival = self._error(form, gap, op)
         error = upward(arrival.total) if op is None else op.carried(arrival.total)
         self.state.segments.append(self._segment(gap, names, float(error.max())))
         self.pending = []
         return error, arrival
+
+    def _gap(
+        self, ours: Form[Enclosure], theirs: Form[Enclosure]
+    ) -> tuple[Form[Enclosure], Form[Enclosure]]:
+        """Our form, and theirs less ours, over the same sources."""
+        ours, theirs = merge(self.ours.arithmetic, ours, theirs)
+        return ours, Form(ours.layout, theirs.matrix - ours.matrix, ours.positions)
 
     def _segment(self, gap: Form[Enclosure], names: tuple[str, str], error_out: float) -> Segment:
         return Segment(

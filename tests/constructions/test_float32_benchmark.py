@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks import float32 as benchmark
+from benchmarks import half
 from reconstruct.bounds import Adaptive, Crown
 from reconstruct.formats import save
+from reconstruct.networks import Box, Network
 from tests.certificates.building import random_target
 
 pytest.importorskip("onnxruntime")
@@ -36,6 +38,22 @@ def test_sums_in_blocks_with_room_are_bounded_in_float32(tmp_path, monkeypatch) 
     assert row["measures"] == "crown, feedback, blocks, room"
     assert row["error"] <= row["float32_bound"] <= 1000 * row["target_float32_bound"]
     assert row["bound"] <= row["float64_bound"] < row["float32_bound"]
+
+
+def test_short_formats_are_rounded_to_nearest() -> None:
+    x = np.array([1 + 2.0**-9, 1 + 3 * 2.0**-8, -(1 + 2.0**-8), 70_000.0, np.inf])
+    found = half.bfloat16(x)
+    np.testing.assert_array_equal(found, [1.0, 1 + 2.0**-6, -1.0, 70_144.0, np.inf])
+    np.testing.assert_array_equal(half.float16(x), [*x[:3], np.inf, np.inf])
+
+
+def test_an_identity_loses_what_its_format_loses() -> None:
+    net = Network.mlp([np.eye(2)])
+    row = half.half_errors(net, net, Box(0.5, 1.0).of_size(2))
+    assert row["float16_error"] == row["bfloat16_error"] == 0.0  # inputs are of the format
+    third = Network.mlp([np.eye(2) / 3])
+    row = half.half_errors(third, third, Box(0.5, 1.0).of_size(2))
+    assert 2.0**-13 < row["bfloat16_error"] < 2.0**-7 and row["float16_error"] < 2.0**-10
 
 
 def test_weighted_gammas_solve_the_same_systems(tmp_path, monkeypatch) -> None:
