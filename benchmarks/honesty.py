@@ -36,6 +36,7 @@ from reconstruct.networks import (
     Relu,
     Selu,
     dense,
+    in_blocks,
 )
 from reconstruct.networks.draw import Weights
 from reconstruct.pipeline import reconstruct
@@ -81,11 +82,12 @@ class Case:
 
 def measure(quick: bool) -> Iterator[Row]:
     """The rows of the benchmark: one for each kind of case."""
-    yield from tallies(range(8 if quick else 600))
+    yield from tallies(range(8 if quick else 2000))
 
 
 def tallies(seeds: Iterable[int]) -> Iterator[Row]:
-    """Four cases from each seed: as reconstructed, other statistics, one number changed twice."""
+    """Five cases from each seed: as reconstructed, other statistics, sums in blocks, one number
+    changed twice."""
     total = Tally()
     for seed in seeds:
         for case in cases(seed):
@@ -127,6 +129,7 @@ def cases(seed: int) -> Iterator[Case]:
         network = target
     yield Case(f"{seed} as made", target, network, box, method)
     yield Case(f"{seed} other statistics", target, _other_statistics(network, rng), box, method)
+    yield Case(f"{seed} in blocks", target, in_blocks(network, 4), box, method)
     for size in (1e-9, 0.3):
         yield Case(f"{seed} changed by {size}", target, changed(network, rng, size), box, method)
 

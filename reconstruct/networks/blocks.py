@@ -28,14 +28,16 @@ MOST_BLOCKS = 256  # of one map: a file has three nodes for each
 TOGETHER = 8  # values that one node adds
 
 
-def in_blocks(network: Network) -> Network:
+def in_blocks(network: Network, block: int = BLOCK) -> Network:
     """The network with the long sums of its dense maps as trees; the names of values stay.
+
+    Blocks have `block` columns, more where there would be too many of them.
 
     A map is spelled out if it takes at least twice a block and more than it gives: elsewhere the
     partial sums would be larger than what they are made of.
     """
     names = {network.source, *(node.name for node in network.nodes)}
-    nodes = tuple(part for node in network.nodes for part in _spelled(network, node, names))
+    nodes = tuple(part for node in network.nodes for part in _spelled(network, node, names, block))
     return network.with_nodes(nodes)
 
 
@@ -69,19 +71,19 @@ def _side_by_side(parts: list[Node]) -> Dense:
     return Dense(np.concatenate(weights, axis=1), parts[0].op.arrays().get("bias"))
 
 
-def _spelled(network: Network, node: Node, names: set[str]) -> Iterator[Node]:
+def _spelled(network: Network, node: Node, names: set[str], block: int) -> Iterator[Node]:
     """The node as it is, or the nodes of its tree."""
     takes, gives = network.sizes[node.inputs[0]], network.sizes[node.name]
-    width = max(BLOCK, -(-takes // MOST_BLOCKS))
-    blocks = node.op.on_blocks(width) if takes >= 2 * BLOCK and takes > gives else ()
+    width = max(block, -(-takes // MOST_BLOCKS))
+    blocks = node.op.on_blocks(width) if takes >= 2 * block and takes > gives else ()
     if not blocks:
         yield node
         return
     level = []
-    for i, (start, stop, block) in enumerate(blocks):
+    for i, (start, stop, op) in enumerate(blocks):
         taken, part = _free(f"{node.name}.taken{i}", names), _free(f"{node.name}.part{i}", names)
         yield Node(taken, Select(start, stop), node.inputs)
-        yield Node(part, block, (taken,))
+        yield Node(part, op, (taken,))
         level.append(part)
     yield from _added(node.name, level, names)
 
