@@ -18,11 +18,12 @@ from reconstruct.bounds import Reach
 from reconstruct.bounds.adaptive.tree import halves
 from reconstruct.bounds.methods import MOST_INPUTS
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.difference import Bounded, bound_boxes
+from reconstruct.certificates.difference import bound_boxes
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.gaps import Gap, gaps
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.sharing import shared_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step
 
@@ -134,7 +135,9 @@ class _Cutting:
     def visit(self, lo: Array, hi: Array, pool: ThreadPoolExecutor, most: Array | float) -> None:
         """Bounds these boxes, no worse than `most`, and keeps those above the tolerance."""
         parts = [slice(i, i + BATCH) for i in range(0, len(lo), BATCH)]
-        found = list(pool.map(lambda part: self._bound(lo[part], hi[part]), parts))
+        known = self.network, self.steps, self.known
+        items = [(*known, lo[part], hi[part]) for part in parts]
+        found = shared_out(bound_boxes, items, numbers=2 * self.network.parameters, pool=pool)
         bounds = np.minimum(np.concatenate([part.bound for part in found]), most)
         self.count += len(lo)
         above = ~(bounds <= self.tolerance)
@@ -146,6 +149,3 @@ class _Cutting:
         self.bounds = np.concatenate([self.bounds, bounds[above]])
         self.axis = np.concatenate([self.axis, axis[above]])
         self.symbols = np.concatenate([self.symbols, symbols[above]])
-
-    def _bound(self, lo: Array, hi: Array) -> Bounded:
-        return bound_boxes(self.network, self.steps, self.known, lo, hi)

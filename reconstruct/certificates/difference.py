@@ -24,7 +24,6 @@ from reconstruct.bounds.adaptive.passing import Pass
 from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.certificates.gaps import Gap
 from reconstruct.certificates.secants import Secants, secants
-from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
@@ -98,8 +97,6 @@ class _Walk:
         boxes, own = len(self.blame), self.blame.shape[1]
         shared, mine = [_constant(step.constant, boxes)], [_nothing(boxes, own, step.units)]
         for source, matrix in step.apart:
-            if source not in self.values:
-                raise UnsupportedError(f"the cuts are in another order: {source!r} comes too late")
             shared.append(_image(matrix, self.values[source]))
         for source, matrix in step.theirs:
             if source in self.deltas:

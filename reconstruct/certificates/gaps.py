@@ -58,7 +58,19 @@ def gaps(
         pair = layered.own.form(inside), layered.composites.form(other)
         found.append(_gap(ours, inside, op, *pair))
     end = layered.own.form(target.output), layered.composites.form(candidate.output)
-    return (*found, _gap("", target.output, None, *end))
+    steps = (*found, _gap("", target.output, None, *end))
+    _check_order(target, steps)
+    return steps
+
+
+def _check_order(target: Network, steps: tuple[Gap, ...]) -> None:
+    """Every source has to come before what is made of it, in the order of the target."""
+    seen = {target.source}
+    for step in steps:
+        late = {source for source, _ in (*step.apart, *step.theirs)} - seen
+        if late:
+            raise UnsupportedError(f"the cuts are in another order: {min(late)!r} comes too late")
+        seen.add(step.name)
 
 
 def _gap(

@@ -1,7 +1,8 @@
 """One command on many ranks: `mpiexec -n N reconstruct …`.
 
 Rank 0 runs the command as it would alone, and is the only one that reads, writes and speaks; the
-others join its large solves. A rank that dies ends the job; what rank 0 has kept, --resume takes.
+others join its large solves, and take their part of samples and of boxes. A rank that dies ends the
+job; what rank 0 has kept, --resume takes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def run_as_job(command: Callable[[], int]) -> int:
     from reconstruct.khatri_rao import Mpi, using
     from reconstruct.khatri_rao.engines.mpi import one_job
     from reconstruct.khatri_rao.ensemble import Ensemble, serve
+    from reconstruct.numbers.sharing import dealing
 
     ranks = Mpi()
     with one_job(ranks):
@@ -30,7 +32,7 @@ def run_as_job(command: Callable[[], int]) -> int:
             return 0
         engine = Ensemble(ranks)
         try:
-            with using(engine=engine):
+            with using(engine=engine), dealing(engine.each):
                 code = command()
         except SystemExit:
             engine.dismiss()  # bad usage: nothing was begun

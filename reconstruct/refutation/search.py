@@ -15,12 +15,14 @@ import numpy as np
 
 from reconstruct.networks import Box, Domain, Network
 from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.sharing import shareable, shared_out
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.ascent import ascend
 from reconstruct.refutation.objectives import DifferenceObjective, EdgeObjective, least_margins
 
 CORNERS = 1024
 CHUNK = 1024  # points evaluated between two looks at the clock
+SHARED = 4  # chunks that ranks take between two such looks
 LOCAL_SECONDS = 30.0  # the local search may take this long, or as long as the sampling took
 KEPT = 10  # worst points that are listed
 BINS = 40
@@ -92,6 +94,27 @@ def search(
     return work.outcome(time.perf_counter() - start)
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """At some points: |f − g| in float64, the largest |g|, and the largest errors in float32."""
+
+    gaps: Array
+    scale: float
+    single: float
+    target_single: float
+
+
+def measured(target: Network, candidate: Network, box: Domain, points: Array) -> Measured:
+    """Both networks at some points, in float64 and in float32."""
+    with np.errstate(all="ignore"):
+        gaps, scale = DifferenceObjective(target, candidate).measure(points)
+        rounded = _representable(points, box)
+        truth = target(rounded)
+        ours = candidate(rounded, dtype=np.float32).astype(np.float64)
+        theirs = target(rounded, dtype=np.float32).astype(np.float64)
+    return Measured(gaps, scale, _largest(ours - truth), _largest(theirs - truth))
+
+
 class _Search:
     """The state of one search: the points seen so far and what was measured there."""
 
@@ -111,24 +134,27 @@ class _Search:
         uniform = self.box.sample(count, self.rng)
         points = np.concatenate([corners[: max(count, 1)], uniform])[: max(count, 1)]
         gaps = []
-        for first in range(0, len(points), CHUNK):
+        sent = self.target.parameters + self.candidate.parameters
+        step = CHUNK * (SHARED if shareable(sent) else 1)
+        for first in range(0, len(points), step):
             if first and time.perf_counter() > self.deadline:
                 break
-            gaps.append(self._measure(points[first : first + CHUNK]))
-            tell(Step("sampled inputs", min(first + CHUNK, len(points)), len(points)))
+            gaps += self._measure(points[first : first + step], sent)
+            tell(Step("sampled inputs", min(first + step, len(points)), len(points)))
         self.gaps = np.concatenate(gaps)
         self.points = points[: len(self.gaps)]
 
-    def _measure(self, points: Array) -> Array:
-        gaps, scale = self.objective.measure(points)
-        self.scale = max(self.scale, scale)
-        rounded = _representable(points, self.box)
-        truth = self.target(rounded)
-        ours = self.candidate(rounded, dtype=np.float32).astype(np.float64)
-        theirs = self.target(rounded, dtype=np.float32).astype(np.float64)
-        self.single = max(self.single, _largest(ours - truth))
-        self.target_single = max(self.target_single, _largest(theirs - truth))
-        return gaps
+    def _measure(self, points: Array, sent: int) -> list[Array]:
+        """The differences chunk by chunk, shared out where there are ranks to share with."""
+        pair = self.target, self.candidate, self.box
+        items = [(*pair, points[i : i + CHUNK]) for i in range(0, len(points), CHUNK)]
+        found: list[Measured] = shared_out(measured, items, numbers=sent)
+        for part in found:
+            self.scale = max(self.scale, part.scale)
+            self.single = max(self.single, part.single)
+            self.target_single = max(self.target_single, part.target_single)
+            self.objective.evaluations += len(part.gaps)
+        return [part.gaps for part in found]
 
     def climb(self, restarts: int) -> None:
         """Uphill from the worst samples, and from random points."""

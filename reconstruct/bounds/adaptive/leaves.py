@@ -22,6 +22,7 @@ from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.bounds.adaptive.worst import Worst
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.sharing import shareable, shared_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
@@ -66,7 +67,14 @@ class Leaves:
         A leaf whose coarse bounds stay within what samples reach is bounded no finer; samples
         never enter the bounds.
         """
-        worst = Worst(forms, offsets, self._sampled(name, forms) + offsets)
+        sampled = self._sampled(name, forms) + offsets
+        sent = forms.size + self.network.parameters
+        if shareable(sent):
+            known = self.network, dict(self.known), name, forms, offsets, sampled
+            items = [(*known, self.lo[p], self.hi[p]) for p in _parts(len(self.lo))]
+            ends = shared_out(worst_on, items, numbers=sent)
+            return np.min([low for low, _ in ends], axis=0), np.max([e[1] for e in ends], axis=0)
+        worst = Worst(forms, offsets, sampled)
         with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
             for _ in pool.map(lambda part: self._add(worst, name, part), _parts(len(self.lo))):
                 pass
@@ -84,6 +92,23 @@ class Leaves:
     def _add(self, worst: Worst, name: str, part: slice) -> None:
         state = Pass(self.network, self.lo[part], self.hi[part], self.known)
         worst.add(state.until(name), self.lo.shape[1])
+
+
+def worst_on(
+    network: Network,
+    known: Mapping[str, Range],
+    name: str,
+    forms: Array,
+    offsets: Array,
+    sampled: Array,
+    lo: Array,
+    hi: Array,
+) -> Range:
+    """Bounds of functionals over some leaves: what another rank is asked for."""
+    worst = Worst(forms, offsets, sampled)
+    for part in _parts(len(lo)):
+        worst.add(Pass(network, lo[part], hi[part], known).until(name), lo.shape[1])
+    return worst.low, worst.high
 
 
 def bound_leaves(network: Network, box: Box, cuts: Cuts, certain: Mapping[str, Range]) -> Leaves:
@@ -105,18 +130,9 @@ def _union(
     network: Network, lo: Array, hi: Array, known: Mapping[str, Range], names: tuple[str, ...]
 ) -> dict[str, Range]:
     """The ranges of some values over all leaves, from one pass that meets what is known."""
-
-    def one(part: slice) -> list[Range]:
-        state = Pass(network, lo[part], hi[part], known)
-        found = []
-        with np.errstate(all="ignore"):  # threads do not take it over from who started them
-            for name in names:
-                below, above = state.until(name).bounds()
-                found.append((below.min(axis=0), above.max(axis=0)))
-        return found
-
+    items = [(network, lo[part], hi[part], known, names) for part in _parts(len(lo))]
     with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-        parts = list(pool.map(one, _parts(len(lo))))
+        parts = shared_out(ranges_on, items, numbers=network.parameters, pool=pool)
     return {
         name: (
             np.min([part[i][0] for part in parts], axis=0),
@@ -124,6 +140,19 @@ def _union(
         )
         for i, name in enumerate(names)
     }
+
+
+def ranges_on(
+    network: Network, lo: Array, hi: Array, known: Mapping[str, Range], names: tuple[str, ...]
+) -> list[Range]:
+    """The ranges of some values over a batch of leaves."""
+    state = Pass(network, lo, hi, known)
+    found = []
+    with np.errstate(all="ignore"):  # threads do not take it over from who started them
+        for name in names:
+            below, above = state.until(name).bounds()
+            found.append((below.min(axis=0), above.max(axis=0)))
+    return found
 
 
 def _widest_first(lo: Array, hi: Array) -> Range:
