@@ -77,7 +77,8 @@ class Reach:
         straight = name != self.network.source and not isinstance(
             self.network.node(name).op, Activation
         )
-        if straight and not isinstance(self.method, Interval):
+        carried = bool((self.parts or self.whole).transfers)  # else intervals are all there is
+        if straight and carried and not isinstance(self.method, Interval):
             size = self.network.sizes[name]
             lo, hi = meet((lo, hi), self.functionals(name, sparse.eye_array(size, format="csr")))
         elif self.parts is not None:

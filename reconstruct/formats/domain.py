@@ -105,12 +105,13 @@ def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
     arrays = read_arrays(content, Budget(max(limit, len(content))))
     if "x" in arrays and not {"lo", "hi"} & set(arrays):
         labels = arrays.get("y")
-        if labels is not None and len(labels) != len(arrays["x"]):
+        points = Points(real_array("x", arrays["x"]), radius or 0.0)
+        if labels is not None and labels.shape[:1] != (len(points),):
             raise InputError(
-                f"the data need one label for each of the {len(arrays['x'])} inputs in x, but y "
-                f"has {len(labels)}"
+                f"the data need one label for each of the {len(points)} inputs in x, but y "
+                f"has {labels.size}"
             )
-        return Points(real_array("x", arrays["x"]), radius or 0.0)
+        return points
     missing = {"lo", "hi"} - set(arrays)
     if missing:
         shown = ", ".join(sorted(arrays)[:6]) or "no arrays"
@@ -118,4 +119,7 @@ def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
             f"a domain needs the arrays lo and hi (a box) or x (data), but this .npz has {shown}; "
             f"add {' and '.join(sorted(missing))}, or x"
         )
-    return Box(*(real_array(key, arrays[key]) for key in ("lo", "hi")))
+    lo, hi = (real_array(key, arrays[key]) for key in ("lo", "hi"))
+    if lo.shape == hi.shape:  # the corners of a box of images, or of plain inputs
+        lo, hi = (end.ravel() if end.ndim else end for end in (lo, hi))
+    return Box(lo, hi)

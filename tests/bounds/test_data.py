@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from reconstruct.bounds import Crown, Interval, reach
+from reconstruct.bounds.at_points import ranges_at
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Network, Points
+from tests.networks.test_images import small_network
 
 
 def network() -> Network:
@@ -69,3 +71,13 @@ def test_bad_data_is_refused_in_a_sentence(x, radius, message):
 def test_data_of_another_size_is_refused_with_both_numbers():
     with pytest.raises(InputError, match="has 3 inputs, but the points have 4"):
         reach(network(), Points(np.zeros((2, 4))))
+
+
+def test_bounds_at_given_inputs_are_those_of_the_evaluation():
+    """Nothing is carried back from a point: its values are its bounds."""
+    network = small_network()
+    x = np.random.default_rng(0).uniform(-0.3, 0.4, (3, 72))
+    known, found = reach(network, Points(x)), ranges_at(network, x)
+    for name, (lo, hi) in found.items():
+        low, high = known.bounds(name)
+        assert np.array_equal(low, lo.min(axis=0)) and np.array_equal(high, hi.max(axis=0)), name

@@ -150,6 +150,9 @@ def test_vnnlib_gives_back_a_planted_box(data, size, tmp_path):
 def test_npz_box(tmp_path):
     np.savez(tmp_path / "box.npz", lo=[0, 1], hi=np.float32([2, 3]))
     assert load_domain(tmp_path / "box.npz", 2).hi.tolist() == [2, 3]
+    image = np.arange(24.0).reshape(2, 3, 4)
+    np.savez(tmp_path / "box.npz", lo=image, hi=image + 0.5)
+    assert load_domain(tmp_path / "box.npz", 24).hi.tolist() == (image + 0.5).ravel().tolist()
     np.savez(tmp_path / "box.npz", lo=0, hi=1)
     assert load_domain(tmp_path / "box.npz", 3).hi.tolist() == [1, 1, 1]
 
@@ -162,8 +165,10 @@ def test_npz_box(tmp_path):
         ({"lo": ["a"], "hi": [1]}, "'lo' must hold real numbers"),
         ({"lo": [np.nan], "hi": [1]}, "finite"),
         ({"lo": [2], "hi": [1]}, "lo = 2 and hi = 1"),
-        ({"lo": [[2]], "hi": [[1]]}, "shapes"),
+        ({"lo": [[2, 2]], "hi": [[1], [1]]}, "shapes"),
         ({"lo": np.array([{}]), "hi": [1]}, "pickled"),
+        ({"x": [[1.0], [2.0]], "y": 1}, "each of the 2 inputs in x, but y has 1"),
+        ({"x": 1.0, "y": [1]}, r"the array has shape \(\)"),
     ],
 )
 def test_npz_box_refusals(arrays, message, tmp_path):
