@@ -11,13 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats
+from proofs_check.certificates.arithmetic import (
+    TINY,
+    Floats,
+    above,
+    gamma,
+    norms,
+    plus,
+    times,
+)
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.forms import Form, Forms
-from proofs_check.certificates.reachable import Range, Ranges, meet
+from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.recursion import EDGE, deviation
-from proofs_check.certificates.views import Places
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Mixing
@@ -70,29 +77,59 @@ class Lines(Forms):
         node = self.nodes[name]
         assert isinstance(node.op, Unitwise)
         form = self.rows(node.inputs[0], start, stop, positions)
-        line = form.scaled(Column.of_floats(np.full(form.rows, node.op.piece.slope)))
-        doubt = self._doubt(node, form).reshape(-1, positions).max(axis=1)
-        return line.shifted(Column.doubt(doubt))
+        doubt, slope = self._doubt(node, form), node.op.piece.slope
+        if slope != 1:
+            form = form.scaled(Column.of_floats(np.full(form.rows, slope)))
+        return form.shifted(Column.doubt(doubt)) if doubt.any() else form
 
     def _doubt(self, node: Node, form: Form) -> Floats:
-        """How far the units of a block may be from their line at any of the inputs."""
+        """How far the rows of a block may be from their line, anywhere at any of the inputs."""
         floats = form.floats()
-        most = np.zeros(form.rows * form.positions)
+        most = np.zeros(form.rows)
         for at in self.points:
-            reached = at.near.of_form(form, floats)
-            doubt = deviation(self, node, reached)
-            units = np.flatnonzero(doubt)[:EDGE]
-            if len(units):  # perhaps by rounding alone
-                doubt = self._at_edge(node, form, at.near, reached, doubt, units)
-            most = np.maximum(most, doubt)
+            rows = np.flatnonzero(deviation(self, node, extremes(at.near, form, floats)))
+            if len(rows):
+                part = floats[0][rows], floats[1][rows]
+                doubt = self._closely(node, form.take(rows), part, at.near)
+                most[rows] = np.maximum(most[rows], doubt)
         return most
 
-    def _at_edge(
-        self, node: Node, form: Form, near: Ranges, reached: Range, doubt: Floats, units: Places
-    ) -> Floats:
-        """The same for some units by integers, with floats only around what they take."""
-        rows = np.unique(units // form.positions)
-        every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
-        edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
-        doubt[every] = deviation(self, node, edge)
-        return doubt
+    def _closely(self, node: Node, form: Form, floats: Range, near: Ranges) -> Floats:
+        """The same unit by unit, and for some of them by integers: perhaps it was rounding."""
+        reached = near.of_form(form, floats)
+        doubt = deviation(self, node, reached)
+        rows = np.unique(np.flatnonzero(doubt)[:EDGE] // form.positions)
+        if len(rows):
+            every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
+            edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
+            doubt[every] = deviation(self, node, edge)
+        return doubt.reshape(-1, form.positions).max(axis=1)
+
+
+def extremes(near: Ranges, form: Form, floats: Range) -> Range:
+    """The least and the largest value of each row over all positions, at a given input.
+
+    With c ± r around what a row a ± e meets, |(a ± e)·h − fl(a·c)| ≤ ‖a‖(‖r‖ + γ‖h‖) + ‖e‖‖h‖ by
+    Cauchy and Schwarz, of which the worst position is taken: one product, and nothing else that is
+    as large as rows × positions.
+    """
+    middle, error = floats
+    total = np.repeat(middle[:, -1:], form.positions, axis=1)
+    size, room = np.abs(middle[:, -1]), error[:, -1]
+    for view, part in form.parts():
+        lo, hi = (view.met(end).reshape(view.columns, -1) for end in near.ranges[view.source])
+        with np.errstate(all="ignore"):
+            centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
+            radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
+            total += middle[:, part] @ centre
+        far = norms(np.maximum(np.abs(lo), np.abs(hi))).max()
+        terms = np.full(form.rows, gamma(view.columns + 1))
+        length, off = norms(middle[:, part].T), norms(error[:, part].T)
+        reached = times(length, np.full(form.rows, far))
+        size = plus(size, reached)
+        room = plus(room, times(length, np.full(form.rows, norms(radius).max())))
+        room = plus(room, times(reached, terms), times(off, np.full(form.rows, far)))
+        room = above(room + view.columns * TINY)
+    adding = np.full(form.rows, gamma(len(form.layout) + 1))
+    room = plus(room, times(size, adding))
+    return widened(total.min(axis=1), total.max(axis=1), room)

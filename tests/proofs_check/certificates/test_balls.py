@@ -16,6 +16,8 @@ from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.digits import rescaled
 from proofs_check.certificates.forms import Form
+from proofs_check.certificates.hidden import extremes
+from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.views import View, windows
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Convolution, Elu, LeakyRelu, MaxPool, Relu
@@ -130,7 +132,8 @@ def test_a_form_at_a_value_holds_the_truth(on_images: bool) -> None:
     )
     positions = 1 if index is None else index.shape[1]
     radius = rng.choice([0.0, 1e-12], rows.shape)
-    found = Applied.of(Form((view,), *exact(rows), radius, positions), BITS)({"h": balls})
+    form = Form((view,), *exact(rows), radius, positions)
+    found = Applied.of(form, BITS)({"h": balls})
     places = np.arange(geometry.size)[:, None] if index is None else index
     expected = [
         Fraction(row[-1])
@@ -144,6 +147,12 @@ def test_a_form_at_a_value_holds_the_truth(on_images: bool) -> None:
         for p in range(positions)
     ]
     assert len(expected) == len(found) and holds(found, expected)
+    near = Ranges("x", np.zeros(1), np.zeros(1))
+    near.ranges["h"] = balls.ends()
+    for row, (low, high) in enumerate(zip(*extremes(near, form, form.floats()), strict=True)):
+        part = expected[row * positions : (row + 1) * positions]
+        assert Fraction(low) <= min(part) and max(part) <= Fraction(high)
+        assert high - low <= 4 * float(max(map(abs, part))) + 1.0
 
 
 def test_floats_around_a_ball_hold_it_and_distances_do() -> None:
