@@ -58,11 +58,18 @@ def run_and_check(case: str, network: Path, out: Path, *options: str) -> Row:
         **row,
         "verdict": report["verdict"],
         **{key: report["error"][key] for key in KEPT},
+        **_accuracies(report),
         "check_exit": check["exit"],
         "check_seconds": check["seconds"],
         "check_cpu_seconds": check["cpu_seconds"],
         "check_peak_bytes": check["peak_bytes"],
     }
+
+
+def _accuracies(report: Row) -> Row:
+    """Shares recognised by the target, by the frozen network as drawn, and with its norms."""
+    known = (report.get("inputs") or {}).get("accuracy") or {}
+    return {f"accuracy_{name}": known[name] for name in ("target", "frozen", "network") if known}
 
 
 def under_onnxruntime(network: Path, out: Path, data: Path, kind: str) -> Row:

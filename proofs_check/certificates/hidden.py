@@ -11,19 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import (
-    TINY,
-    Floats,
-    above,
-    gamma,
-    norms,
-    plus,
-    times,
-)
+from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.columns import Column
+from proofs_check.certificates.extremes import extremes
 from proofs_check.certificates.forms import Form, Forms
-from proofs_check.certificates.reachable import Range, Ranges, meet, widened
+from proofs_check.certificates.reachable import Range, Ranges, meet
 from proofs_check.certificates.recursion import EDGE, deviation
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
@@ -103,33 +96,4 @@ class Lines(Forms):
             every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
             edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
             doubt[every] = deviation(self, node, edge)
-        return doubt.reshape(-1, form.positions).max(axis=1)
-
-
-def extremes(near: Ranges, form: Form, floats: Range) -> Range:
-    """The least and the largest value of each row over all positions, at a given input.
-
-    With c ± r around what a row a ± e meets, |(a ± e)·h − fl(a·c)| ≤ ‖a‖(‖r‖ + γ‖h‖) + ‖e‖‖h‖ by
-    Cauchy and Schwarz, of which the worst position is taken: one product, and nothing else that is
-    as large as rows × positions.
-    """
-    middle, error = floats
-    total = np.repeat(middle[:, -1:], form.positions, axis=1)
-    size, room = np.abs(middle[:, -1]), error[:, -1]
-    for view, part in form.parts():
-        lo, hi = (view.met(end).reshape(view.columns, -1) for end in near.ranges[view.source])
-        with np.errstate(all="ignore"):
-            centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
-            radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
-            total += middle[:, part] @ centre
-        far = norms(np.maximum(np.abs(lo), np.abs(hi))).max()
-        terms = np.full(form.rows, gamma(view.columns + 1))
-        length, off = norms(middle[:, part].T), norms(error[:, part].T)
-        reached = times(length, np.full(form.rows, far))
-        size = plus(size, reached)
-        room = plus(room, times(length, np.full(form.rows, norms(radius).max())))
-        room = plus(room, times(reached, terms), times(off, np.full(form.rows, far)))
-        room = above(room + view.columns * TINY)
-    adding = np.full(form.rows, gamma(len(form.layout) + 1))
-    room = plus(room, times(size, adding))
-    return widened(total.min(axis=1), total.max(axis=1), room)
+        return np.asarray(doubt.reshape(-1, form.positions).max(axis=1))

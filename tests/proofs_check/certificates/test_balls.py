@@ -15,8 +15,8 @@ from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.digits import rescaled
+from proofs_check.certificates.extremes import extremes
 from proofs_check.certificates.forms import Form
-from proofs_check.certificates.hidden import extremes
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.views import View, windows
 from proofs_check.certificates.windows import Windows
