@@ -104,7 +104,28 @@ class Ranges:
             missed = dot(error[:, part], view.met(self.largest(view.source)))
             low = low.add(self.least(view, middle[:, part]), missed)
             high = high.add(self.least(view, -middle[:, part]), missed)
-        return low.lowest().ravel(), -high.lowest().ravel()
+        below, above = low.lowest().ravel(), -high.lowest().ravel()
+        if self.point or len(form.layout) < 2 or any(v.index is not None for v, _ in form.parts()):
+            return below, above
+        return (
+            np.maximum(below, self._together(form, middle, error)),
+            np.minimum(above, -self._together(form, -middle, error)),
+        )
+
+    def _together(self, form: Form, middle: Floats, error: Floats) -> Floats:
+        """A lower bound of a form of several sources, carried back at once: branches that come
+        from one value may cancel each other."""
+        found = np.full(len(middle), -np.inf)
+        if not self.cuts:
+            return found
+        missed = [
+            dot(error[:, part], view.met(self.largest(view.source))) for view, part in form.parts()
+        ]
+        for kind in range(len(self.cuts[0].bands)):
+            starts = {view.source: middle[:, part] for view, part in form.parts()}
+            tally = self._carried_back(starts, kind).add(middle[:, -1], error[:, -1], *missed)
+            found = np.maximum(found, tally.lowest())
+        return found
 
     def exactly(self, form: Form) -> Range:
         """Interval bounds without rounding on the way: for units at the very edge of a piece."""
@@ -132,8 +153,8 @@ class Ranges:
             rows = slice(start, start + step)
             forms = view.forms(a[rows], size)
             for kind in range(len(self.cuts[0].bands)):
-                low = self._carried_back(view.source, forms, kind).reshape(found[rows].shape)
-                found[rows] = np.maximum(found[rows], low)
+                low = self._carried_back({view.source: forms}, kind).lowest()
+                found[rows] = np.maximum(found[rows], low.reshape(found[rows].shape))
         return found
 
     def _nearly(self, view: View, a: Floats, error: Floats) -> Range:
@@ -162,10 +183,11 @@ class Ranges:
             value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
         return Tally.start(value, product_error(size, a.shape[1] + 1, 1.0)).lowest()
 
-    def _carried_back(self, name: str, a: Floats, kind: int) -> Floats:
-        """A lower bound of a·h_name, carried back to the box along lines of one kind."""
-        waiting = {name: a}
-        tally = Tally.start(np.zeros(len(a)), np.zeros(len(a)))
+    def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
+        """A lower bound of Σ a·h over some sources, carried back along lines of one kind."""
+        waiting = dict(forms)
+        rows = len(next(iter(forms.values())))
+        tally = Tally.start(np.zeros(rows), np.zeros(rows))
         for cut in reversed(self.cuts):
             if cut.name in waiting:
                 a = waiting.pop(cut.name)
@@ -174,7 +196,7 @@ class Ranges:
         if self.source in waiting:
             everything = View(self.source, len(self.ranges[self.source][0]))
             tally = tally.add(self._interval(everything, waiting[self.source]))
-        return tally.lowest()
+        return tally
 
     def _onto_sources(
         self, tally: Tally, d: Floats, cut: _Cut, waiting: dict[str, Floats]

@@ -84,6 +84,7 @@ def test_two_jobs_add_their_counts(tmp_path) -> None:
     ("name", "seed", "index"),
     [
         ("pairs", 20261117, 10),  # an activation that nothing uses hangs on a value that is used
+        ("pairs", 2000, 650),  # a sum whose branches come from one value, bounded one by one
         ("pairs", 1001, 242),  # ranges between the cuts that the checker does not know
         ("pairs", 1000, 245),  # a figure in floats below the one in real arithmetic
         ("float-bounds", 20261116, 13),  # an activation takes the input itself
