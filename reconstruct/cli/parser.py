@@ -165,6 +165,13 @@ def _add_how(run: argparse.ArgumentParser) -> None:
         "one product, which is faster (blocks with --dtype float32, else plain)",
     )
     how.add_argument(
+        "--no-room",
+        dest="room",
+        action="store_false",
+        help="with sums in blocks in float32: shifts no larger than real arithmetic needs; less is "
+        "lost to rounding, and less is proved of it",
+    )
+    how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
     )
     how.add_argument("--nnet-header", action="store_true", help="fold a .nnet header's ranges in")

@@ -44,6 +44,7 @@ def main(options: Namespace) -> int:
         guard=options.guard,
         folded=options.folded,
         compact=options.compact,
+        room=options.room,
         blocks=None if options.sums is None else options.sums == "blocks",
         output=Path(options.output),
         solver=choices.solver(options.solver),

@@ -19,7 +19,7 @@ from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import Network, Norm
 from reconstruct.numbers.arrays import Vector
 
-MOST_RAISED = 2.0  # times the median shift of a site: beyond it more is lost than is gained
+MOST_RAISED = 8.0  # times the median shift of a site: beyond it more is lost than is gained
 MOVED = 2.0**-14  # of a shift: what rounding of betas may take from it
 
 

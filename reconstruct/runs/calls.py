@@ -65,8 +65,8 @@ def run(
 
     Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
     of the command line. `how` are the fields of a job: slack, guard, folded, compact, blocks,
-    solver, bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes), threads,
-    time_limit (seconds), examples (inputs for the page).
+    room, solver, bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes),
+    threads, time_limit (seconds), examples (inputs for the page).
     """
     ours = _network(target, "the target", nnet_header)
     drawing = (seed, weights, density, statistics, activation)

@@ -43,6 +43,18 @@ def test_float32_is_bounded_where_float32_is_written(cli, deep_target, tmp_path)
     assert any(isinstance(node.op, Select) for node in load(out / "network.onnx").nodes)
 
 
+def test_without_room_shifts_are_those_of_real_arithmetic(cli, deep_target, tmp_path) -> None:
+    bare, out = tmp_path / "bare", tmp_path / "out"
+    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
+    assert cli(*way, "-o", bare, "--no-room")[0] == cli(*way, "-o", out)[0] == 0
+    shifts = [
+        [row["shift_max"] for row in json.loads((f / "report.json").read_text())["layers"]]
+        for f in (bare, out)
+    ]
+    assert all(a <= b for a, b in zip(*shifts, strict=True)) and shifts[0][-1] < shifts[1][-1]
+    assert figures(bare)["float32_bound"] > figures(out)["float32_bound"]
+
+
 def test_the_shifts_of_the_report_are_those_of_the_file(cli, deep_target, tmp_path) -> None:
     out = tmp_path / "out"
     assert cli("run", deep_target, *DOMAIN, "-o", out, "--dtype", "float32")[0] in (0, 3)
