@@ -17,11 +17,12 @@ from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points
-from reconstruct.certificates.comparable import comparable
+from reconstruct.certificates.comparable import comparable, output_scale
+from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
-from reconstruct.certificates.sharper import by_cutting, by_lengths
+from reconstruct.certificates.sharper import Aligned, by_cutting, by_lengths
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
@@ -36,8 +37,6 @@ from reconstruct.refutation.search import Search
 from reconstruct.refutation.witness import Replay, Witness
 
 RELATIVE_TOLERANCE = 1e-6
-SCALE_POINTS = 512
-SEED = 11
 SEARCH_AND_JOINT = 90.0  # seconds for both, where no limit is given
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
 HOPPING_SHARE = 0.15  # of the time that is left for the joint bound
@@ -74,22 +73,13 @@ def certify(
     box = comparable(target, network, domain, tolerance)
     at_least(time_limit, "the time limit", 0)
     work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)
-    scale = _output_scale(target, box)
+    scale = output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
     work.seen, work.offered = search, known
     certificate = work.decide(limit, scale, bound_anyway)
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
     return replace(certificate, seconds=time.perf_counter() - work.started)
-
-
-def _output_scale(target: Network, box: Domain) -> float:
-    """The largest |target| at sampled points: a lower bound of the true one, but for rounding."""
-    rng = np.random.default_rng(SEED)
-    points = np.concatenate([box.sample(SCALE_POINTS, rng), box.corners(SCALE_POINTS, rng)])
-    with np.errstate(all="ignore"):
-        top = float(np.max(np.abs(target(points)), initial=0.0))
-    return top if np.isfinite(top) else 0.0
 
 
 @dataclass
@@ -106,6 +96,8 @@ class _Work:
     offered: Reach | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
+    layered: Layered | None = None  # of that alignment
+    recursion: Layered | None = None  # the last that was made
 
     def __post_init__(self) -> None:
         self.proof = self  # whose cuts gave the best bound: ours, or those of folded networks
@@ -185,7 +177,7 @@ class _Work:
                 if isinstance(self.box, Points) and _or_inf(found.bound) > start.tolerance:
                     found = self._signed(alignment, found)
                 if found.bound is not None and found.bound < _or_inf(best.bound):
-                    best, self.alignment = found, alignment
+                    best, self.alignment, self.layered = found, alignment, self.recursion
                 if _or_inf(best.bound) <= start.tolerance:
                     break
         except OutOfTime:
@@ -205,7 +197,8 @@ class _Work:
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
         """The layered proof with these cuts; its scales are hints for the checker too."""
         known = self._reach()
-        found = prove(known, self.network, alignment, start, self.tried, self._tick)
+        proof = prove(known, self.network, alignment, start, self.tried, self._tick)
+        found, self.recursion = proof.certificate, proof.layered
         if found.bound is None:
             return found
         return replace(found, scales={n: tuple(row.tolist()) for n, row in self.powers.items()})
@@ -256,25 +249,28 @@ class _Work:
         self.proof = plain
         return self._general(found, best.bound)
 
-    def _by_lengths(self, found: Certificate) -> Certificate:
-        """Euclidean norms of the differences, with the cuts that gave the best bound."""
+    def _aligned(self) -> Aligned | None:
+        """Both networks with the cuts that gave the best bound on a box."""
         proof = self.proof
-        late = time.perf_counter() > self._deadline()
-        if late or proof.alignment is None or not isinstance(self.box, Box):
+        if proof.alignment is None or proof.layered is None or not isinstance(self.box, Box):
+            return None
+        return Aligned(proof._reach(), proof.network, proof.alignment, proof.layered)
+
+    def _by_lengths(self, found: Certificate) -> Certificate:
+        """Euclidean norms of the differences."""
+        pair = self._aligned()
+        if pair is None or time.perf_counter() > self._deadline():
             return found
         self.tell(Step("lengths of differences", 0, None))
-        return self._better(
-            found, by_lengths(proof._reach(), proof.network, proof.alignment, self.tried)
-        )
+        return self._better(found, by_lengths(pair, self.tried))
 
     def _by_cutting(self, found: Certificate, tolerance: float, deadline: float) -> Certificate:
-        """The difference on smaller and smaller boxes, with the cuts that gave the best bound."""
-        proof, now = self.proof, time.perf_counter()
-        if proof.alignment is None or now > deadline:
+        """The difference on smaller and smaller boxes."""
+        pair, now = self._aligned(), time.perf_counter()
+        if pair is None or now > deadline:
             return found
         end = now + CUTTING_SHARE * (deadline - now)
-        pair = proof._reach(), proof.network, proof.alignment
-        return self._better(found, by_cutting(*pair, tolerance, end, self.tried, self.tell))
+        return self._better(found, by_cutting(pair, tolerance, end, self.tried, self.tell))
 
     def _better(self, found: Certificate, bound: float) -> Certificate:
         return self._general(found, bound) if bound < _or_inf(found.bound) else found

@@ -1,11 +1,16 @@
-"""Whether two networks can be compared at all: asked before any work is done."""
+"""Whether two networks can be compared at all, and against what scale: before any work."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, DomainLike, Network, as_domain
 from reconstruct.networks.given import as_network
 from reconstruct.numbers.given import at_least
+
+SCALE_POINTS = 512
+SEED = 11
 
 
 def comparable(
@@ -25,3 +30,12 @@ def comparable(
             )
     at_least(tolerance, "the tolerance", 0)
     return as_domain(domain).of_size(target.size_in)
+
+
+def output_scale(target: Network, box: Domain) -> float:
+    """The largest |target| at sampled points: a lower bound of the true one, but for rounding."""
+    rng = np.random.default_rng(SEED)
+    points = np.concatenate([box.sample(SCALE_POINTS, rng), box.corners(SCALE_POINTS, rng)])
+    with np.errstate(all="ignore"):
+        top = float(np.max(np.abs(target(points)), initial=0.0))
+    return top if np.isfinite(top) else 0.0

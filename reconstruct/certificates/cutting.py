@@ -19,9 +19,8 @@ from reconstruct.bounds.adaptive.tree import halves
 from reconstruct.bounds.methods import MOST_INPUTS
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.difference import bound_boxes
-from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.gaps import Gap, gaps
-from reconstruct.networks import Box, Network
+from reconstruct.certificates.gaps import Gap
+from reconstruct.networks import Box
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.sharing import shared_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
@@ -62,17 +61,13 @@ def applies(known: Reach, alignment: Alignment) -> bool:
 
 
 def cut_until(
-    known: Reach,
-    candidate: Network,
-    alignment: Alignment,
-    tolerance: float,
-    deadline: float,
-    progress: Progress,
+    known: Reach, steps: tuple[Gap, ...], tolerance: float, deadline: float, progress: Progress
 ) -> Cut:
-    """Bound |candidate − target| on the box of `known`, whose leaves are the first boxes."""
+    """Bound |candidate − target| on the box of `known`, whose leaves are the first boxes.
+
+    `steps` are the gaps between the two.
+    """
     start = time.perf_counter()
-    layered = bound_layers(known.network, candidate, known, alignment)
-    steps = gaps(known.network, candidate, alignment, layered)
     work = _Cutting(known, steps, tolerance)
     with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
         work.visit(*_boxes(known), pool, np.inf)

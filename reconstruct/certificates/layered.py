@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from reconstruct.bounds import Reach, Split
 from reconstruct.bounds.subboxes import grid
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.figures import FLOATS, figures
+from reconstruct.certificates.error_recursion import Layered, bound_layers
+from reconstruct.certificates.figures import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Box, Network, Unitwise
@@ -22,6 +22,14 @@ from reconstruct.numbers.double_double import upward
 PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ
 
 
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """A certificate, and the recursion that it rests on (None: there is no bound)."""
+
+    certificate: Certificate
+    layered: Layered | None = None
+
+
 def prove(
     known: Reach,
     network: Network,
@@ -29,7 +37,7 @@ def prove(
     start: Certificate,
     tried: list[str],
     tick: Callable[[int, int], None],
-) -> Certificate:
+) -> Proof:
     """The certificate `start` with the bounds that this alignment gives, if it gives any.
 
     `known` bounds the target's values; what was done is told in `tried`.
@@ -39,10 +47,10 @@ def prove(
         layered = bound_layers(target, network, known, alignment, tick)
     except UnsupportedError as error:
         tried.append(f"layer by layer: {error}")
-        return start
+        return Proof(start)
     if not isfinite(layered.bound):
         tried.append("layer by layer: no finite bound")
-        return start
+        return Proof(start)
     tried.append(
         f"layer by layer: {len(alignment.pairs)} cuts aligned of "
         f"{len(target.activation_nodes())} activations in the target, bound "
@@ -53,6 +61,14 @@ def prove(
     for kind, bound, reason in zip(FLOATS, found.floats, found.reasons, strict=True):
         if bound is None:
             tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
+    certificate = _filled(start, found, layered, alignment, known)
+    return Proof(certificate, layered)
+
+
+def _filled(
+    start: Certificate, found: Figures, layered: Layered, alignment: Alignment, known: Reach
+) -> Certificate:
+    """The certificate with all figures and what a checker needs."""
     return replace(
         start,
         bound=published(found.real),

@@ -15,6 +15,8 @@ import pytest
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.cutting import cut_until
+from reconstruct.certificates.error_recursion import bound_layers
+from reconstruct.certificates.gaps import gaps
 from reconstruct.networks import Affine, Box, Network
 from reconstruct.numbers.sharing import MOST_SENT, dealing, shared_out
 from reconstruct.progress import silent
@@ -75,11 +77,12 @@ def test_samples_and_boxes_of_a_difference_are_alike_by_ranks(pair) -> None:
     assert (shared.points, shared.float32_max) == (alone.points, alone.float32_max)
     known = reach(pair[0], BOX, Adaptive(boxes=200))
     cuts = Alignment(tuple((n.name, n.name) for n in pair[0].activation_nodes()))
+    steps = gaps(*pair, cuts, bound_layers(*pair, known, cuts))
     bounds = []
     for deal in (None, ranks):
         deadline = time.perf_counter() + 60
         tolerance = 1.5 * alone.float64_max
-        arguments = (known, pair[1], cuts, tolerance, deadline, silent)
+        arguments = (known, steps, tolerance, deadline, silent)
         if deal is None:
             bounds.append(cut_until(*arguments).bound)
         else:

@@ -125,7 +125,7 @@ def test_cutting_ends_where_every_box_is_within_the_tolerance() -> None:
     target = random_target(rng, DEEPER)
     other = rounded(target, 1e-4, rng)
     known = reach(target, BOX, Crown())
-    _, layered = steps_of(known, other)
+    steps, layered = steps_of(known, other)
     points = BOX.sample(20_000, rng)
     most = float(np.abs(other(points) - target(points)).max())
     carried = figures(known, other, aligned(target), layered).real
@@ -133,9 +133,9 @@ def test_cutting_ends_where_every_box_is_within_the_tolerance() -> None:
     assert carried > tolerance  # absolute sizes do not decide it
     assert applies(known, aligned(target))
     deadline = time.perf_counter() + 60
-    found = cut_until(known, other, aligned(target), tolerance, deadline, silent)
+    found = cut_until(known, steps, tolerance, deadline, silent)
     assert most <= found.bound <= tolerance and found.open_boxes == 0
-    stopped = cut_until(known, other, aligned(target), tolerance, 0.0, silent)
+    stopped = cut_until(known, steps, tolerance, 0.0, silent)
     assert stopped.open_boxes > 0 and stopped.bound > tolerance and "time was over" in stopped.tried
 
 
