@@ -138,7 +138,9 @@ class _Work:
             return self._refuted(found, witness, "branch and bound")
         if joint.bound is not None and joint.bound <= tolerance:
             return self._certified(joint)
-        return replace(joint, tried=tuple(self.tried))
+        # undecided: who wants bounds anyway is given those that a checker can repeat
+        rest = found if bound_anyway and found.bound is not None else joint
+        return replace(rest, tried=tuple(self.tried))
 
     def _deadline(self) -> float:
         """When search and joint bound have to end."""

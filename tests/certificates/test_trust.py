@@ -147,6 +147,23 @@ def test_long_chains_are_composed_without_recursion(relu) -> None:
     assert 2.0**-20 <= certificate.bound <= 2.0**-20 * PUBLISHED * (1 + 2.0**-20)
 
 
+@pytest.mark.parametrize("anyway", [False, True])
+def test_what_stays_undecided_has_the_bounds_that_can_be_checked(anyway) -> None:
+    """A sharper bound that does not decide either is told, but does not replace the segments.
+
+    The largest difference is 2.079e-7: nothing proves within a second that it is not 2.08e-7.
+    """
+    rng = np.random.default_rng(5)
+    weights = [rng.standard_normal((8, k)) * 1.6 / np.sqrt(k) for k in (2, 8, 8, 8, 8)]
+    target = Network.mlp(weights)
+    cast = Network.mlp([w.astype(np.float32) for w in weights])
+    box = Box(-1.0, 1.0).of_size(2)
+    found = certify(target, cast, domain=box, tolerance=2.08e-7, bound_anyway=anyway, time_limit=1)
+    assert found.verdict is Verdict.UNDECIDED
+    assert (found.method == "layered" and bool(found.segments)) is anyway
+    assert any("with its signs" in line or "joint bound" in line for line in found.tried)
+
+
 def test_a_time_limit_ends_every_proof() -> None:
     """With no time at all the layered proof says so, and claims nothing."""
     target, candidate = chain(60, relu=True), chain(60, relu=True, last=2.0**-30)
