@@ -7,20 +7,22 @@ doubt of the form (`forms`). So no wide value is ever held.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.columns import Column
-from proofs_check.certificates.extremes import extremes
+from proofs_check.certificates.extremes import Channels, Seen
 from proofs_check.certificates.forms import Form, Forms
 from proofs_check.certificates.reachable import Range, Ranges, meet
 from proofs_check.certificates.recursion import EDGE, deviation
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Mixing
+
+BLOCK = 2**8
 
 
 @dataclass(eq=False)
@@ -29,6 +31,10 @@ class At:
 
     values: dict[str, Balls]
     near: Ranges
+    seen: Seen = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.seen = Seen(self.near)
 
     def know(self, name: str, value: Balls) -> None:
         self.values[name] = value
@@ -37,6 +43,7 @@ class At:
     def forget(self, name: str) -> None:
         self.values.pop(name, None)
         self.near.ranges.pop(name, None)
+        self.seen.forget(name)
 
 
 def hidden(network: Network, inner: set[str], cuts: set[str]) -> set[str]:
@@ -64,6 +71,11 @@ class Lines(Forms):
         super().__init__(network, sources)
         self.inner, self.points = inner, points
 
+    def blocks(self, name: str, positions: int) -> list[tuple[int, int]]:
+        """Few rows at a time: their digits stay in the cache."""
+        size = self.network.sizes[name] // positions
+        return [(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK)]
+
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         if name not in self.inner:
             return super().rows(name, start, stop, positions)
@@ -77,12 +89,11 @@ class Lines(Forms):
 
     def _doubt(self, node: Node, form: Form) -> Floats:
         """How far the rows of a block may be from their line, anywhere at any of the inputs."""
-        floats = form.floats()
-        most = np.zeros(form.rows)
+        channels, most = Channels.of(form), np.zeros(form.rows)
         for at in self.points:
-            rows = np.flatnonzero(deviation(self, node, extremes(at.near, form, floats)))
+            rows = np.flatnonzero(deviation(self, node, channels.at(at.seen)))
             if len(rows):
-                part = floats[0][rows], floats[1][rows]
+                part = channels.middle[rows], channels.error[rows]
                 doubt = self._closely(node, form.take(rows), part, at.near)
                 most[rows] = np.maximum(most[rows], doubt)
         return most

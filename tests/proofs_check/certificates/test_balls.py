@@ -15,7 +15,7 @@ from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.digits import rescaled
-from proofs_check.certificates.extremes import extremes
+from proofs_check.certificates.extremes import Channels, Seen
 from proofs_check.certificates.forms import Form
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.views import View, windows
@@ -149,7 +149,7 @@ def test_a_form_at_a_value_holds_the_truth(on_images: bool) -> None:
     assert len(expected) == len(found) and holds(found, expected)
     near = Ranges("x", np.zeros(1), np.zeros(1))
     near.ranges["h"] = balls.ends()
-    for row, (low, high) in enumerate(zip(*extremes(near, form, form.floats()), strict=True)):
+    for row, (low, high) in enumerate(zip(*Channels.of(form).at(Seen(near)), strict=True)):
         part = expected[row * positions : (row + 1) * positions]
         assert Fraction(low) <= min(part) and max(part) <= Fraction(high)
         assert high - low <= 4 * float(max(map(abs, part))) + 1.0
