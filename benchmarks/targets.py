@@ -5,6 +5,10 @@ compares files alone, with onnxruntime: `network.onnx` against the target's own 
 cast to float64, at 10,000 samples and at corners of the domain.
 
     python -m benchmarks.targets FOLDER [-o FILE.json] [--only acasxu] [--options "--ratio 1.5"]
+
+Large networks run only by name; `--add` keeps the rows of FILE.json that are not measured anew:
+
+    python -m benchmarks.targets FOLDER --only tll mnist_fc --add -o benchmarks/results/targets.json
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ DOMAINS = {
     "sat_relu": "0,1",
     "tll": "-2,2",
     "cersyve": "-1,1",
+    "mnist_fc": "0,1",
 }
+LARGE = {"tll": "", "mnist_fc": "--memory 2G"}  # minutes each: only by name, with these options
 SAMPLES = 10_000
 CORNERS = 4_096
 OPTIONS = "--ratio 1.5 --seed 0"
@@ -44,7 +50,7 @@ def networks(folder: Path, only: list[str]) -> Iterator[tuple[str, Path]]:
     """The networks of the families that have a domain, smallest file first."""
     found = [
         (family, path)
-        for family in only or DOMAINS
+        for family in only or DOMAINS.keys() - LARGE.keys()
         for path in (folder / family).glob("*")
         if path.suffix in (".onnx", ".nnet")
     ]
@@ -157,11 +163,21 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", nargs="*", choices=list(DOMAINS), default=[])
+    parser.add_argument("--add", action="store_true", help="keep other rows of the file")
     parser.add_argument("--options", default=OPTIONS, help="options of `reconstruct run`")
     options = parser.parse_args(argv)
     chosen = networks(options.folder, options.only)
-    rows = (measure_one(family, path, options.options) for family, path in chosen)
-    tell("targets", rows, options.output)
+    rows = (
+        measure_one(family, path, f"{options.options} {LARGE.get(family, '')}".strip())
+        for family, path in chosen
+    )
+    tell("targets", rows, options.output, earlier(options.output) if options.add else [])
+
+
+def earlier(output: Path | None) -> list[Row]:
+    """The rows that a file holds already."""
+    found: list[Row] = json.loads(output.read_text()) if output and output.is_file() else []
+    return found
 
 
 if __name__ == "__main__":

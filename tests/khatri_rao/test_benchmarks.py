@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from benchmarks import growth, operator, solvers, whitening
 from benchmarks._alternatives import METHODS
+from benchmarks._common import tell
+from benchmarks.targets import earlier, networks
 
 from .planted import plant, residual
 
@@ -44,3 +49,21 @@ def test_rows_have_their_figures() -> None:
     assert 0 < fractions["core_apply_fraction"] < 1.5
     white = whitening._row(whitening.KINDS[1], 6, 1.5)
     assert white["whitened_iterations"] < white["plain_iterations"]
+
+
+def test_rows_of_other_networks_stay_when_some_are_measured_anew(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "rows.json"
+    tell("targets", [{"network": "a", "seconds": 1}, {"network": "b", "seconds": 1}], file)
+    again = [{"network": "b", "seconds": 2}, {"network": "b", "seconds": 3}]
+    tell("targets", again, file, earlier(file))
+    found = [(row["network"], row["seconds"]) for row in json.loads(file.read_text())]
+    assert found == [("a", 1), ("b", 2), ("b", 3)]
+    assert '"seconds": 3' in capsys.readouterr().out
+
+
+def test_large_networks_run_only_by_name(tmp_path: Path) -> None:
+    for family in ("tll", "hcas"):
+        (tmp_path / family).mkdir()
+        (tmp_path / family / f"{family}.onnx").write_bytes(b"")
+    assert [family for family, _ in networks(tmp_path, [])] == ["hcas"]
+    assert [family for family, _ in networks(tmp_path, ["tll"])] == ["tll"]
