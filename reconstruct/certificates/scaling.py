@@ -11,11 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.networks import Domain, Network, Node
-from reconstruct.networks.rescaling import scalable
+from reconstruct.networks.rescaling import scalable, telling_points, told
 from reconstruct.numbers.arrays import Array
 
-POINTS = 32
-SEED = 20240520
 CLOSE = 2.0**-6  # a ratio this close to a power of two, in its logarithm, is taken for it
 LARGEST = 64
 ALIKE = 1e-3  # relative: far above rounding, far below another unit
@@ -33,7 +31,7 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
     theirs = tuple(n for n in candidate.activation_nodes() if candidate.sizes[n.name] in sizes)
     if not ours or not theirs:
         return {}
-    points = box.sample(POINTS, np.random.default_rng(SEED))
+    points = telling_points(box)
     with np.errstate(all="ignore"):
         left = _values(target, points, {node.inputs[0] for node in ours})
         right = _values(candidate, points, {node.inputs[0] for node in theirs})
@@ -78,5 +76,5 @@ def _ratio(left: Array, right: Array) -> Array:
         logarithm = np.log2(size)
         nearest = np.rint(logarithm)
         known = np.abs(logarithm - nearest) < CLOSE
-    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LARGEST)
+    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LARGEST) & told(left)
     return np.where(known, nearest, 0.0).astype(np.int64)

@@ -23,7 +23,7 @@ from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.layout import Layout, planned
 from reconstruct.networks import Domain, Mixing, Network, Node, dense
 from reconstruct.networks.gradients import adjoints
-from reconstruct.networks.rescaling import rescaled, scalable
+from reconstruct.networks.rescaling import rescaled, scalable, telling_points, told
 from reconstruct.numbers.arrays import Array, Vector
 
 POINTS = 2000
@@ -73,7 +73,19 @@ def balance(network: Network, box: Domain) -> dict[str, Array]:
         name: np.clip(np.rint(np.log2(scale) / 2), -LARGEST, LARGEST).astype(np.int64)
         for name, scale in scales.items()
     }
+    exponents = _readable(network, box, exponents)
     return {name: powers for name, powers in exponents.items() if powers.any()}
+
+
+def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dict[str, Array]:
+    """No scale for units that are zero wherever a certificate would read it off: lattice networks
+    compare functions that are equal, and have many of them."""
+    with np.errstate(all="ignore"):
+        values = network.values(telling_points(box))
+    return {
+        name: np.where(told(values[network.node(name).inputs[0]]), powers, 0)
+        for name, powers in exponents.items()
+    }
 
 
 def _sites(network: Network, box: Domain) -> dict[str, _Site] | None:

@@ -64,3 +64,26 @@ def test_exact_solves_and_factored_maps_stay_as_they_are():
         frozen = rc.draw(target, construction=construction, seed=0)
         result = rc.reconstruct(target, frozen, domain=BOX, solver=solver)
         assert powers(target, result.network, BOX) == {}
+
+
+def lattice() -> Network:
+    """Differences of functions that are equal: units that are zero everywhere, weights that are
+    not, as in networks of minima and maxima."""
+    rng = np.random.default_rng(3)
+    half, wide = rng.normal(size=(4, 3)), rng.normal(size=(3, 8))
+    first = np.concatenate([half, half])
+    differences = np.concatenate([np.eye(4), -np.eye(4)], axis=1) * [[64.0], [8.0], [1.0], [0.125]]
+    second = np.concatenate([differences, wide])
+    return Network.mlp([first, second, rng.normal(size=(2, 7))], [None, None, rng.normal(size=2)])
+
+
+def test_units_that_are_always_zero_are_not_scaled_and_do_not_spoil_the_proof():
+    target = lattice()
+    values = target.values(BOX.sample(50, np.random.default_rng(0)))["layer2"]
+    assert not values[:, :4].any() and values[:, 4:].any(axis=0).all()
+    found = balance(target, BOX)
+    assert found and not found.get("act2", np.zeros(7))[:4].any()
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(2.0)), domain=BOX)
+    certificate = rc.certify(target, result.network, domain=BOX)
+    assert certificate.verdict == "certified" and certificate.method == "layered"
+    assert certificate.bound is not None and certificate.bound < 1e-12
