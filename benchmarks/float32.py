@@ -42,7 +42,7 @@ from reconstruct.networks import Box, Network, dense
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress
 from reconstruct.runs.files import Forms
-from reconstruct.runs.room import with_room
+from reconstruct.runs.room import Room, with_room
 
 SAMPLES = 20_000
 CORNERS = 1_024
@@ -123,7 +123,7 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     assert isinstance(box, Box)
     start = time.perf_counter()
     forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
-    result = with_room(result, forms) if chosen.room else result
+    result = with_room(result, forms, Room.ALWAYS if chosen.room else Room.NEVER)
     seconds = took + time.perf_counter() - start
     network = forms.spelled(steered(result) if chosen.order else result.network)
     with tempfile.TemporaryDirectory() as folder:

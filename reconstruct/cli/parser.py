@@ -165,11 +165,11 @@ def _add_how(run: argparse.ArgumentParser) -> None:
         "one product, which is faster (blocks with --dtype float32, else plain)",
     )
     how.add_argument(
-        "--no-room",
-        dest="room",
-        action="store_false",
-        help="with sums in blocks in float32: shifts no larger than real arithmetic needs; less is "
-        "lost to rounding, and less is proved of it",
+        "--room",
+        choices=["auto", "always", "never"],
+        default="auto",
+        help="with sums in blocks in float32: larger shifts, so that evaluation is bounded, at the "
+        "price of larger errors; where shifts at most double (auto), always or never",
     )
     how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"

@@ -24,6 +24,7 @@ from reconstruct.progress import OutOfTime
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
 from reconstruct.runs.job import Job, RunOutcome, run
+from reconstruct.runs.room import as_room
 
 IN_TILES = ("wide", "factored")
 DRAW_ONLY = ("ratio", "seed", "weights", "density", "activation")
@@ -44,7 +45,7 @@ def main(options: Namespace) -> int:
         guard=options.guard,
         folded=options.folded,
         compact=options.compact,
-        room=options.room,
+        room=as_room(options.room),
         blocks=None if options.sums is None else options.sums == "blocks",
         output=Path(options.output),
         solver=choices.solver(options.solver),

@@ -7,6 +7,7 @@ larger serves as well, t1' ≥ t1 with t2' = t2 − λ·s2∘(M2 (t1' − t1)).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,20 @@ from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import Network, Norm
 from reconstruct.numbers.arrays import Vector
 
-MOST_RAISED = 8.0  # times the median shift of a site: beyond it more is lost than is gained
 MOVED = 2.0**-14  # of a shift: what rounding of betas may take from it
 
 
 def raised(
-    network: Network, sites: Sequence[Site], lacking: Mapping[str, Vector], dtype: Any
+    network: Network,
+    sites: Sequence[Site],
+    lacking: Mapping[str, Vector],
+    dtype: Any,
+    most: float = inf,
 ) -> dict[str, Norm]:
     """The norms of those sites whose shifts have to grow, betas rounded to `dtype`.
 
-    Empty where some site would need far larger shifts than it has.
+    Empty where the shifts of some site would have to grow by more than `most` times their size
+    (of the medians).
     """
     norms: dict[str, Norm] = {}
     for site in sites:
@@ -40,7 +45,7 @@ def raised(
         if lack is None or not lack.any() or len(groups) != 1:
             continue
         (layers,) = groups
-        if np.median(lack) > MOST_RAISED * np.median(np.abs(layers.norm1.effective()[1])):
+        if np.median(lack) > most * np.median(np.abs(layers.norm1.effective()[1])):
             return {}
         norms[first.norm], norms[second.norm] = _raised(layers, lack, dtype)
     return norms

@@ -33,6 +33,7 @@ from reconstruct.runs.comparison import PairOfFiles, Verification, VerifyOutcome
 from reconstruct.runs.defaults import DOMAIN, default_bounds
 from reconstruct.runs.job import Job, RunOutcome
 from reconstruct.runs.job import run as run_job
+from reconstruct.runs.room import Room, as_room
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 UNTOLD = ("solver", "bounds", "dtype", "examples")  # objects, or told otherwise
@@ -228,6 +229,7 @@ def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
         "bounds": how.get("bounds") or default_bounds(frozen),
         "dtype": dtype.name,
         "samples": _count(how.get("samples")),
+        "room": as_room(how.get("room", Room.AUTO)),
     }
 
 

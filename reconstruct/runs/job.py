@@ -40,7 +40,7 @@ from reconstruct.runs.files import (
     write_networks,
 )
 from reconstruct.runs.recipe import Recipe
-from reconstruct.runs.room import with_room
+from reconstruct.runs.room import Room, with_room
 
 SMALL = 2**24  # frozen weights up to which BLAS threads wait for each other more than they work
 TRIED = 32  # inputs of the domain at which the guard is tried for the report
@@ -59,7 +59,7 @@ class Job:
     guard: bool = False
     folded: bool = True
     compact: bool = False
-    room: bool = True  # shifts with room for float32, where float32 is written in blocks
+    room: Room = Room.AUTO  # for float32, where float32 is written in blocks
     blocks: bool | None = None  # long sums as trees of short ones; None: where float32 is written
     solver: Solver = field(default_factory=Auto)
     bounds: Method = field(default_factory=Crown)
@@ -146,7 +146,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 progress=progress if limit is None else until(limit, progress),
                 checkpoint=store,
             )
-        result = with_room(result, job.forms, progress) if job.room else result
+        result = with_room(result, job.forms, job.room, progress)
         outcome = _finish(job, source, folder, result, start, progress)
         names = published(folder.staging, job.compact)
         folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
