@@ -45,7 +45,8 @@ def raised(
         if lack is None or not lack.any() or len(groups) != 1:
             continue
         (layers,) = groups
-        if np.median(lack) > most * np.median(np.abs(layers.norm1.effective()[1])):
+        shift = np.median(np.abs(layers.norm1.effective()[1]))
+        if most < inf and np.median(lack) > most * shift:
             return {}
         norms[first.norm], norms[second.norm] = _raised(layers, lack, dtype)
     return norms
