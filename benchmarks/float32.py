@@ -4,7 +4,8 @@ For each network the factor between the float32 error of f, by onnxruntime on th
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
 bound the ranges, with and without the small slack, the balancing of units, feedback in rounding,
 shifts raised against partial sums, sums in blocks and room for float32, and for each ratio; beside
-it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
+it what is proved of the evaluation in floats, and what float16 and bfloat16 would do. Networks of
+ACAS Xu with `--extent quick --boxes 32768`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
 
