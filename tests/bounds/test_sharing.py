@@ -66,7 +66,8 @@ def test_leaves_are_bounded_alike_by_ranks(pair) -> None:
     assert "worst_on" in ranks.calls
     for name in target.sizes:
         assert np.array_equal(alone.bounds(name), shared.bounds(name))
-    assert np.array_equal(found, alone.functionals("act3", forms))
+    # which leaves are bounded more finely depends on which thread comes first, within rounding
+    np.testing.assert_allclose(found, alone.functionals("act3", forms), rtol=1e-5, atol=1e-5)
 
 
 def test_samples_and_boxes_of_a_difference_are_alike_by_ranks(pair) -> None:
