@@ -209,6 +209,7 @@ def test_methods_without_a_state_leave_the_checkpoint_alone(tmp_path: Path) -> N
 
 SCRIPT = """
 import sys
+import time
 import numpy as np
 from reconstruct.khatri_rao import ConjugateGradient, FolderCheckpoint, solve
 rng = np.random.default_rng(0)
@@ -217,6 +218,7 @@ M2 = rng.standard_normal((48, 3600), dtype=np.float32)
 W = rng.standard_normal((48, 48))
 def tell(step):
     print(step.residual, flush=True)
+    time.sleep(float(sys.argv[3]))
 file = FolderCheckpoint(sys.argv[1], seconds=0.05)
 solver = ConjugateGradient(inner_dtype=np.float64)
 try:
@@ -228,8 +230,12 @@ np.save(sys.argv[2], found.s)
 
 
 def run_until(tmp_path: Path, steps: int | None, how: int) -> int:
-    """Run the script, and send the signal after some steps; its exit code."""
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "kept"), str(tmp_path / "s.npy")]
+    """Run the script, and send the signal after some steps; its exit code.
+
+    While a signal is to come it pauses at every step, or it might be done before on a busy machine.
+    """
+    words = [str(tmp_path / "kept"), str(tmp_path / "s.npy"), "0" if steps is None else "0.02"]
+    command = [sys.executable, "-c", SCRIPT, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for count, _ in enumerate(process.stdout):
