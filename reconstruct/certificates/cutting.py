@@ -22,7 +22,7 @@ from reconstruct.certificates.difference import bound_boxes
 from reconstruct.certificates.gaps import Gap
 from reconstruct.networks import Box
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.sharing import shared_out
+from reconstruct.numbers.sharing import dealt_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step
 
@@ -132,7 +132,7 @@ class _Cutting:
         parts = [slice(i, i + BATCH) for i in range(0, len(lo), BATCH)]
         known = self.network, self.steps, self.known
         items = [(*known, lo[part], hi[part]) for part in parts]
-        found = shared_out(bound_boxes, items, numbers=2 * self.network.parameters, pool=pool)
+        found = dealt_out(bound_boxes, items, numbers=2 * self.network.parameters, pool=pool)
         bounds = np.minimum(np.concatenate([part.bound for part in found]), most)
         self.count += len(lo)
         above = ~(bounds <= self.tolerance)

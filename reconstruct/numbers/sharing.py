@@ -1,7 +1,7 @@
 """Many calls of one function, shared out: over the ranks of a job, or over threads.
 
 Who runs a job says how work is dealt out (`dealing`); rooms that know nothing of ranks call
-`shared_out` and get the same results in the same order, whoever made them.
+`dealt_out` and get the same results in the same order, whoever made them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _deal: ContextVar[Deal | None] = ContextVar("deal", default=None)
 
 @contextmanager
 def dealing(deal: Deal) -> Iterator[None]:
-    """Deal the calls of `shared_out` inside with `deal`; threads started inside do not inherit."""
+    """Deal the calls of `dealt_out` inside with `deal`; threads started inside do not inherit."""
     token = _deal.set(deal)
     try:
         yield
@@ -34,7 +34,7 @@ def shareable(numbers: int) -> bool:
     return _deal.get() is not None and numbers <= MOST_SENT
 
 
-def shared_out(
+def dealt_out(
     function: Callable[..., Any],
     items: Sequence[tuple[Any, ...]],
     *,

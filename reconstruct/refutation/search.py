@@ -15,7 +15,7 @@ import numpy as np
 
 from reconstruct.networks import Box, Domain, Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.sharing import shareable, shared_out
+from reconstruct.numbers.sharing import dealt_out, shareable
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.ascent import ascend
 from reconstruct.refutation.objectives import DifferenceObjective, EdgeObjective, least_margins
@@ -148,7 +148,7 @@ class _Search:
         """The differences chunk by chunk, shared out where there are ranks to share with."""
         pair = self.target, self.candidate, self.box
         items = [(*pair, points[i : i + CHUNK]) for i in range(0, len(points), CHUNK)]
-        found: list[Measured] = shared_out(measured, items, numbers=sent)
+        found: list[Measured] = dealt_out(measured, items, numbers=sent)
         for part in found:
             self.scale = max(self.scale, part.scale)
             self.single = max(self.single, part.single)

@@ -10,7 +10,7 @@ Rests on proofs_check: shared-symbols.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -22,7 +22,7 @@ from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.bounds.adaptive.worst import Worst
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.sharing import shareable, shared_out
+from reconstruct.numbers.sharing import dealt_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
@@ -64,21 +64,20 @@ class Leaves:
     def _bound(self, name: str, forms: Array, offsets: Array) -> Range:
         """The same, row by row anew.
 
-        A leaf whose coarse bounds stay within what samples reach is bounded no finer; samples
-        never enter the bounds.
+        A leaf whose coarse bounds stay within what samples reach, or the widest leaves, is bounded
+        no finer; samples never enter the bounds. Which leaves those are depends on no clock, so the
+        numbers are the same whoever works them out.
         """
+        known = self.network, dict(self.known), name, forms, offsets
+        first, *rest = _parts(len(self.lo))
         sampled = self._sampled(name, forms) + offsets
-        sent = forms.size + self.network.parameters
-        if shareable(sent):
-            known = self.network, dict(self.known), name, forms, offsets, sampled
-            items = [(*known, self.lo[p], self.hi[p]) for p in _parts(len(self.lo))]
-            ends = shared_out(worst_on, items, numbers=sent)
-            return np.min([low for low, _ in ends], axis=0), np.max([e[1] for e in ends], axis=0)
-        worst = Worst(forms, offsets, sampled)
         with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-            for _ in pool.map(lambda part: self._add(worst, name, part), _parts(len(self.lo))):
-                pass
-        return worst.low, worst.high
+            low, high = worst_on(*known, sampled, self.lo[first], self.hi[first])
+            seen = np.stack([np.minimum(sampled[0], low), np.maximum(sampled[1], high)])
+            items = [(*known, seen, self.lo[part], self.hi[part]) for part in rest]
+            sent = forms.size + self.network.parameters
+            ends = [(low, high), *dealt_out(worst_on, items, numbers=sent, pool=pool)]
+        return np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
 
     def _sampled(self, name: str, forms: Array) -> Array:
         """Values (2, rows) below and above which the functionals go at some sampled point."""
@@ -89,10 +88,6 @@ class Leaves:
             rows = value @ forms.T
         return np.stack([rows.min(axis=0), rows.max(axis=0)])
 
-    def _add(self, worst: Worst, name: str, part: slice) -> None:
-        state = Pass(self.network, self.lo[part], self.hi[part], self.known)
-        worst.add(state.until(name), self.lo.shape[1])
-
 
 def worst_on(
     network: Network,
@@ -100,15 +95,12 @@ def worst_on(
     name: str,
     forms: Array,
     offsets: Array,
-    sampled: Array,
+    seen: Array,
     lo: Array,
     hi: Array,
 ) -> Range:
-    """Bounds of functionals over some leaves: what another rank is asked for."""
-    worst = Worst(forms, offsets, sampled)
-    for part in _parts(len(lo)):
-        worst.add(Pass(network, lo[part], hi[part], known).until(name), lo.shape[1])
-    return worst.low, worst.high
+    """Bounds of functionals over a batch of leaves, finer where they go beyond `seen`."""
+    return Worst(forms, offsets, seen).over(Pass(network, lo, hi, known).until(name), lo.shape[1])
 
 
 def bound_leaves(network: Network, box: Box, cuts: Cuts, certain: Mapping[str, Range]) -> Leaves:
@@ -132,7 +124,7 @@ def _union(
     """The ranges of some values over all leaves, from one pass that meets what is known."""
     items = [(network, lo[part], hi[part], known, names) for part in _parts(len(lo))]
     with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-        parts = shared_out(ranges_on, items, numbers=network.parameters, pool=pool)
+        parts = dealt_out(ranges_on, items, numbers=network.parameters, pool=pool)
     return {
         name: (
             np.min([part[i][0] for part in parts], axis=0),
@@ -169,8 +161,8 @@ def _key(name: str, row: Array, offset: float) -> bytes:
     return blake2b(named + row.tobytes(), digest_size=32).digest()
 
 
-def _parts(count: int) -> Iterator[slice]:
-    return iter([slice(i, i + BATCH) for i in range(0, count, BATCH)])
+def _parts(count: int) -> list[slice]:
+    return [slice(i, i + BATCH) for i in range(0, count, BATCH)]
 
 
 def _within(found: Range, certain: Range) -> Range:

@@ -1,8 +1,6 @@
-"""The worst bounds of linear functionals over many leaves, a batch of zonotopes at a time."""
+"""The worst bounds of linear functionals over a batch of leaves."""
 
 from __future__ import annotations
-
-from threading import Lock
 
 import numpy as np
 
@@ -12,37 +10,35 @@ from reconstruct.numbers.rounding import SLACK, down, gamma, up
 
 
 class Worst:
-    """The bounds of functionals over the leaves seen so far.
+    """The bounds of functionals `forms·v + offsets`, at least those that were `seen` before.
 
     A leaf's zonotope is first taken with one interval per unit in place of its later symbols; the
-    rows for which that is neither within the samples nor within the worst found so far are bounded
-    again with every symbol. Both in float32, whose errors are small beside the symbols' own sums.
+    rows for which that is neither within what was seen nor within the worst of the batch so far are
+    bounded again with every symbol. Both in float32, whose errors are small beside the symbols' own
+    sums.
     """
 
-    def __init__(self, forms: Array, offsets: Array, sampled: Array) -> None:
+    def __init__(self, forms: Array, offsets: Array, seen: Array) -> None:
         self.forms, self.offsets, self.size = forms, offsets, np.abs(forms)
         self.short = forms.astype(np.float32)
         self.short_size = up32(self.size)
-        self.low, self.high = np.full(len(forms), np.inf), np.full(len(forms), -np.inf)
-        self.sampled = sampled
-        self.lock = Lock()
+        self.seen = seen
 
-    def add(self, value: Zonotope, inputs: int) -> None:
-        """Joins the bounds on a batch of leaves."""
+    def over(self, value: Zonotope, inputs: int) -> Range:
+        """The bounds over the leaves of a zonotope, the first symbols of which are the inputs."""
+        low, high = np.full(len(self.forms), np.inf), np.full(len(self.forms), -np.inf)
         with np.errstate(all="ignore"):
             lows, highs = self._coarse(value, inputs)
-            low, high = self.low.copy(), self.high.copy()
             for box in range(len(lows)):
-                matters = lows[box] < np.minimum(self.sampled[0], low)
-                matters |= highs[box] > np.maximum(self.sampled[1], high)
+                matters = lows[box] < np.minimum(self.seen[0], low)
+                matters |= highs[box] > np.maximum(self.seen[1], high)
                 rows = np.flatnonzero(matters)
                 if len(rows):
                     fine = self._fine(value, box, rows)
                     lows[box, rows] = np.maximum(lows[box, rows], fine[0])
                     highs[box, rows] = np.minimum(highs[box, rows], fine[1])
                 low, high = np.minimum(low, lows[box]), np.maximum(high, highs[box])
-        with self.lock:
-            self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        return low, high
 
     def _coarse(self, value: Zonotope, inputs: int) -> Range:
         """`A c ± (|A G|·1 + |A| ρ)`, G the inputs' own symbols, ρ all others as an interval."""
