@@ -182,11 +182,10 @@ def reconstruct(
     layout = kept.layout_of(target)
     if isinstance(kept.construction, Wide) and not chosen.rational:
         layout = balanced(layout, kept.construction, box)
-    form = layout.form
-    sites = find_sites(form.network, kept.network, layout.blueprints)
+    sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
-    known = reach(form.network, box, bounds or Crown(), progress=progress)
+    known = reach(layout.scaled, box, bounds or Crown(), progress=progress)
     require_useful(known, chosen.rational)
     room = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, room, precision)
@@ -206,9 +205,9 @@ def width_for(
     """
     box = as_domain(domain).of_size(target.size_in)
     layout = balanced(lay_out(target, Wide(), merge=merge), Wide(), box)
-    known = reach(layout.form.network, box, bounds)
+    known = reach(layout.scaled, box, bounds)
     same = replace(bounds, cuts=known.cuts) if isinstance(bounds, Adaptive) else bounds
-    return ratio_for(known, wanted), same
+    return ratio_for(layout.form.network, known, wanted), same
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,10 +224,14 @@ class _Work:
     slack: float | None
     dtype: np.dtype[Any]
 
+    @property
+    def form(self) -> Network:
+        return self.layout.form.network
+
     def run(self, x: Array) -> list[SiteSolution]:
         """All solutions; what a map leaves out widens the shifts of those behind it."""
         left_out = _left_out(self.layout)
-        drifts = drift(self.known, left_out)
+        drifts = drift(self.form, self.known, left_out)
         kept = self._kept()
         self._side_by_side(kept, drifts, x)
         found: list[SiteSolution] = []
@@ -240,7 +243,7 @@ class _Work:
             found.append(done)
             if done.left_out is not None:
                 left_out[site.target] = done.left_out
-                drifts = drift(self.known, left_out)
+                drifts = drift(self.form, self.known, left_out)
             self.progress(Step("maps solved", number, len(self.sites)))
         return found
 
@@ -276,7 +279,7 @@ class _Work:
         before: tuple[SiteSolution, ...],
         progress: Progress | None = None,
     ) -> SiteSolution:
-        node = self.known.network.node(site.target)
+        node = self.form.node(site.target)
         task = task_of(number, node, self.known, self.layout, rational=self.solver.rational)
         examples = _examples(self.layout, self.frozen, site, x, before)
         if drifts is not None and self.slack is not None:  # on data an approximation can be seen

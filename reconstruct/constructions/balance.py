@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reconstruct.constructions.construction import Construction
-from reconstruct.constructions.layout import Layout, planned
+from reconstruct.constructions.layout import Layout, plans_of
+from reconstruct.errors import InputError
 from reconstruct.networks import Domain, Mixing, Network, Node, dense
 from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.rescaling import rescaled, scalable, telling_points, told
@@ -53,8 +54,12 @@ def balanced(layout: Layout, construction: Construction, box: Domain) -> Layout:
     exponents = {name: powers for name, powers in found.items() if name in free}
     if not exponents:
         return layout
-    form = replace(layout.form, network=rescaled(layout.form.network, exponents))
-    return planned(layout.target, form, construction)
+    try:
+        form = replace(layout.form, network=rescaled(layout.form.network, exponents))
+        scaled = rescaled(layout.target, exponents)
+    except InputError:  # a weight would leave its floats
+        return layout
+    return replace(layout, scaled=scaled, form=form, plans=plans_of(form.network, construction))
 
 
 def balance(network: Network, box: Domain) -> dict[str, Array]:

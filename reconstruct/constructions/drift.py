@@ -13,23 +13,25 @@ import numpy as np
 
 from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import LeftOut
-from reconstruct.networks import Activation, Map, Mixing, Node
+from reconstruct.networks import Activation, Map, Mixing, Network, Node
 from reconstruct.numbers.arrays import Vector
 
 MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
 
 
-def drift(known: Reach, left_out: Mapping[str, LeftOut | None]) -> Mapping[str, Vector] | None:
-    """For each value of the target a bound of what the approximation adds; None if it is none.
+def drift(
+    form: Network, known: Reach, left_out: Mapping[str, LeftOut | None]
+) -> Mapping[str, Vector] | None:
+    """For each value of the target's normal form a bound of what the approximation adds; None if
+    it is none.
 
-    `left_out` says what each map leaves out, as far as it is known: what comes behind a map that
-    is not solved yet is told without it.
+    `known` bounds the target; `left_out` says what each map leaves out, as far as it is known:
+    what comes behind a map that is not solved yet is told without it.
     """
     if all(rest is None for rest in left_out.values()):
         return None
-    network = known.network
-    errors = {network.source: np.zeros(network.size_in)}
-    for node in network.nodes:
+    errors = {form.source: np.zeros(form.size_in)}
+    for node in form.nodes:
         before = [errors[i] for i in node.inputs]
         if isinstance(node.op, Map):
             (error,) = before

@@ -18,10 +18,13 @@ from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt
 class Layout:
     """The target in normal form, and the plan of each of its maps by name.
 
-    Sums and activations stand in the frozen network where they stand in the target.
+    Sums and activations stand in the frozen network where they stand in the target. `scaled` is the
+    target with units scaled as in the form: bounds are of it, because a certificate speaks of the
+    target's own maps, and bounds of merged ones need not be within them.
     """
 
     target: Network
+    scaled: Network
     form: NormalForm
     plans: Mapping[str, SitePlan]
 
@@ -34,17 +37,16 @@ def lay_out(target: Network, construction: Construction, *, merge: bool = True) 
     """Refuse a target that cannot be rebuilt, and plan each of its maps."""
     form = normal_form(target, merge=merge)
     check_target(form.network)
-    return planned(target, form, construction)
+    return Layout(target, target, form, plans_of(form.network, construction))
 
 
-def planned(target: Network, form: NormalForm, construction: Construction) -> Layout:
-    """The plan of each map of a normal form."""
-    plans = {
-        node.name: construction.plan(mixing_at(form.network, node.name))
-        for node in form.network.nodes
+def plans_of(form: Network, construction: Construction) -> dict[str, SitePlan]:
+    """The plan of each map of a network in normal form."""
+    return {
+        node.name: construction.plan(mixing_at(form, node.name))
+        for node in form.nodes
         if rebuilt(node)
     }
-    return Layout(target, form, plans)
 
 
 def check_target(network: Network) -> None:

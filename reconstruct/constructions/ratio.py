@@ -71,24 +71,24 @@ class RatioForecast:
         return found
 
 
-def forecast(known: Reach) -> RatioForecast:
-    """The prediction for the target that `known` bounds, in normal form and balanced."""
-    network, rng = known.network, np.random.default_rng(SEED)
+def forecast(form: Network, known: Reach) -> RatioForecast:
+    """The prediction for a target in normal form and balanced, which `known` bounds."""
+    rng = np.random.default_rng(SEED)
     sites = {}
-    for node in network.mixing_nodes():
-        op = mixing_at(network, node.name)
+    for node in form.mixing_nodes():
+        op = mixing_at(form, node.name)
         m, k = op.kernels[0].shape
         squares = [float(np.sum(dense(kernel) ** 2)) for kernel in op.kernels]
         rows = rng.standard_normal((ROWS, k))
         lo, hi = functionals_of(known, node.inputs[0], op)(rows)
         reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
         sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach)
-    return RatioForecast(network, sites)
+    return RatioForecast(form, sites)
 
 
-def ratio_for(known: Reach, wanted: float) -> float:
+def ratio_for(form: Network, known: Reach, wanted: float) -> float:
     """The least ratio of a list at which no more than `wanted` is predicted."""
-    expected = forecast(known)
+    expected = forecast(form, known)
     for ratio in RATIOS:
         if expected.error(ratio) <= wanted:
             return ratio

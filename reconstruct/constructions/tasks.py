@@ -18,7 +18,7 @@ from reconstruct.numbers.arrays import Array, Vector
 
 def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
     """Map `number` of the target with what is known of its inputs, group by group."""
-    op = mixing_at(known.network, node.name)
+    op = mixing_at(layout.form.network, node.name)
     (source,) = node.inputs
     lo, hi = known.bounds(source)
     magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))

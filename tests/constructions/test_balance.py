@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.scaling import powers
 from reconstruct.constructions.balance import balance
-from reconstruct.networks import Box, Network
+from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
 
+certifying = importlib.import_module("reconstruct.certificates.certify")
 BOX = Box(-1.0, 1.0).of_size(3)
 
 
@@ -87,3 +91,43 @@ def test_units_that_are_always_zero_are_not_scaled_and_do_not_spoil_the_proof():
     certificate = rc.certify(target, result.network, domain=BOX)
     assert certificate.verdict == "certified" and certificate.method == "layered"
     assert certificate.bound is not None and certificate.bound < 1e-12
+
+
+def in_a_row(seed: int = 0) -> Network:
+    """A planted imbalance with two maps in front of each activation."""
+    network, _ = planted(seed)
+    nodes, place = [], {network.source: network.source}
+    for node in network.nodes:
+        inputs = tuple(place[i] for i in node.inputs)
+        if isinstance(node.op, Mixing):
+            k = node.op.shape[1]
+            mix = Affine(np.random.default_rng(k).normal(size=(k, k)) / np.sqrt(k))
+            nodes.append(Node(f"{node.name}_mix", mix, inputs))
+            inputs = (f"{node.name}_mix",)
+        nodes.append(Node(node.name, node.op, inputs))
+        place[node.name] = node.name
+    return Network(network.size_in, tuple(nodes), network.output)
+
+
+@pytest.mark.parametrize("method", [rc.Crown(), rc.Adaptive(boxes=64)])
+def test_a_certificate_rests_on_the_bounds_that_shifts_were_made_from(monkeypatch, method):
+    target = in_a_row()
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=BOX, bounds=method)
+    assert result.form.merged and powers(target, result.network, BOX)
+    monkeypatch.setattr(certifying, "reach", None)
+    same = replace(method, cuts=result.cuts) if isinstance(method, rc.Adaptive) else method
+    network, known = result.network, result.known
+    certificate = rc.certify(target, network, domain=BOX, bounds=same, known=known)
+    assert certificate.verdict == "certified" and certificate.method == "layered"
+
+
+def test_weights_that_cannot_be_scaled_stay_as_they_are():
+    smallest = 2.0**-1074
+    network, _ = planted()
+    ops = {n.name: n.op for n in network.nodes if isinstance(n.op, Mixing)}
+    weight = np.array(ops["layer2"].matrix, dtype=np.float64)
+    weight[:, 0] = smallest
+    target = network.with_ops({"layer2": Affine(weight, ops["layer2"].bias)})
+    assert balance(target, BOX)
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=BOX)
+    assert powers(target, result.network, BOX) == {}

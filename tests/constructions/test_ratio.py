@@ -24,7 +24,7 @@ def target():
 
 
 def test_more_width_is_less_error_and_shares_add_up() -> None:
-    expected = forecast(reach(target(), BOX, Crown()))
+    expected = forecast(target(), reach(target(), BOX, Crown()))
     errors = [expected.error(ratio) for ratio in RATIOS]
     assert errors == sorted(errors, reverse=True) and errors[-1] > 0
     shares = list(expected.shares(1.5).values())
@@ -39,15 +39,15 @@ def test_the_prediction_is_near_what_is_measured() -> None:
     found = reconstruct(network, draw(network, Wide(1.5), seed=0), domain=BOX, bounds=same).network
     x = BOX.sample(10_000, np.random.default_rng(0)).astype(np.float32)
     error = float(np.max(np.abs(found(x, np.float32).astype(float) - network(x.astype(float)))))
-    assert error / 10 < forecast(known).error(1.5) < 10 * error
+    assert error / 10 < forecast(network, known).error(1.5) < 10 * error
 
 
 def test_what_no_width_reaches_is_refused_with_what_is() -> None:
     known = reach(target(), BOX, Crown())
-    least = forecast(known).error(RATIOS[-1])
-    assert ratio_for(known, least) == RATIOS[-1]
+    least = forecast(target(), known).error(RATIOS[-1])
+    assert ratio_for(target(), known, least) == RATIOS[-1]
     with pytest.raises(InputError, match=rf"{least:.2g} is predicted"):
-        ratio_for(known, least / 2)
+        ratio_for(target(), known, least / 2)
 
 
 def test_the_command_picks_the_ratio(tmp_path, capsys) -> None:
