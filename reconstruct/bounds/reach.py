@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -24,6 +24,7 @@ from reconstruct.bounds.propagation import (
     tile_rows,
     tiles,
 )
+from reconstruct.bounds.recall import KEYS, Recall, keys_of
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
@@ -33,6 +34,7 @@ from reconstruct.progress import Progress, Step, silent
 
 MOST_BACK = 2**36  # coefficients on the way back of all units: beyond, intervals have to do
 MOST_WORK = 2**40  # coefficients met on the way back: beyond, kernels are bounded by intervals
+MANY = 64  # leaves from which on forms are not carried back to the whole box besides
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
 
 
@@ -51,6 +53,7 @@ class Reach:
     whole: Ranges
     parts: Ranges | None = None
     leaves: Leaves | None = None
+    asked: Recall = field(default_factory=Recall, repr=False)
 
     @property
     def cuts(self) -> Cuts | None:
@@ -95,19 +98,36 @@ class Reach:
     ) -> tuple[Array, Array]:
         """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
         self._check(name)
-        rows, shift = self._check_forms(name, forms, offsets)
+        shift = self._check_forms(name, forms, offsets)
+        keys = np.empty(len(shift), dtype=KEYS)
+        for part, tile, offset in tiles(forms, shift, tile_rows(self.network, 1)):
+            keys[part] = keys_of(tile, offset)
+        ends, fresh = self.asked.find(name, keys)
+        if len(fresh):
+            found = self._bounded(name, forms[fresh], shift[fresh], progress or silent)
+            self.asked.keep(name, keys[fresh], found)
+            ends[fresh] = np.stack(found, axis=1)
+        return ends[:, 0], ends[:, 1]
+
+    def _bounded(self, name: str, forms: Matrix, offsets: Array, progress: Progress) -> Range:
+        """The same, whether or not it was asked for before.
+
+        Many leaves say more than the box that they make up.
+        """
+        if self.leaves is not None and len(self.leaves.lo) >= MANY:
+            return self.leaves.functionals(name, dense(forms), offsets)
         step = tile_rows(self.network, 1)
         if self.parts is not None:
             step = min(step, max(1, TILE_PAIRS // self.parts.boxes))
-        lo, hi = np.empty(rows), np.empty(rows)
-        for part, tile, offset in tiles(forms, shift, step):
+        lo, hi = np.empty(len(offsets)), np.empty(len(offsets))
+        for part, tile, offset in tiles(forms, offsets, step):
             found = self.whole.functionals(name, tile, offset)
             if self.parts is not None:
                 found = meet(found, worst_functionals(self.parts, name, tile, offset))
             lo[part], hi[part] = found[0][0], found[1][0]
-            (progress or silent)(Step(f"bounds of {name}", part.stop, rows))
+            progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         if self.leaves is not None:
-            found = self.leaves.functionals(name, dense(forms), shift)
+            found = self.leaves.functionals(name, dense(forms), offsets)
             lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
         return lo, hi
 
@@ -161,7 +181,8 @@ class Reach:
             forms = np.zeros((len(rows), positions, size + 1))
             for column, places in enumerate(index):
                 forms[:, np.arange(positions), places] += rows[:, column, None]
-            low, high = self.functionals(name, forms[:, :, :-1].reshape(-1, size))
+            images = forms[:, :, :-1].reshape(-1, size)
+            low, high = self._bounded(name, images, np.zeros(len(images)), silent)
             lows.append(low.reshape(len(rows), -1).min(axis=1))
             highs.append(high.reshape(len(rows), -1).max(axis=1))
         return np.concatenate(lows), np.concatenate(highs)
@@ -170,9 +191,8 @@ class Reach:
         if name not in self.network.sizes:
             raise InputError(f"the network has no node named {name!r}")
 
-    def _check_forms(
-        self, name: str, forms: Matrix, offsets: ArrayLike | None
-    ) -> tuple[int, Array]:
+    def _check_forms(self, name: str, forms: Matrix, offsets: ArrayLike | None) -> Array:
+        """The offsets, where forms and offsets fit."""
         size = self.network.sizes[name]
         if forms.ndim != 2 or forms.shape[1] != size:
             raise InputError(
@@ -185,7 +205,7 @@ class Reach:
             raise InputError(
                 f"{rows} functionals need as many offsets, but got shape {shift.shape}"
             )
-        return rows, shift
+        return shift
 
     def __repr__(self) -> str:
         shown = f", {self.parts.boxes} sub-boxes" if self.parts is not None else ""

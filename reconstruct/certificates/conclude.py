@@ -18,6 +18,8 @@ from reconstruct.refutation.search import RESTARTS, Search, search
 SEARCH_SHARE = 0.3  # of the time limit: what the search may take before the proofs begin
 SEARCHED = 10_000  # inputs of a search that looks for a difference
 MEASURED = 1_000  # inputs where a difference that counts is excluded: for float32 and the page
+FEWEST = 100  # of them, where networks are large
+EFFORT = 2**36  # products of weights and inputs that they are worth
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,10 @@ def conclude(
     """Certify, searching for differences where the proof leaves room for one.
 
     Arguments as of `certify`. Where the certificate excludes a difference that counts there is
-    nothing to look for: `samples` inputs (a thousand unless given) are evaluated to tell what
-    float arithmetic does, and no local search is made. Elsewhere ten thousand unless given. With a
-    `time_limit` a search takes its share of it, and `samples` may not all be drawn.
+    nothing to look for: `samples` inputs (a thousand unless given, fewer of large networks) are
+    evaluated to tell what float arithmetic does, and no local search is made. Elsewhere ten
+    thousand unless given. With a `time_limit` a search takes its share of it, and `samples` may
+    not all be drawn.
     """
     comparable(target, candidate, domain, tolerance)
     at_least(time_limit, "the time limit", 0)
@@ -68,8 +71,13 @@ def conclude(
         known=known,
     )
     if certificate.verdict is Verdict.CERTIFIED:
-        return Conclusion(certificate, look(samples or MEASURED, restarts=0))
+        return Conclusion(certificate, look(samples or measured(candidate), restarts=0))
     return Conclusion(certificate, look(samples or SEARCHED))
+
+
+def measured(network: Network) -> int:
+    """How many inputs tell what float arithmetic does, by default."""
+    return max(FEWEST, min(MEASURED, EFFORT // max(1, network.weights)))
 
 
 @dataclass

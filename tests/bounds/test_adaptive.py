@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reconstruct.bounds import Adaptive, Crown, reach
-from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
+from reconstruct.bounds import Adaptive, Crown, Reach, Split, reach
+from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
 from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, activate, of_boxes, tube
 from reconstruct.errors import InputError
@@ -212,16 +212,21 @@ def test_many_inputs_are_left_to_crown():
 # --- asked for twice ------------------------------------------------------------------------------
 
 
-def test_functionals_are_bounded_once(monkeypatch):
+@pytest.mark.parametrize("method", [Adaptive(boxes=64), Crown(), Split(parts=2)])
+def test_functionals_are_bounded_once(monkeypatch, method):
     network, box = wiggly(), Box([-1.0, -1.0], [1.0, 1.0])
-    known = reach(network, box, Adaptive(boxes=64))
+    known = reach(network, box, method)
     forms = np.random.default_rng(3).normal(size=(6, 12))
     first = known.functionals("act1", forms)
 
     def never(*arguments):
         raise AssertionError("bounded again")
 
-    monkeypatch.setattr(Leaves, "_bound", never)
+    both = np.concatenate([forms, 2 * forms])
+    found = known.functionals("act1", both)
+    assert np.array_equal(found[0][:6], first[0]) and np.array_equal(found[1][:6], first[1])
+    assert np.allclose(found[0][6:], 2 * first[0]) and np.allclose(found[1][6:], 2 * first[1])
+    monkeypatch.setattr(Reach, "_bounded", never)
     again = known.functionals("act1", forms[::-1])
     assert np.array_equal(again[0], first[0][::-1])
     assert np.array_equal(again[1], first[1][::-1])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from reconstruct.certificates.conclude import measured
 from reconstruct.networks import (
     Add,
     Affine,
@@ -130,3 +133,10 @@ def test_histogram_counts_every_sample():
     edges, counts = histogram(gaps)
     assert sum(counts) == 100 and len(edges) == len(counts) + 1
     assert edges[-1] == gaps.max() and np.all(np.diff(edges) > 0)
+
+
+def test_large_networks_are_measured_at_fewer_inputs() -> None:
+    def of(weights: int) -> int:
+        return measured(cast(Network, SimpleNamespace(weights=weights)))
+
+    assert [of(n) for n in (0, 2**20, 2**28, 2**40)] == [1000, 1000, 256, 100]

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,25 +43,9 @@ class Leaves:
     hi: Array
     known: Mapping[str, Range]
     ranges: Mapping[str, Range]
-    found: dict[bytes, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def functionals(self, name: str, forms: Array, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` over all leaves, v the value `name`.
-
-        A row that was asked for before is not bounded again: a certificate asks for the rows that
-        the shifts were chosen by.
-        """
-        keys = [_key(name, *row) for row in zip(forms, offsets, strict=True)]
-        fresh = [i for i, key in enumerate(keys) if key not in self.found]
-        if fresh:
-            low, high = self._bound(name, forms[fresh], offsets[fresh])
-            ends = zip(low.tolist(), high.tolist(), strict=True)
-            self.found.update(zip((keys[i] for i in fresh), ends, strict=True))
-        both = np.array([self.found[key] for key in keys]).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
-
-    def _bound(self, name: str, forms: Array, offsets: Array) -> Range:
-        """The same, row by row anew.
 
         A leaf whose coarse bounds stay within what samples reach, or the widest leaves, is bounded
         no finer; samples never enter the bounds. Which leaves those are depends on no clock, so the
@@ -152,13 +135,6 @@ def _widest_first(lo: Array, hi: Array) -> Range:
     with np.errstate(all="ignore"):
         order = np.argsort(-np.log2(np.maximum(hi - lo, 1e-300)).sum(axis=1), kind="stable")
     return lo[order], hi[order]
-
-
-def _key(name: str, row: Array, offset: float) -> bytes:
-    """Names one functional by its bits."""
-    where = name.encode()
-    named = len(where).to_bytes(8, "big") + where + np.float64(offset).tobytes()
-    return blake2b(named + row.tobytes(), digest_size=32).digest()
 
 
 def _parts(count: int) -> list[slice]:
