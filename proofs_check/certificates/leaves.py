@@ -43,6 +43,7 @@ Range = tuple[Floats, Floats]
 Parts = list[tuple[View, slice]]
 BATCH = 64  # leaves at once
 MOST_SYMBOLS = 384  # further ones go into the radius
+SEEN = 2.0**-30  # of the widest: what bends by less goes there, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +209,8 @@ def _bent(op: Unitwise, bend: Bend, value: Zonotope, known: Range, first: int) -
     rounding = plus(times(size, np.full(size.shape, 8 * UNIT)), floor)
     plain = (slope == 0) | ((slope == 1) & (offset == 0))
     radius = plus(times(np.abs(slope), value.radius), np.where(plain, 0.0, rounding))
-    bends = (half > 0) & np.isfinite(half)
+    widest = np.where(np.isfinite(half), half, 0.0).max(axis=1, keepdims=True, initial=0.0)
+    bends = (half > SEEN * widest) & np.isfinite(half)
     room = max(0, MOST_SYMBOLS - first)
     if half.shape[1] > room:
         bends &= np.argsort(np.argsort(-half, axis=1), axis=1) < room

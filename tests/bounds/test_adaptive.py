@@ -10,7 +10,7 @@ import pytest
 from reconstruct.bounds import Adaptive, Crown, Reach, Split, reach
 from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
-from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, activate, of_boxes, tube
+from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, Zonotope, activate, of_boxes, tube
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Clip, LeakyRelu, Network, Points, Relu
 
@@ -139,6 +139,18 @@ def test_more_symbols_than_are_kept_go_into_the_radius():
     for point in [box.lo, box.hi, *box.sample(3, rng)]:
         value = rational_values(network, point)[network.output]
         assert holds(found.bounds(network.output), value)
+
+
+def test_differences_of_equal_functions_take_no_symbols():
+    """Rounding decides whether they bend: merged maps round otherwise, and the same units count."""
+    start = of_boxes(-np.ones((1, 2)), np.ones((1, 2)))
+    forms = np.concatenate([start.forms, 1e-14 * start.forms, 0.0 * start.forms], axis=2)
+    value = Zonotope(np.zeros((1, 6)), forms, np.array([[0.0, 0.0, 1e-15, 0.0, 1e-15, 0.0]]))
+    bent = activate(Relu(), value, *value.bounds(), value.symbols)
+    assert bent.units.tolist() == [0, 1] and bent.value.symbols == 4
+    lo, hi = bent.value.bounds()
+    reached = np.array([1.0, 1.0, 1.1e-14, 1e-14, 1e-15, 0.0])
+    assert (lo <= 0).all() and (hi >= reached).all() and (hi[0, 2:] < 1e-13).all()
 
 
 @pytest.mark.parametrize("op", [Relu(), LeakyRelu(0.25), LeakyRelu(3.0), Clip(-0.5, 0.25)])
