@@ -37,9 +37,11 @@ from reconstruct.refutation.search import Search
 from reconstruct.refutation.witness import Replay, Witness
 
 RELATIVE_TOLERANCE = 1e-6
+FLOATS = ("float64_bound", "float32_bound", "target_float64_bound", "target_float32_bound")
 SEARCH_AND_JOINT = 90.0  # seconds for both, where no limit is given
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
 HOPPING_SHARE = 0.15  # of the time that is left for the joint bound
+JOINT_SHARE = 0.1  # of that, for a first joint bound where cuts are aligned
 CUTTING_SHARE = 0.9  # of what is left then, where the cuts are aligned
 
 
@@ -109,9 +111,7 @@ class _Work:
         except InputError:  # a weight would leave its floats: the proof is tried without
             self.powers, self.model = {}, self.target
         limit = inf if self.time_limit is None else self.started + self.time_limit
-        self.timely = until(
-            limit, self.tell
-        )  # stops the layered proof; others keep time themselves
+        self.timely = until(limit, self.tell)  # for the layered proof; others keep time themselves
 
     def decide(self, tolerance: float, scale: float, bound_anyway: bool) -> Certificate:
         start = _blank(self.box, tolerance, scale)
@@ -130,16 +130,14 @@ class _Work:
         witness = self._search(tolerance, deadline)
         if witness is not None:  # beside a witness stand the bounds that a checker can repeat
             return self._refuted(found, witness, "search")
-        best = self._by_cutting(best, tolerance, deadline)
-        if _or_inf(best.bound) <= tolerance:
-            return self._certified(best)
-        witness, joint = self._joint(best, tolerance, deadline)
-        if witness is not None:
-            return self._refuted(found, witness, "branch and bound")
-        if joint.bound is not None and joint.bound <= tolerance:
-            return self._certified(joint)
+        for attempt in (self._joint_for_short, self._by_cutting, self._joint):
+            witness, best = attempt(best, tolerance, deadline)
+            if witness is not None:
+                return self._refuted(found, witness, "branch and bound")
+            if _or_inf(best.bound) <= tolerance:
+                return self._certified(best)
         # undecided: who wants bounds anyway is given those that a checker can repeat
-        rest = found if bound_anyway and found.bound is not None else joint
+        rest = found if bound_anyway and found.bound is not None else best
         return replace(rest, tried=tuple(self.tried))
 
     def _deadline(self) -> float:
@@ -266,13 +264,24 @@ class _Work:
         self.tell(Step("lengths of differences", 0, None))
         return self._better(found, by_lengths(pair, self.tried))
 
-    def _by_cutting(self, found: Certificate, tolerance: float, deadline: float) -> Certificate:
+    def _joint_for_short(
+        self, found: Certificate, tolerance: float, deadline: float
+    ) -> tuple[Witness | None, Certificate]:
+        """The joint bound before boxes are cut: cuts that were paired wrongly are never equal."""
+        if self._aligned() is None:
+            return None, found
+        now = time.perf_counter()
+        return self._joint(found, tolerance, now + JOINT_SHARE * (deadline - now))
+
+    def _by_cutting(
+        self, found: Certificate, tolerance: float, deadline: float
+    ) -> tuple[None, Certificate]:
         """The difference on smaller and smaller boxes."""
         pair, now = self._aligned(), time.perf_counter()
         if pair is None or now > deadline:
-            return found
+            return None, found
         end = now + CUTTING_SHARE * (deadline - now)
-        return self._better(found, by_cutting(pair, tolerance, end, self.tried, self.tell))
+        return None, self._better(found, by_cutting(pair, tolerance, end, self.tried, self.tell))
 
     def _better(self, found: Certificate, bound: float) -> Certificate:
         return self._general(found, bound) if bound < _or_inf(found.bound) else found
@@ -333,13 +342,7 @@ class _Work:
         """A bound without segments, which nobody but we can repeat; bounds of floats are kept."""
         blank = _blank(self.box, found.tolerance, found.output_scale)
         return replace(
-            blank,
-            bound=bound,
-            method="general",
-            float64_bound=found.float64_bound,
-            float32_bound=found.float32_bound,
-            target_float64_bound=found.target_float64_bound,
-            target_float32_bound=found.target_float32_bound,
+            blank, bound=bound, method="general", **{name: getattr(found, name) for name in FLOATS}
         )
 
     def _tick(self, done: int, total: int) -> None:
