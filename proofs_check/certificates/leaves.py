@@ -44,6 +44,7 @@ Parts = list[tuple[View, slice]]
 BATCH = 64  # leaves at once
 MOST_SYMBOLS = 384  # further ones go into the radius
 SEEN = 2.0**-30  # of the widest: what bends by less goes there, too
+ALIKE = 2.0**-20  # units that differ by less get a symbol all or none
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +214,8 @@ def _bent(op: Unitwise, bend: Bend, value: Zonotope, known: Range, first: int) -
     bends = (half > SEEN * widest) & np.isfinite(half)
     room = max(0, MOST_SYMBOLS - first)
     if half.shape[1] > room:
-        bends &= np.argsort(np.argsort(-half, axis=1), axis=1) < room
+        without = np.sort(np.where(bends, half, 0.0), axis=1)[:, -room - 1, None]
+        bends &= half > without * (1 + ALIKE)
     leaves, units = np.nonzero(bends)
     slots = (np.cumsum(bends, axis=1) - 1)[leaves, units]
     count = int(slots.max()) + 1 if len(slots) else 0

@@ -29,6 +29,7 @@ from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, gamma, midpoint, up
 
 SEEN = 2.0**-30  # of the widest: what bends by less goes into the radius
+ALIKE = 2.0**-20  # units that differ by less are equally wide
 MOST_SYMBOLS = 384  # further ones go into the radius: wide layers would fill the memory
 
 
@@ -223,15 +224,16 @@ def _intercepts(op: Unitwise, lo: Array, hi: Array, slope: Array) -> Range:
 def _new_symbols(half: Array, first: int) -> tuple[Array, Array, Array]:
     """Which units get a symbol, and which one: all that bend, or the widest if there is no room.
 
-    Units that bend by next to nothing get none: where functions are equal, rounding decides whether
-    their difference bends.
+    Rounding must not decide, for who repeats this with maps composed otherwise rounds otherwise.
+    Units that bend by next to nothing get no symbol (where functions are equal, their difference
+    does), and of units that are equally wide all or none.
     """
     top = np.max(np.where(np.isfinite(half), half, 0.0), axis=1, keepdims=True, initial=0.0)
     bent = (half > SEEN * top) & np.isfinite(half)
     room = max(0, MOST_SYMBOLS - first)
     if half.shape[1] > room:
-        ranks = np.argsort(np.argsort(-half, axis=1), axis=1)
-        bent &= ranks < room
+        without = np.sort(np.where(bent, half, 0.0), axis=1)[:, -room - 1, None]
+        bent &= half > without * (1 + ALIKE)
     boxes, units = np.nonzero(bent)
     return boxes, units, (np.cumsum(bent, axis=1) - 1)[boxes, units]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from reconstruct.bounds import Adaptive, Crown
 from reconstruct.certificates import Verdict
 from reconstruct.constructions import Wide
 from reconstruct.constructions.frozen import draw
-from reconstruct.networks import Box, LeakyRelu, Network, Relu
+from reconstruct.networks import Affine, Box, LeakyRelu, Network, Node, Relu
 from reconstruct.pipeline import reconstruct
 from tests.bounds.rational import holds, rational_values
 from tests.certificates.building import random_target
@@ -98,3 +100,45 @@ def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
         assert holds(found, exact["layer3"])
         for name in names:
             assert holds(leaves.ranges[name], exact[name])
+
+
+def lattice(seed: int = 0) -> Network:
+    """The largest of four minima of four linear functions each, in maps that follow one another.
+
+    Functions are chosen more than once, so that many differences are zero but for rounding.
+    """
+    rng = np.random.default_rng(seed)
+    pair = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
+    signs = {"min": np.array([[0.5, -0.5, -0.5, -0.5]]), "max": np.array([[0.5, -0.5, 0.5, 0.5]])}
+    chosen = np.eye(5)[rng.integers(0, 5, size=16)]
+    nodes = [
+        Node("linear", Affine(rng.normal(size=(5, 2)).astype(np.float32)), ("input",)),
+        Node("chosen", Affine(chosen), ("linear",)),
+    ]
+    size, last = 16, "chosen"
+    for number, kind in enumerate(("min", "min", "max", "max")):
+        size //= 2
+        names = [f"{part}{number}" for part in ("pairs", "act", "bank")]
+        ops = (
+            Affine(np.kron(np.eye(size), pair)),
+            Relu(),
+            Affine(np.kron(np.eye(size), signs[kind])),
+        )
+        for name, op in zip(names, ops, strict=True):
+            nodes.append(Node(name, op, (last,)))
+            last = name
+    return Network(2, tuple(nodes), last)
+
+
+@pytest.mark.parametrize(("seed", "most"), [(2, 6), (0, 18), (1, 24)])
+def test_a_lattice_of_equal_functions_is_proved_again(tmp_path, monkeypatch, seed, most) -> None:
+    """Symbols are few: which units get one must not hang on rounding, here or there."""
+    monkeypatch.setattr("reconstruct.bounds.adaptive.zonotope.MOST_SYMBOLS", most)
+    monkeypatch.setattr("proofs_check.certificates.leaves.MOST_SYMBOLS", most)
+    target, box = lattice(seed), Box(-2.0, 2.0).of_size(2)
+    method = Adaptive(boxes=60)
+    result = reconstruct(target, draw(target, Wide(1.5), seed=seed), domain=box, bounds=method)
+    method = replace(method, cuts=result.cuts)
+    found = certified(tmp_path, target, result.network, box, bounds=method)
+    assert found.verdict == "certified" and found.method == "layered" and found.bound < 1e-11
+    assert check(tmp_path).accepted
