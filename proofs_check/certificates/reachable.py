@@ -38,6 +38,7 @@ from reconstruct.networks.activations import Line, Support, Unitwise
 
 Range = tuple[Floats, Floats]
 SMALL = 2**16  # entries of a form that is bounded without rounding too
+IMAGES = 128  # forms of images that are pulled at once: their patches stay in cache
 TILE = 2**21  # coefficients that are carried back at once
 
 
@@ -53,9 +54,13 @@ class _Part:
         """`d A`: coefficients of the form's units as those of the source's."""
         if self.view.index is None:
             return d @ self.matrix
-        positions = self.view.index.shape[1]
-        channels = d.reshape(len(d), len(self.matrix), positions)
-        return self.view.collected(np.matmul(self.matrix.T, channels), self.size)
+        pulled = np.empty((len(d), self.size))
+        for start in range(0, len(d), IMAGES):
+            part = slice(start, start + IMAGES)
+            channels = np.ascontiguousarray(d[part].T).reshape(len(self.matrix), -1)
+            columns = (self.matrix.T @ channels).reshape(*self.view.index.shape, -1)
+            pulled[part] = self.view.collected(columns, self.size)
+        return pulled
 
 
 @dataclass(frozen=True, eq=False)

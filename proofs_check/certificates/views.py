@@ -59,13 +59,14 @@ class View:
         return whole[:, :, :size].reshape(len(rows) * positions, size)
 
     def collected(self, coefficients: Floats, size: int) -> Floats:
-        """Coefficients (forms × columns × positions) added up at the units that they belong to."""
+        """Coefficients (columns × positions × forms) added up at the units that they belong to:
+        forms × units."""
         assert self.index is not None
-        total = np.zeros((len(coefficients), size + 1))
+        total = np.zeros((size + 1, coefficients.shape[2]))
         where = np.where(self.index >= 0, self.index, size)
-        for column in range(len(where)):
-            total[:, where[column]] += coefficients[:, column]
-        return total[:, :size]
+        for column, places in enumerate(where):
+            total[places] += coefficients[column]
+        return total[:size].T
 
 
 def _apart(index: Places) -> bool:
