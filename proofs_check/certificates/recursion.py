@@ -33,6 +33,7 @@ from reconstruct.networks.sums import Add
 
 SCALING = ("factor", "divisor", "offset")
 EDGE = 64  # units of a block that are bounded again without rounding
+MANY = 64  # leaves from which on the whole box is asked for such units alone
 
 
 class Recursion:
@@ -85,7 +86,8 @@ class Recursion:
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
         if not self.exact:
-            self.steps[-1].taken = self._range(self.steps[-1].form)
+            form = self.steps[-1].form
+            self.steps[-1].taken = self._range(form, form.floats())
         return float(np.max(error))
 
     # --- a cut: compare the two forms, then learn where the target's value can be ---------------
@@ -179,13 +181,17 @@ class Recursion:
         self.segment += 1
         return error
 
-    def _range(self, form: Form) -> Range:
-        """Bounds of a form over the domain."""
-        floats = form.floats()
-        lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
+    def _range(self, form: Form, floats: Range) -> Range:
+        """Bounds of a form over the domain; many leaves say more than the box of them all."""
+        if self.leaves is not None and len(self.leaves.lo) >= MANY:
+            return self.leaves.of_form(form, floats)
+        found = self._on_boxes(form, floats)
         if self.leaves is not None:
-            lo, hi = meet([(lo, hi), self.leaves.of_form(form, floats)], 1)
-        return lo, hi
+            found = meet([found, self.leaves.of_form(form, floats)], 1)
+        return found
+
+    def _on_boxes(self, form: Form, floats: Range) -> Range:
+        return meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
 
     def largest(self, source: str) -> Floats:
         """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
@@ -203,9 +209,7 @@ class Recursion:
         for start, stop in forms.blocks(node.inputs[0], positions):
             form = forms.rows(node.inputs[0], start, stop, positions)
             floats = form.floats()
-            lo, hi = meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
-            if self.leaves is not None:
-                lo, hi = meet([(lo, hi), self.leaves.of_form(form, floats)], 1)
+            lo, hi = self._range(form, floats)
             room: Floats = np.zeros((form.rows, positions))
             for view, part in form.parts():
                 if view.source in errors:
@@ -219,6 +223,7 @@ class Recursion:
                 edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
                 units = (rows[:, None] * positions + np.arange(positions)).ravel()
                 edge = meet([(lo[units], hi[units]), edge], 1)
+                edge = meet([edge, self._on_boxes(few, few.floats())], 1)
                 doubt[units] = deviation(forms, node, widened(*edge, by[units]))
             doubts.append(doubt)
             ends.append((lo, hi))
