@@ -2,11 +2,12 @@
 
 Runs the command line on every network of a folder laid out by family (acasxu/, hcas/, …) and then
 compares files alone, with onnxruntime: `network.onnx` against the target's own ONNX, its weights
-cast to float64, at 10,000 samples and at corners of the domain.
+cast to float64, at 10,000 samples and at corners of the domain (large networks: 200 of each).
 
     python -m benchmarks.targets FOLDER [-o FILE.json] [--only acasxu] [--options "--ratio 1.5"]
 
-Large networks run only by name; `--add` keeps the rows of FILE.json that are not measured anew:
+Large networks run only by name; `--add` keeps the rows of FILE.json that are not measured anew,
+`--work DIR` keeps what is made there, and goes on from it:
 
     python -m benchmarks.targets FOLDER --only tll mnist_fc --add -o benchmarks/results/targets.json
 """
@@ -28,7 +29,7 @@ import numpy as np
 
 from benchmarks._common import Row, tell
 from reconstruct.formats import load, load_domain, save
-from reconstruct.networks import Box
+from reconstruct.networks import Box, Points
 
 DOMAINS = {
     "acasxu": "-0.5,0.5",
@@ -42,6 +43,7 @@ DOMAINS = {
 }
 LARGE = {"tll": "", "mnist_fc": "--memory 2G"}  # minutes each: only by name, with these options
 SAMPLES = 10_000
+FEW = 200  # of large networks
 CORNERS = 4_096
 OPTIONS = "--ratio 1.5 --seed 0"
 
@@ -57,18 +59,26 @@ def networks(folder: Path, only: list[str]) -> Iterator[tuple[str, Path]]:
     yield from sorted(found, key=lambda pair: (pair[1].stat().st_size, pair[1].name))
 
 
-def measure_one(family: str, path: Path, options: str) -> Row:
-    """One run and one check by the command line, one comparison by onnxruntime."""
+def measure_one(family: str, path: Path, options: str, work: Path | None = None) -> Row:
+    """One run and one check by the command line, one comparison by onnxruntime.
+
+    A run that `work` holds already is taken as it is, its time from its own report.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
+        out = (work or Path(folder)) / path.stem
         words = [str(path), "-o", str(out), "--domain", DOMAINS[family], *shlex.split(options)]
-        code, seconds = _command("run", *words, "--quiet")
+        made = (out / "report.json").is_file()
+        code, seconds = (0, 0.0) if made else _command("run", *words, "--quiet")
         row: Row = {"family": family, "network": path.name, "options": options, "exit": code}
         if not (out / "report.json").is_file():
             return {**row, "seconds": seconds}
         report = json.loads((out / "report.json").read_text())
+        if made:
+            seconds = report["cost"]["seconds"]
         check, check_seconds = _command("check", str(out))
-        difference, scale = compare(path, out / "network.onnx", Path(folder), DOMAINS[family])
+        count = FEW if family in LARGE else SAMPLES
+        x = points(load_domain(DOMAINS[family], load(path).size_in), count)
+        difference, scale = compare(path, out / "network.onnx", Path(folder), x)
         return {
             **row,
             "verdict": report["verdict"],
@@ -92,16 +102,13 @@ def _command(*words: str) -> tuple[int, float]:
     return done.returncode, time.perf_counter() - start
 
 
-def compare(target: Path, network: Path, folder: Path, domain: str) -> tuple[float, float]:
+def compare(target: Path, network: Path, folder: Path, x: Any) -> tuple[float, float]:
     """The largest difference of two files by onnxruntime, and the largest |target|."""
     reference = folder / "target64.onnx"
     if target.suffix == ".nnet":
         save(load(target), reference)
     else:
         _cast_to_double(target, reference)
-    box = load_domain(domain, load(target).size_in)
-    assert isinstance(box, Box)
-    x = points(box)
     rows = max(1, 2**25 // max(load(network).sizes.values()))
     worst = scale = 0.0
     ours, theirs = _session(network), _session(reference)
@@ -112,9 +119,10 @@ def compare(target: Path, network: Path, folder: Path, domain: str) -> tuple[flo
     return worst, scale
 
 
-def points(box: Box) -> Any:
+def points(box: Box | Points, count: int) -> Any:
+    assert isinstance(box, Box)
     rng = np.random.default_rng(0)
-    return np.concatenate([box.sample(SAMPLES, rng), box.corners(CORNERS, rng)])
+    return np.concatenate([box.sample(count, rng), box.corners(min(CORNERS, count), rng)])
 
 
 def _cast_to_double(source: Path, goal: Path) -> None:
@@ -164,11 +172,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", nargs="*", choices=list(DOMAINS), default=[])
     parser.add_argument("--add", action="store_true", help="keep other rows of the file")
+    parser.add_argument("--work", type=Path, help="keep what is made here, and go on from there")
     parser.add_argument("--options", default=OPTIONS, help="options of `reconstruct run`")
     options = parser.parse_args(argv)
     chosen = networks(options.folder, options.only)
     rows = (
-        measure_one(family, path, f"{options.options} {LARGE.get(family, '')}".strip())
+        measure_one(
+            family, path, f"{options.options} {LARGE.get(family, '')}".strip(), options.work
+        )
         for family, path in chosen
     )
     tell("targets", rows, options.output, earlier(options.output) if options.add else [])
