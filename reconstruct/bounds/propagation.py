@@ -110,17 +110,16 @@ def propagate(
     return state
 
 
-def merge(batches: list[Ranges]) -> Ranges:
-    """Several batches of boxes as one."""
-    network = batches[0].network
+def merged(network: Network, batches: list[Mapping[str, Range]], backward: bool) -> Ranges:
+    """The values of several batches of boxes as one."""
     values = {
         name: (
-            np.concatenate([b.values[name][0] for b in batches]),
-            np.concatenate([b.values[name][1] for b in batches]),
+            np.concatenate([b[name][0] for b in batches]),
+            np.concatenate([b[name][1] for b in batches]),
         )
         for name in network.sizes
     }
-    if not batches[0].transfers:
+    if not backward:
         return Ranges(network, values, ())
     first = source(*values[network.source])
     transfers = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -19,7 +20,7 @@ from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,
     meet,
-    merge,
+    merged,
     propagate,
     tile_rows,
     tiles,
@@ -30,11 +31,15 @@ from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
+from reconstruct.numbers.sharing import dealt_out
+from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
 
 MOST_BACK = 2**36  # coefficients on the way back of all units: beyond, intervals have to do
 MOST_WORK = 2**40  # coefficients met on the way back: beyond, kernels are bounded by intervals
 MANY = 64  # leaves from which on forms are not carried back to the whole box besides
+WORKERS = 2  # threads that bound batches of boxes
+ROUND = 16  # batches between two reports of progress
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
 
 
@@ -273,12 +278,27 @@ def _on_boxes(
     """Bounds on many boxes, in batches that keep a tile in cache."""
     widest = max(network.sizes.values())
     batch = max(1, TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
-    found = []
-    for start in range(0, len(lo), batch):
-        part = slice(start, start + batch)
-        found.append(propagate(network, lo[part], hi[part], backward=backward, known=known))
-        (progress or silent)(Step("bounds of sub-boxes", min(start + batch, len(lo)), len(lo)))
-    return merge(found)
+    parts = [slice(start, start + batch) for start in range(0, len(lo), batch)]
+    items = [(network, lo[part], hi[part], backward, known) for part in parts]
+    found: list[Mapping[str, Range]] = []
+    with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
+        for start in range(0, len(items), ROUND):
+            some = items[start : start + ROUND]
+            found += dealt_out(values_on, some, numbers=network.parameters, pool=pool)
+            (progress or silent)(Step("bounds of sub-boxes", len(found), len(items)))
+    return merged(network, found, backward)
+
+
+def values_on(
+    network: Network,
+    lo: Array,
+    hi: Array,
+    backward: bool,
+    known: Mapping[str, Range] | None,
+) -> Mapping[str, Range]:
+    """The ranges of all values on a batch of boxes."""
+    with np.errstate(all="ignore"):  # threads do not take it over from who started them
+        return propagate(network, lo, hi, backward=backward, known=known).values
 
 
 def _adapt(

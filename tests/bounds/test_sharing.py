@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reconstruct.bounds import Adaptive, reach
+from reconstruct.bounds import Adaptive, Split, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.cutting import cut_until
 from reconstruct.certificates.error_recursion import bound_layers
@@ -51,6 +51,16 @@ def pair() -> tuple[Network, Network]:
         for node in first.mixing_nodes()
     }
     return first, first.with_ops(moved)
+
+
+def test_sub_boxes_are_bounded_alike_by_ranks(pair) -> None:
+    target, wide, method = pair[0], Box(-4.0, 4.0).of_size(2), Split(parts=60)
+    alone, ranks = reach(target, wide, method), Ranks()
+    with dealing(ranks):
+        shared = reach(target, wide, method)
+    assert set(ranks.calls) == {"values_on"} and len(ranks.calls) > 1
+    for name in target.sizes:
+        assert np.array_equal(alone.bounds(name), shared.bounds(name))
 
 
 def test_leaves_are_bounded_alike_by_ranks(pair) -> None:
