@@ -9,7 +9,8 @@ ACAS Xu with `--extent quick --boxes 32768`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
 
-FOLDER holds networks by family (acasxu/, hcas/, …), as `benchmarks.targets` takes them.
+FOLDER holds networks by family (acasxu/, hcas/, …), as `benchmarks.targets` takes them; `digits` is
+the shipped network. `--add` keeps the rows of FILE.json about other networks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ import numpy as np
 
 from benchmarks._common import Row, tell
 from benchmarks.half import half_errors
-from benchmarks.targets import DOMAINS, networks
+from benchmarks.targets import DOMAINS, earlier, networks
+from reconstruct import demo
 from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
 from reconstruct.certificates import certify
 from reconstruct.constructions import Wide, draw
@@ -45,6 +47,8 @@ from reconstruct.progress import Progress
 from reconstruct.runs.files import Forms
 from reconstruct.runs.room import Room, with_room
 
+DIGITS = Path(demo.__file__).with_name("digits.onnx")
+WHERE = {**DOMAINS, "digits": "0,1"}
 SAMPLES = 20_000
 CORNERS = 1_024
 ROUNDS = 4  # of a search around the worst points
@@ -114,6 +118,7 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     yield replace(whole, order=True, blocks=False, room=False)
     yield replace(whole, weighted=True, feedback=False)
     yield replace(whole, ratio=4.0)
+    yield replace(whole, ratio=8.0)
 
 
 def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
@@ -275,23 +280,28 @@ def _gaps(session: Any, target: Network, x: Any) -> Any:
 def measure(
     folder: Path, only: list[str], names: list[str], boxes: int, extent: str
 ) -> Iterator[Row]:
-    for family, path in networks(folder, only):
+    shipped = [("digits", DIGITS)] if not only or "digits" in only else []
+    others = [name for name in only if name != "digits"]
+    found = networks(folder, others) if others or not only else []
+    for family, path in [*shipped, *found]:
         if not names or any(name in path.name for name in names):
             for chosen in settings(boxes, extent):
-                yield {"family": family, **measure_one(path, DOMAINS[family], chosen)}
+                yield {"family": family, **measure_one(path, WHERE[family], chosen)}
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.float32", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--only", nargs="*", choices=list(DOMAINS), default=[])
+    parser.add_argument("--only", nargs="*", choices=list(WHERE), default=[])
+    parser.add_argument("--add", action="store_true", help="keep rows about other networks")
     parser.add_argument("--names", nargs="*", default=[], help="networks whose names hold these")
     parser.add_argument("--boxes", type=int, default=2**13, help="for adaptive bounds")
     parser.add_argument("--extent", choices=["full", "brief", "quick"], default="full")
     options = parser.parse_args(argv)
     chosen = (options.only, options.names, options.boxes, options.extent)
-    tell("float32", measure(options.folder, *chosen), options.output)
+    before = earlier(options.output) if options.add else []
+    tell("float32", measure(options.folder, *chosen), options.output, before)
 
 
 if __name__ == "__main__":
