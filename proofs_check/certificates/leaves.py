@@ -42,6 +42,7 @@ from reconstruct.networks.activations import Support, Unitwise
 Range = tuple[Floats, Floats]
 Parts = list[tuple[View, slice]]
 BATCH = 64  # leaves at once
+KEPT = 2**26  # numbers of zonotopes that are kept
 MOST_SYMBOLS = 384  # further ones go into the radius
 SEEN = 2.0**-30  # of the widest: what bends by less goes there, too
 ALIKE = 2.0**-20  # units that differ by less get a symbol all or none
@@ -70,6 +71,9 @@ class Zonotope:
         return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
+Passes = list[dict[str, Zonotope]]
+
+
 @dataclass(frozen=True, eq=False)
 class _Cut:
     """A cut: its form over the sources, its activation (None for a sum), its input's range."""
@@ -91,6 +95,7 @@ class LeafBounds:
         self.ranges: dict[str, Range] = {source: (domain.lo, domain.hi)}
         self.taken: dict[str, Range] = {}  # what cuts take on each leaf, (leaves, m)
         self.cuts: list[_Cut] = []
+        self._kept: tuple[frozenset[str], int, Passes] = frozenset(), 0, []
 
     def add_cut(
         self,
@@ -105,7 +110,8 @@ class LeafBounds:
 
         `certain` bounds the form on the whole domain.
         """
-        found = [image(form.parts(), floats, values).bounds() for values in self._passes()]
+        passes = self._passes(form)
+        found = [image(form.parts(), floats, values).bounds() for values in passes]
         lo = np.maximum(np.min([low.min(axis=0) for low, _ in found], axis=0), certain[0])
         hi = np.minimum(np.max([high.max(axis=0) for _, high in found], axis=0), certain[1])
         lows, highs = (np.concatenate(side) for side in zip(*found, strict=True))
@@ -116,15 +122,28 @@ class LeafBounds:
     def of_form(self, form: Form, floats: Range) -> Range:
         """Bounds of a form of the sources over all leaves."""
         low, high = np.full(form.rows, np.inf), np.full(form.rows, -np.inf)
-        for values in self._passes():
+        for values in self._passes(form):
             low, high = _joined((low, high), form.parts(), floats, values, self.lo.shape[1])
         return low, high
 
-    def _passes(self) -> Iterator[dict[str, Zonotope]]:
-        """The sources as zonotopes, a batch of leaves at a time."""
+    def _passes(self, form: Form) -> Iterator[dict[str, Zonotope]]:
+        """The sources of a form as zonotopes, a batch of leaves at a time; kept, where they are
+        small, for the next rows of the same sources."""
+        names = frozenset({self.source, *(view.source for view, _ in form.parts())})
+        if self._kept[2] and self._kept[:2] == (names, len(self.cuts)):
+            yield from self._kept[2]
+            return
+        found: Passes = []
+        room = KEPT
         for start in range(0, len(self.lo), BATCH):
             part = slice(start, start + BATCH)
-            yield self._sources(self.lo[part], self.hi[part])
+            values = self._sources(self.lo[part], self.hi[part])
+            values = {name: values[name] for name in names}
+            room -= sum(value.forms.size for value in values.values())
+            if room >= 0:
+                found.append(values)
+            yield values
+        self._kept = names, len(self.cuts), found if room >= 0 else []
 
     def _sources(self, lo: Floats, hi: Floats) -> dict[str, Zonotope]:
         inputs = lo.shape[1]
