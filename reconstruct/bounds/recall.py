@@ -24,6 +24,12 @@ class Recall:
         self._known: dict[str, tuple[Array, Array]] = {}
         self._lock = Lock()
 
+    def __getstate__(self) -> dict[str, tuple[Array, Array]]:
+        return self._known  # a lock does not travel
+
+    def __setstate__(self, known: dict[str, tuple[Array, Array]]) -> None:
+        self._known, self._lock = known, Lock()
+
     def find(self, name: str, keys: Array) -> tuple[Array, Array]:
         """The ends (rows, 2) of the rows of these keys, and which of them are not known."""
         ends, fresh = np.empty((len(keys), 2)), np.ones(len(keys), dtype=bool)

@@ -45,7 +45,8 @@ def raised(
         if lack is None or not lack.any() or len(groups) != 1:
             continue
         (layers,) = groups
-        shift = np.median(np.abs(layers.norm1.effective()[1]))
+        lack = lack.reshape(layers.norm1.channels, -1).max(axis=1)  # at the worst position
+        shift = np.median(np.abs(layers.norm1.per_channel()[1]))
         if most < inf and np.median(lack) > most * shift:
             return {}
         norms[first.norm], norms[second.norm] = _raised(layers, lack, dtype)
@@ -53,7 +54,7 @@ def raised(
 
 
 def _raised(layers: TwoLayers, lack: Vector, dtype: Any) -> tuple[Norm, Norm]:
-    (s1, t1), (s2, t2) = layers.norm1.effective(), layers.norm2.effective()
+    (s1, t1), (s2, t2) = layers.norm1.per_channel(), layers.norm2.per_channel()
     wanted = np.where(lack > 0, t1 + lack + MOVED * np.abs(t1 + lack), t1)
     shift = np.where(lack > 0, _above(wanted, dtype), t1)
     slope = layers.activation.piece.slope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,10 @@ import reconstruct as rc
 from proofs_check.certificates import check
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
-from reconstruct.networks import Network, Select
+from reconstruct.networks import Box, Network, Select
+from reconstruct.runs.files import Forms
+from reconstruct.runs.room import Room, with_room
+from tests.networks.test_images import small_network
 from tests.runs.conftest import DOMAIN
 
 
@@ -101,3 +105,29 @@ def test_room_is_given_by_itself_where_shifts_at_most_double(cli, deep_target, t
     with pytest.raises(InputError, match="one of auto, always, never, but is 'plenty'"):
         rc.run(deep_target, tmp_path / "odd", domain=(-1, 1), room="plenty")
     assert not (tmp_path / "odd").exists()
+
+
+def test_convolutions_get_room_channel_by_channel(tmp_path) -> None:
+    """Shifts are per channel: the worst position tells what a channel lacks."""
+    target, box = small_network(), Box(-1.0, 1.0)
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=box, dtype=np.float32)
+    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=True)
+    grown = with_room(result, forms, Room.ALWAYS)
+    before, after = ({n: s.beta for n, s in found.norms.items()} for found in (result, grown))
+    assert any(np.any(before[name] != after[name]) for name in before)
+    bounds = [
+        rc.certify(target, forms.spelled(found.network), domain=box, tolerance=1.0)
+        for found in (result, grown)
+    ]
+    assert bounds[1].float32_bound < bounds[0].float32_bound < np.inf
+    assert bounds[1].float32_bound < 1000 * bounds[1].target_float32_bound
+
+
+def test_what_was_asked_of_bounds_travels_with_a_result() -> None:
+    target = Network.mlp([np.eye(2), np.ones((1, 2))], None)
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=(-1, 1))
+    again = pickle.loads(pickle.dumps(result))
+    forms = np.array([[1.0, 2.0]])
+    assert np.array_equal(
+        again.known.functionals("act1", forms), result.known.functionals("act1", forms)
+    )

@@ -133,8 +133,13 @@ class Norm(Diagonal):
         return np.sqrt(self.var + self.eps)
 
     def effective(self) -> tuple[Vector, Vector]:
+        s, t = self.per_channel()
+        return self.spread(s), self.spread(t)
+
+    def per_channel(self) -> tuple[Vector, Vector]:
+        """s and t, one for each channel."""
         s = self.gamma / self.deviation
-        return self.spread(s), self.spread(self.beta - s * self.mean)
+        return s, self.beta - s * self.mean
 
     def scale_bounds(self) -> Range:
         """Each of the sum, the root and the quotient is correctly rounded: one step outward each.
