@@ -13,15 +13,13 @@ from reconstruct.cli.verdict import settle_density
 from reconstruct.constructions import factor
 from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.layout import check_target
+from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.networks import (
-    Mixing,
-    Network,
-    Node,
-)
+from reconstruct.formats.onnx.write_nodes import input_shape
+from reconstruct.networks import Mixing, Network, nonzeros
 from reconstruct.networks.draw import Pencil
-from reconstruct.networks.normal_form import NormalForm, normal_form
+from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
 from reconstruct.runs.forecast import forecast
 
@@ -37,7 +35,7 @@ def main(options: Namespace) -> int:
         return 0
     print(_network_text(network, form))
     print()
-    print("\n".join(_construction_table(costs, form.network)))
+    print("\n".join(_construction_table(costs, form.network, network.parameters)))
     return 0
 
 
@@ -51,34 +49,53 @@ def _costs(target: Network, options: Namespace) -> Iterator[ConstructionCost]:
 
 
 def _network_text(network: Network, form: NormalForm) -> str:
-    lines = [
-        f"{network.metadata.get('file')}: {network.size_in} inputs, {network.size_out} outputs"
-    ]
+    shape = "×".join(map(str, input_shape(network)))
+    pools = sum(1 for n in network.nodes if hasattr(n.op, "geometry") and not rebuilt(n))
+    bends = sum(1 for n in network.activation_nodes() if not hasattr(n.op, "geometry"))
+    lines = [f"{network.metadata.get('file')}: {shape} inputs, {network.size_out} outputs"]
     lines.append(
-        f"{len(network.mixing_nodes())} affine maps, {len(network.activation_nodes())} "
-        f"activations, {len(network.norm_nodes())} norms, {network.parameters:,} parameters"
+        f"{len(rebuilt_nodes(network))} affine maps, {bends} activations, "
+        + (f"{pools} pool{'s' * (pools > 1)}, " if pools else "")
+        + f"{len(network.norm_nodes())} norms, {network.parameters:,} parameters"
     )
     try:
         check_target(form.network)
     except UnsupportedError as error:
         lines.append(f"as a target: {error}")
-    rows = [("map", "node", "size", "rank", "non-zero", "made from")]
-    for number, node in enumerate(form.network.mixing_nodes(), start=1):
+    return "\n".join([*lines, "", *columns(_map_rows(form))])
+
+
+def _map_rows(form: NormalForm) -> list[tuple[str, ...]]:
+    """One row for each map that is rebuilt: its kernel, and how many equations it needs."""
+    rows: list[tuple[str, ...]] = [
+        ("map", "node", "kernel", "positions", "equations", "rank", "non-zero", "made from")
+    ]
+    for number, node in enumerate(rebuilt_nodes(form.network), start=1):
         chain = form.chains[node.name]
         made = f"{len(chain)} nodes merged" if len(chain) > 1 else ""
-        rows.append((str(number), _short(node.name), *_shape(node), made))
-    return "\n".join([*lines, "", *columns(rows)])
+        rows.append(
+            (str(number), _short(node.name), *_shape(mixing_at(form.network, node.name)), made)
+        )
+    return rows
 
 
-def _shape(node: Node) -> tuple[str, str, str]:
-    assert isinstance(node.op, Mixing)
-    m, k = node.op.shape
-    filled = (node.op.matrix != 0).mean()
-    rank = factor(node.op.matrix).numerical_rank
-    return f"{m}×{k}", str(rank), f"{100 * filled:.0f} %"
+def _shape(op: Mixing) -> tuple[str, str, str, str, str]:
+    """Kernel, positions, equations m·k of each group, rank and filling.
+
+    A kernel is m×k, or m×c×kh×kw with k = c·kh·kw of a convolution.
+    """
+    (m, k), groups = op.kernels[0].shape, len(op.kernels)
+    whole: Any = getattr(op, "kernel", op.kernels[0])
+    each = f"{groups}·" if groups > 1 else ""
+    rank = max(factor(part).numerical_rank for part in op.kernels)
+    filled = sum(nonzeros(part) for part in op.kernels) / (groups * m * k)
+    size = "×".join(map(str, whole.shape))
+    return size, str(op.positions), f"{each}{m * k:,}", str(rank), f"{100 * filled:.0f} %"
 
 
-def _construction_table(costs: list[ConstructionCost], target: Network) -> list[str]:
+def _construction_table(
+    costs: list[ConstructionCost], target: Network, parameters: int
+) -> list[str]:
     rows = [
         ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
     ]
@@ -99,7 +116,7 @@ def _construction_table(costs: list[ConstructionCost], target: Network) -> list[
         )
     table = columns(rows)
     widths = [("map", *(c.construction for c in costs))]
-    for i, node in enumerate(target.mixing_nodes()):
+    for i, node in enumerate(rebuilt_nodes(target)):
         widths.append((_short(node.name), *(_widths(c.maps[i].widths) for c in costs)))
     return [
         *table,
@@ -107,19 +124,23 @@ def _construction_table(costs: list[ConstructionCost], target: Network) -> list[
         "frozen widths of each map, layer by layer",
         *columns(widths),
         "",
-        f"theoretical minimum of tunable parameters: {target.parameters:,}, those of the target",
+        f"theoretical minimum of tunable parameters: {target.parameters:,}, those of the "
+        + ("target" if target.parameters == parameters else "maps above"),
         "memory and time are estimates of a whole run on an idle machine",
     ]
 
 
 def _as_json(network: Network, form: NormalForm, costs: list[ConstructionCost]) -> dict[str, Any]:
+    ops = [mixing_at(form.network, node.name) for node in rebuilt_nodes(form.network)]
     return {
         "file": network.metadata.get("file"),
         "sha256": network.metadata.get("sha256"),
         "inputs": network.size_in,
         "outputs": network.size_out,
         "parameters": network.parameters,
-        "maps": [list(shape) for shape in form.network.maps],
+        "maps": [[op.channels, op.kernels[0].shape[1]] for op in ops],
+        "positions": [op.positions for op in ops],
+        "groups": [len(op.kernels) for op in ops],
         "merged": {name: list(chain) for name, chain in form.merged.items()},
         "constructions": [{**asdict(c), "run": asdict(forecast(c, form.network))} for c in costs],
         "minimum": form.network.parameters,

@@ -8,6 +8,7 @@ from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.khatri_rao import plan
 from reconstruct.networks import Network
+from reconstruct.networks.normal_form import rebuilt_nodes
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def cost(
     maps: list[MapCost] = []
     solves = []
     density = 1.0 if sparsity is None else sparsity
-    for node in target.mixing_nodes():
+    for node in rebuilt_nodes(target):
         made = construction.plan(mixing_at(target, node.name))
         blueprint = made.blueprint
         widths = tuple(layer.width for layer in blueprint.layers)

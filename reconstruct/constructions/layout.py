@@ -11,7 +11,7 @@ from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Add, Map, Network
-from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt
+from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,7 @@ def lay_out(target: Network, construction: Construction, *, merge: bool = True) 
 def plans_of(form: Network, construction: Construction) -> dict[str, SitePlan]:
     """The plan of each map of a network in normal form."""
     return {
-        node.name: construction.plan(mixing_at(form, node.name))
-        for node in form.nodes
-        if rebuilt(node)
+        node.name: construction.plan(mixing_at(form, node.name)) for node in rebuilt_nodes(form)
     }
 
 

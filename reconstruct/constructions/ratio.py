@@ -26,6 +26,7 @@ from reconstruct.constructions.tasks import functionals_of
 from reconstruct.constructions.variances import variance_at_output
 from reconstruct.errors import InputError
 from reconstruct.networks import Network, dense
+from reconstruct.networks.normal_form import rebuilt_nodes
 
 RATIOS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.6, 3.3, 4.0, 5.0, 6.5, 8.0)
 ROWS = 32  # random functionals from which the reach of a map's inputs is taken
@@ -75,7 +76,7 @@ def forecast(form: Network, known: Reach) -> RatioForecast:
     """The prediction for a target in normal form and balanced, which `known` bounds."""
     rng = np.random.default_rng(SEED)
     sites = {}
-    for node in form.mixing_nodes():
+    for node in rebuilt_nodes(form):
         op = mixing_at(form, node.name)
         m, k = op.kernels[0].shape
         squares = [float(np.sum(dense(kernel) ** 2)) for kernel in op.kernels]

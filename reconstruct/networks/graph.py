@@ -179,7 +179,7 @@ class Network:
         return frozenset(found)
 
     def mixing_nodes(self) -> tuple[Node, ...]:
-        """The nodes whose map sums over its inputs: the ones that a construction rebuilds."""
+        """The nodes whose map sums over its inputs; sums over windows, never rebuilt, included."""
         return tuple(n for n in self.nodes if isinstance(n.op, Mixing))
 
     def norm_nodes(self) -> tuple[Node, ...]:

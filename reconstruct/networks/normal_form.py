@@ -84,6 +84,11 @@ def rebuilt(node: Node) -> bool:
     return isinstance(node.op, Mixing) and not node.op.fixed
 
 
+def rebuilt_nodes(network: Network) -> tuple[Node, ...]:
+    """The nodes that a construction rebuilds, in order: sums over windows are not among them."""
+    return tuple(node for node in network.nodes if rebuilt(node))
+
+
 def _alone(network: Network, node: Node) -> bool:
     return rebuilt(node) and len(network.consumers(node.name)) == 1 and node.name != network.output
 

@@ -12,6 +12,7 @@ import pytest
 from reconstruct.formats import save
 from reconstruct.networks import Affine, Network, Node
 from tests.constructions.targets import mlp
+from tests.networks.test_images import small_network
 
 
 def test_a_network_equals_itself(cli, target):
@@ -64,6 +65,24 @@ def test_inspect_says_what_is_merged(cli, tmp_path):
     assert document["merged"] == {"b": ["a", "b"]} and document["maps"] == [[2, 3]]
     apart = json.loads(cli("inspect", tmp_path / "t.npz", "--json", "--no-merge")[1])
     assert apart["merged"] == {} and apart["maps"] == [[2, 3], [2, 2]]
+
+
+def test_inspect_shows_convolutions_as_they_are_rebuilt_and_passes_over_pools(cli, tmp_path):
+    save(small_network(), tmp_path / "cnn.npz")
+    code, stdout, _ = cli("inspect", tmp_path / "cnn.npz")
+    lines = [line.split() for line in stdout.splitlines()]
+    assert code == 0 and "2×6×6 inputs, 2 outputs" in stdout
+    assert "3 affine maps, 2 activations, 2 pools, 1 norm" in stdout
+    assert [line[2:6] for line in lines[4:7]] == [
+        ["3×2×3×3", "36", "54", "3"],
+        ["2×3×2×2", "4", "24", "2"],
+        ["2×3", "1", "6", "2"],
+    ]
+    folded = small_network().parameters - 6  # the gammas and betas of its norm
+    assert f"parameters: {folded}, those of the maps above" in stdout
+    document = json.loads(cli("inspect", tmp_path / "cnn.npz", "--json")[1])
+    assert document["maps"] == [[3, 18], [2, 12], [2, 3]] and document["positions"] == [36, 4, 1]
+    assert [m["widths"] for m in document["constructions"][0]["maps"]] == [[81, 3], [36, 2], [9, 2]]
 
 
 def test_check_of_something_else(cli, tmp_path):
