@@ -98,7 +98,7 @@ def _widened(task: Task, error: Vector) -> Task:
 
 def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
     """Bounds of kernels on whatever the map meets: the worst position of each row."""
-    if op.positions == 1:
+    if op.own_entries:
         return lambda A: known.functionals(source, A)
     assert isinstance(op, Convolution)
     rows = np.split(op.geometry.windows(), op.groups)[group]

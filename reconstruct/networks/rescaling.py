@@ -51,7 +51,7 @@ def _free(network: Network, node: Node) -> bool:
     before, after = network.node(node.inputs[0]), network.consumers(node.name)
     ends = network.output in (node.name, before.name)
     lonely = len(network.consumers(before.name)) == 1
-    plain = all(isinstance(n.op, Mixing) and n.op.positions == 1 for n in (before, *after))
+    plain = all(isinstance(n.op, Mixing) and n.op.own_entries for n in (before, *after))
     return plain and lonely and bool(after) and not ends
 
 
