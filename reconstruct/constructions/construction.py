@@ -8,7 +8,7 @@ asks for its name or class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
@@ -47,6 +47,13 @@ class ExactNorm:
 
     gamma: tuple[Fraction, ...]
     beta: tuple[Fraction, ...]
+
+    @classmethod
+    def joined(cls, norms: Iterable[ExactNorm]) -> ExactNorm:
+        """The norms of all groups as that of the whole layer."""
+        parts = tuple(norms)
+        gamma, beta = (tuple(v for p in parts for v in vars(p)[key]) for key in ("gamma", "beta"))
+        return cls(gamma, beta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,30 +23,16 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
     lo, hi = known.bounds(source)
     magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))
     chain = layout.form.chains[node.name]
-    exact = exact_composition(layout.target, chain) if rational else None
     count = len(op.kernels)
-    if count == 1:
-        return Task(
-            number,
-            node.name,
-            dense(op.kernels[0]),
-            op.channel_bias,
-            functionals_of(known, source, op),
-            magnitude,
-            exact,
-        )
+    exact = exact_composition(layout.target, chain) if rational else (None,) * count
+    biases, reaches = np.split(op.channel_bias, count), np.split(magnitude, count)
     parts = tuple(
-        Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), reach)
-        for g, (kernel, bias, reach) in enumerate(
-            zip(
-                op.kernels,
-                np.split(op.channel_bias, count),
-                np.split(magnitude, count),
-                strict=True,
-            )
+        Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), h, whole)
+        for g, (kernel, bias, h, whole) in enumerate(
+            zip(op.kernels, biases, reaches, exact, strict=True)
         )
     )
-    return replace(parts[0], groups=parts)
+    return parts[0] if count == 1 else replace(parts[0], groups=parts)
 
 
 def slackened(task: Task, slack: float) -> Task:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import save
-from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Relu, SumPool
+from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Norm, Relu, SumPool
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -64,6 +64,17 @@ def rebuild(cli, tmp_path):
 def test_the_ratio_for_a_float32_error(rebuild):
     report = rebuild(small(), "--ratio", "auto", "--float32-error", 1e-2)
     assert report["frozen"]["ratio"] == 1.05 and len(report["layers"]) == 3
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_exact_solver_solves_for_the_kernels(rebuild, groups):
+    kernel = np.random.default_rng(6).normal(size=(2, 2 // groups, 2, 2))
+    one = Convolution(kernel, Geometry(2, 3, 3, (2, 2)), [0.5, -1.0], groups)
+    halved = Norm([0.5, 3.0], [0.25, 0.0], [-1.0, 0.1], [3.75, 0.0], 0.25, 4)  # roots 2 and 1/2
+    nodes = (Node("a", one, ("x",)), Node("n", halved, ("a",)), Node("r", Relu(), ("n",)))
+    report = rebuild(Network(18, nodes, "r", "x"), "--solver", "exact")
+    assert [row["solver"] for row in report["layers"]] == ["exact"] * groups
+    assert report["certificate"]["exact_identity"] is True
 
 
 def test_convolutions_of_one_position(rebuild):
