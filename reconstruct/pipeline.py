@@ -46,11 +46,12 @@ from reconstruct.networks import (
     Network,
     Norm,
     Points,
-    as_domain,
 )
 from reconstruct.networks.given import as_network, as_precision
+from reconstruct.networks.inputs import fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, Step, listener, silent
 
 FROZEN = "the frozen network"
@@ -175,9 +176,10 @@ def reconstruct(
     start, progress = time.perf_counter(), listener(progress)
     as_network(target, "the target")
     precision = as_precision(dtype, "norms are written")
+    at_least(slack, "the slack", 0)
     kept = frozen if isinstance(frozen, Frozen) else Frozen(as_network(frozen, FROZEN), Wide())
     kept = replace(kept, network=as_stored(kept.network))
-    box = as_domain(domain).of_size(target.size_in)
+    box = fitting(domain, target)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
     if isinstance(kept.construction, Wide) and not chosen.rational:
@@ -203,7 +205,7 @@ def width_for(
 
     With it the method that bounded the target, its tree of cuts included, to be used again.
     """
-    box = as_domain(domain).of_size(target.size_in)
+    box = fitting(domain, target)
     layout = balanced(lay_out(target, Wide(), merge=merge), Wide(), box)
     known = reach(layout.scaled, box, bounds)
     same = replace(bounds, cuts=known.cuts) if isinstance(bounds, Adaptive) else bounds

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Domain, DomainLike, Network, as_domain
+from reconstruct.networks import Domain, DomainLike, Network
 from reconstruct.networks.given import as_network
+from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.given import at_least
 
 SCALE_POINTS = 512
@@ -29,7 +30,7 @@ def comparable(
                 f"{ours} and the other one {theirs}; check that they belong together"
             )
     at_least(tolerance, "the tolerance", 0)
-    return as_domain(domain).of_size(target.size_in)
+    return fitting(domain, target)
 
 
 def output_scale(target: Network, box: Domain) -> float:

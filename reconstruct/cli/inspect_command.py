@@ -16,9 +16,9 @@ from reconstruct.constructions.layout import check_target
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.formats.onnx.write_nodes import input_shape
 from reconstruct.networks import Mixing, Network, nonzeros
 from reconstruct.networks.draw import Pencil
+from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
 from reconstruct.runs.forecast import forecast

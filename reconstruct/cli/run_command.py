@@ -19,6 +19,7 @@ from reconstruct.formats.domain import load_labels
 from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
+from reconstruct.networks.inputs import input_shape
 from reconstruct.pipeline import width_for
 from reconstruct.progress import OutOfTime
 from reconstruct.reports.inputs import ShownInputs
@@ -57,7 +58,7 @@ def main(options: Namespace) -> int:
         force=options.force,
         resume=options.resume,
         memory=_memory(options),
-        examples=_examples(options, domain),
+        examples=_examples(options, domain, target),
         threads=_threads(options),
         time_limit=choices.time_limit(options),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
@@ -110,12 +111,12 @@ def _told(outcome: RunOutcome, options: Namespace) -> int:
     return FAILED if failed and code == exit_code(Verdict.UNDECIDED) else code
 
 
-def _examples(options: Namespace, domain: Box | Points) -> ShownInputs | None:
+def _examples(options: Namespace, domain: Box | Points, target: Network) -> ShownInputs | None:
     """Data are inputs that a reader knows; labels come with them, or not."""
     if isinstance(domain, Box):
         return None
     try:
-        labels = load_labels(options.domain)
+        labels = load_labels(options.domain, target.size_out)
     except InputError as error:
         say(f"accuracies are left out: {error}", options)
         labels = None
@@ -136,7 +137,7 @@ def _domain(options: Namespace, target: Network) -> Box | Points:
     if options.domain is None:
         say("no --domain given: every claim is made on [-1, 1] for each input", options)
         return Box(-1.0, 1.0).of_size(target.size_in)
-    return load_domain(options.domain, target.size_in, options.radius)
+    return load_domain(options.domain, target.size_in, options.radius, input_shape(target))
 
 
 def _frozen(options: Namespace, target: Network) -> Frozen:

@@ -11,13 +11,16 @@ from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code
 from reconstruct.errors import InputError
 from reconstruct.formats import load_domain
+from reconstruct.networks.inputs import input_shape
 from reconstruct.reports.terminal import summary, verdict_line, wrapped
 from reconstruct.runs.comparison import PairOfFiles, Verification, compare
 
 
 def main(options: Namespace) -> int:
     pair = PairOfFiles.read(options.target, options.candidate, nnet_header=options.nnet_header)
-    domain = load_domain(options.domain, pair.target.size_in, options.radius)
+    domain = load_domain(
+        options.domain, pair.target.size_in, options.radius, input_shape(pair.target)
+    )
     if options.time_limit is not None and not options.time_limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {options.time_limit}")
     job = Verification(

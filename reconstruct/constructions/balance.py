@@ -104,8 +104,9 @@ def _sites(network: Network, box: Domain) -> dict[str, _Site] | None:
     for node in network.mixing_nodes():
         if not isinstance(node.op, Mixing) or node.name not in effects:
             continue
-        spread = np.ptp(values[node.inputs[0]], axis=0)
-        site = _Site(dense(node.op.matrix) ** 2, spread**2, effects[node.name])
+        with np.errstate(all="ignore"):
+            spread = np.ptp(values[node.inputs[0]], axis=0)
+            site = _Site(dense(node.op.matrix) ** 2, spread**2, effects[node.name])
         if not all(np.isfinite(a).all() for a in (site.squares, site.ranges, site.effects)):
             return None
         sites[node.name] = site

@@ -12,6 +12,8 @@ from reconstruct.constructions.construction import Functionals, Task
 from reconstruct.constructions.exact_maps import exact_composition
 from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import mixing_at
+from reconstruct.constructions.shifts import LARGEST
+from reconstruct.errors import InputError
 from reconstruct.networks import Convolution, Matrix, Mixing, Node, dense
 from reconstruct.numbers.arrays import Array, Vector
 
@@ -40,11 +42,24 @@ def slackened(task: Task, slack: float) -> Task:
 
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
         lo, hi = task.functionals(A)
-        room = slack * 0.5 * (hi - lo)
-        return lo - room, hi + room
+        with np.errstate(over="ignore", invalid="ignore"):
+            room = slack * 0.5 * (hi - lo)
+            _require_small(slack, np.abs([lo, hi]), np.abs(room))
+            return lo - room, hi + room
 
     groups = tuple(slackened(part, slack) for part in task.groups)
     return replace(task, functionals=functionals, groups=groups)
+
+
+def _require_small(slack: float, seen: Array, room: Array) -> None:
+    """Refuses a slack that takes ranges which could be shifted to where they cannot."""
+    top, wide = float(seen.max(initial=0.0)), float(room.max(initial=0.0))
+    if top < LARGEST and not wide < LARGEST:
+        raise InputError(
+            f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but the ranges "
+            f"seen on the data, up to {top:.1e}, reach {wide:.0e} when they are widened by a slack "
+            f"of {slack:g}; use a smaller slack (--slack, 1 by default)"
+        )
 
 
 def as_seen(task: Task, h: Array) -> Task:

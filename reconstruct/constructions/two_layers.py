@@ -206,10 +206,11 @@ def hidden_rows(matrix: Matrix) -> Iterator[tuple[slice, NDArray[np.float64]]]:
 def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
-    for part, rows in hidden_rows(layers.M1):
-        functional = s[part, None] * rows
-        lo[part], hi[part] = task.functionals(functional)
-        magnitude[part] = np.abs(functional) @ task.magnitude
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
+        for part, rows in hidden_rows(layers.M1):
+            functional = s[part, None] * rows
+            lo[part], hi[part] = task.functionals(functional)
+            magnitude[part] = np.abs(functional) @ task.magnitude
     return place(layers.activation.piece, lo, hi, magnitude, ROOM)
 
 

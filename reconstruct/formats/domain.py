@@ -28,11 +28,15 @@ FILES = (".vnnlib", ".npz")
 
 
 def load_domain(
-    text: str | os.PathLike[str], size: int | None = None, radius: float | None = None
+    text: str | os.PathLike[str],
+    size: int | None = None,
+    radius: float | None = None,
+    shape: tuple[int, ...] = (),
 ) -> Box | Points:
     """The domain that `text` says or that the file of that name holds; `size` spreads a cube.
 
-    An .npz with an array x is data: these inputs, or with a radius the boxes around them.
+    An .npz with an array x is data: these inputs, or with a radius the boxes around them. Images
+    must have the `shape` that the network takes, where it is given.
     """
     path = as_path(text, "a domain")
     at_least(size, "the number of inputs", 1)
@@ -45,11 +49,16 @@ def load_domain(
     if size is None:
         return found
     with naming(path) if format_suffix(path) in FILES else nullcontext():
-        return found.of_size(size)
+        return found.of_size(size, shape)
 
 
-def load_labels(path: str | os.PathLike[str]) -> NDArray[np.int64] | None:
-    """The labels y beside the data x of an .npz; None where it has none."""
+def load_labels(
+    path: str | os.PathLike[str], classes: int | None = None
+) -> NDArray[np.int64] | None:
+    """The labels y beside the data x of an .npz; None where it has none.
+
+    With `classes`, the number of the network's outputs, each must be one of them.
+    """
     with naming(Path(path)):
         most = read_limit()
         content = unpacked(read_bytes(Path(path), most), most)
@@ -64,6 +73,11 @@ def load_labels(path: str | os.PathLike[str]) -> NDArray[np.int64] | None:
                 f"labels are whole numbers from 0 on, one for each input, but y has the type "
                 f"{found.dtype} and the shape {found.shape}"
             )
+        if classes is not None and classes > 1 and found.max(initial=0) >= classes:
+            raise InputError(
+                f"labels are whole numbers from 0 to {classes - 1}, because the network has "
+                f"{classes} outputs, but y has {found.max()}; bring the labels that it was made for"
+            )
         return found.astype(np.int64)
 
 
@@ -76,7 +90,19 @@ def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box
             if suffix == ".vnnlib":
                 return read_vnnlib(content)
             return _read_npz(content, most, radius)
+    if path.is_file() or suffix == ".npy":
+        raise InputError(
+            f"{path}: a domain is read from {' or '.join(FILES)}, but this file is of another kind"
+            f"{_npy_remedy(path, suffix)}; {SYNTAX}"
+        )
     return parse_box(str(text))
+
+
+def _npy_remedy(path: Path, suffix: str) -> str:
+    """How one array becomes data."""
+    if suffix != ".npy":
+        return ""
+    return f", one array: np.savez({path.stem + '.npz'!r}, x=np.load({path.name!r})) makes data"
 
 
 def parse_box(text: str) -> Box:
@@ -103,7 +129,13 @@ def _numbers(side: str, text: str) -> list[float]:
 
 def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
     arrays = read_arrays(content, Budget(max(limit, len(content))))
-    if "x" in arrays and not {"lo", "hi"} & set(arrays):
+    ends = sorted({"lo", "hi"} & set(arrays))
+    if "x" in arrays and ends:
+        raise InputError(
+            f"a domain is a box (lo and hi) or data (x), but this .npz has x and "
+            f"{' and '.join(ends)}; leave one of them out"
+        )
+    if "x" in arrays:
         labels = arrays.get("y")
         points = Points(real_array("x", arrays["x"]), radius or 0.0)
         if labels is not None and labels.shape[:1] != (len(points),):

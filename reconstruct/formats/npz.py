@@ -21,6 +21,7 @@ from reconstruct.formats.npy import read_arrays
 from reconstruct.formats.npz_graph import network_from_graph, parsed
 from reconstruct.formats.resnet import looks_like, read_resnet
 from reconstruct.networks import Network
+from reconstruct.numbers.given import held
 
 KEYS = (
     "W1, b1, W2, b2, … (weights of shape outputs × inputs, biases optional, final_relu optional) "
@@ -32,10 +33,7 @@ def real_array(key: str, value: NDArray[Any]) -> NDArray[Any]:
     """The array if it holds real numbers (float32 and float64 as they are), else a refusal."""
     if value.dtype.kind not in "fiub":
         raise InputError(f"array {key!r} must hold real numbers, but has dtype {value.dtype}")
-    if value.dtype.kind == "f" and value.dtype.itemsize > 8:
-        raise InputError(
-            f"array {key!r} has {value.dtype}, which float64 cannot hold; save float64"
-        )
+    held(value, f"array {key!r}")
     return value if value.dtype in (np.float32, np.float64) else value.astype(np.float64)
 
 

@@ -47,8 +47,8 @@ class Box:
         object.__setattr__(self, "lo", frozen_array(both[0]))
         object.__setattr__(self, "hi", frozen_array(both[1]))
 
-    def of_size(self, size: int) -> Box:
-        """This box for `size` inputs: a cube is spread, a list must have that length."""
+    def of_size(self, size: int, shape: tuple[int, ...] = ()) -> Box:
+        """This box for `size` inputs (`shape`: of one): a cube is spread, a list must fit."""
         if self.lo.ndim == 0:
             return Box(np.full(size, float(self.lo)), np.full(size, float(self.hi)))
         if self.lo.size != size:

@@ -21,10 +21,10 @@ from reconstruct.networks.evaluation import (
     last_uses,
     unheard,
 )
+from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.given import numbers
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
 # the weights themselves are larger, half as many values as weights: each chunk reads all of them
@@ -220,9 +220,9 @@ class Network:
     # --- evaluating ---------------------------------------------------------------------------
 
     def __call__(self, x: ArrayLike, dtype: Any = np.float64) -> Array:
-        """The function at one point (shape `(size_in,)`) or at a batch of them (as rows)."""
-        points = numbers(x, "inputs", dtype)
-        batch = self._as_batch(points)
+        """The function at one point (shape `(size_in,)`) or at a batch of rows or images."""
+        points = as_points(x, dtype)
+        batch = as_rows(self, points)
         rows = self._chunk()
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
         result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
@@ -230,7 +230,7 @@ class Network:
 
     def values(self, x: ArrayLike, dtype: Any = np.float64) -> dict[str, Array]:
         """The value of every node on a batch (kept in memory together: use small batches)."""
-        values = {self.source: self._as_batch(np.asarray(x, dtype=dtype))}
+        values = {self.source: as_rows(self, as_points(x, dtype))}
         for node in self.nodes:
             values[node.name] = node.op(*(values[i] for i in node.inputs))
         return values
@@ -246,7 +246,7 @@ class Network:
         hidden = next((name for name in names if name in self._hidden), None)
         if hidden is not None:
             raise InputError(f"the values of {hidden!r} are never held together; use extremes")
-        batch = self._as_batch(np.asarray(x, dtype=dtype))
+        batch = as_rows(self, as_points(x, dtype))
         seen(self.source, batch)
         for start in range(0, len(batch), rows := self._chunk()):
             self._evaluate(batch[start : start + rows], seen)
@@ -263,7 +263,7 @@ class Network:
 
         Hidden layers are seen a tile of channels at a time and never held.
         """
-        batch = self._as_batch(np.asarray(x, dtype=dtype))
+        batch = as_rows(self, as_points(x, dtype))
         found = {
             name: (np.full(len(batch), np.inf), np.full(len(batch), -np.inf)) for name in names
         }
@@ -284,15 +284,6 @@ class Network:
         hidden = self._hidden
         widest = max(size for name, size in self.sizes.items() if name not in hidden)
         return max(1, max(CHUNK_ELEMENTS, self.weights // 2) // widest)
-
-    def _as_batch(self, points: Array) -> Array:
-        batch = np.atleast_2d(points)
-        if batch.ndim != 2 or batch.shape[1] != self.size_in:
-            raise InputError(
-                f"the network takes points with {self.size_in} coordinates, one or a batch of "
-                f"rows, but got an array of shape {points.shape}"
-            )
-        return batch
 
     @cached_property
     def _bottlenecks(self) -> dict[str, Bottleneck]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
-from reconstruct.numbers.given import at_least, number
+from reconstruct.numbers.given import at_least, held, number
 
 Domain: TypeAlias = "Box | Points"  # where a claim holds
 DomainLike: TypeAlias = "Box | Points | tuple[ArrayLike, ArrayLike]"
@@ -28,6 +28,46 @@ def as_domain(domain: DomainLike) -> Domain:
         f"the domain must be a Box, Points or a pair (lo, hi), but is {domain!r:.80}; "
         f"rc.load_domain reads what the command line takes"
     )
+
+
+def sized(shape: tuple[int, ...]) -> str:
+    """`3×8×8` for an image."""
+    return "×".join(map(str, shape))
+
+
+def _array(x: ArrayLike) -> Array:
+    """The inputs along the first axis, at least one of at least one number."""
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise InputError(
+            "points need as many numbers in every row, but the rows have different lengths"
+            f"{_lengths(x)}; bring inputs of one shape"
+        ) from None
+    if array.dtype.kind not in "fiu":
+        raise InputError(
+            f"points must be real numbers, but have the type {array.dtype}; give float64"
+        )
+    held(array, "x")
+    if array.ndim < 2:
+        raise InputError(
+            f"points need one row for each input, at least one, but the array has shape "
+            f"{array.shape}; put a single input into a list"
+        )
+    if 0 in array.shape:
+        what = "inputs" if len(array) == 0 else "numbers"
+        raise InputError(
+            f"points need one row for each input, at least one, but x holds no {what}: it has "
+            f"shape {array.shape}; bring at least one input"
+        )
+    return array
+
+
+def _lengths(x: Any) -> str:
+    """The first two lengths that differ, where rows are plain lists."""
+    lengths = [len(row) for row in x if hasattr(row, "__len__")] if hasattr(x, "__iter__") else []
+    other = next((n for n in lengths if n != lengths[0]), None)
+    return "" if other is None else f" ({lengths[0]} and {other})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +86,7 @@ class Points:
     shape: tuple[int, ...]
 
     def __init__(self, x: ArrayLike, radius: float = 0.0) -> None:
-        array = np.asarray(x)
-        if array.dtype.kind not in "fiu":
-            raise InputError(f"points must be numbers, but have the type {array.dtype}")
-        if array.ndim < 2 or 0 in array.shape:
-            raise InputError(
-                f"points need one row for each input, at least one, but the array has shape "
-                f"{array.shape}; put a single input into a list"
-            )
+        array = _array(x)
         rows = frozen_array(array.reshape(len(array), -1))
         bad = int(np.count_nonzero(~np.isfinite(rows)))
         if bad:
@@ -97,14 +130,23 @@ class Points:
     def __len__(self) -> int:
         return len(self.x)
 
-    def of_size(self, size: int) -> Points:
-        """The same points, which must have as many coordinates as the network has inputs."""
-        if self.size != size:
-            raise InputError(
-                f"the network has {size} inputs, but the points have {self.size} coordinates each; "
-                f"bring data of the shape that the network takes"
-            )
-        return self
+    def of_size(self, size: int, shape: tuple[int, ...] = ()) -> Points:
+        """The same points, which must have as many coordinates as the network has inputs.
+
+        Images (`shape` is that of the network's) must have its axes: flat, others would be taken.
+        """
+        same_axes = len(self.shape) == len(shape) > 1
+        if self.size == size and (self.shape == shape or not same_axes):
+            return self
+        takes = f"takes images of {sized(shape)} (channels first)" if len(shape) > 1 else ""
+        if len(self.shape) > 1:
+            came = f"x holds images of {sized(self.shape)}, {self.size} numbers each"
+        else:
+            came = f"the points have {self.size} coordinates each"
+        raise InputError(
+            f"the network {takes or f'has {size} inputs'}, but {came}; bring data of the shape "
+            f"that the network takes"
+        )
 
     def contains(self, x: Vector) -> bool:
         lo, hi = self.boxes

@@ -10,6 +10,8 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.numbers.arrays import Array
 
+HELD = 2**53  # up to here float64 holds every whole number
+
 
 def number(value: Any, what: str) -> float:
     """The number (NaN and infinity included); words, lists and truth values are refused."""
@@ -38,9 +40,25 @@ def at_least(value: Any, what: str, least: float) -> None:
 def numbers(values: Any, what: str, dtype: Any = np.float64) -> Array:
     """An array of these numbers, the caller's own where it is one."""
     try:
-        return np.asarray(values, dtype)
+        if not np.iscomplexobj(values):  # numpy would drop the imaginary parts
+            return np.asarray(values, dtype)
     except (TypeError, ValueError):
         raise InputError(f"{what} must be numbers, but are {_shown(values)}") from None
+    raise InputError(f"{what} must be real numbers, but are complex; give their real part")
+
+
+def held(values: Array, what: str) -> Array:
+    """The array, refused where float64 would round it: longer floats, and large whole numbers."""
+    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+        raise InputError(f"{what} has {values.dtype}, which float64 cannot hold; save float64")
+    if values.dtype.kind in "iu":
+        beyond = values[(values > HELD) | (values < -HELD)]
+        if beyond.size:
+            raise InputError(
+                f"{what} needs whole numbers of at most 2^53, which float64 holds, but has "
+                f"{beyond[0]}; save float64"
+            )
+    return values
 
 
 def precision(dtype: Any, what: str) -> np.dtype[Any]:

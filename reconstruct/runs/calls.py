@@ -24,6 +24,7 @@ from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, DomainLike, Network, Points, as_domain
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.given import as_network, as_precision
+from reconstruct.networks.inputs import fitting, input_shape
 from reconstruct.numbers.given import at_least, whole
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.inputs import ShownInputs
@@ -72,8 +73,8 @@ def run(
     ours = _network(target, "the target", nnet_header)
     drawing = (seed, weights, density, statistics, activation)
     kept = _frozen(ours, frozen, construction, drawing, merge, how.get("memory"))
-    place = _domain(domain, ours.size_in, radius)
-    settings = {"examples": _examples(domain, place), **_settings(how, kept.network)}
+    place = _domain(domain, ours, radius)
+    settings = {"examples": _examples(domain, place, ours), **_settings(how, kept.network)}
     job = Job(
         target=ours,
         target_path=_path(target),
@@ -109,7 +110,7 @@ def verify(
     options = {"tolerance": tolerance, "samples": samples, "nnet_header": nnet_header}
     job = Verification(
         pair,
-        _domain(domain, pair.target.size_in, radius),
+        _domain(domain, pair.target, radius),
         bounds=bounds or default_bounds(pair.candidate),
         tolerance=tolerance,
         samples=_count(samples),
@@ -190,10 +191,10 @@ def _frozen(
     return Frozen(network, construction or Wide(), merge, origin)
 
 
-def _domain(given: Where, size: int, radius: float | None) -> Box | Points:
+def _domain(given: Where, target: Network, radius: float | None) -> Box | Points:
     if isinstance(given, str | os.PathLike):
-        return load_domain(given, size, radius)
-    found = as_domain(given).of_size(size)
+        return load_domain(given, target.size_in, radius, input_shape(target))
+    found = fitting(given, target)
     if radius is None:
         return found
     if not isinstance(found, Points):
@@ -201,14 +202,14 @@ def _domain(given: Where, size: int, radius: float | None) -> Box | Points:
     return Points(found.x, radius)
 
 
-def _examples(given: Where, domain: Box | Points) -> ShownInputs | None:
+def _examples(given: Where, domain: Box | Points, target: Network) -> ShownInputs | None:
     """Data are inputs that a reader knows; a file may hold their labels, too."""
     if not isinstance(domain, Points):
         return None
     labels = None
     if isinstance(given, str | os.PathLike):
         with suppress(InputError):  # values, and no labels: they are no mistake here
-            labels = load_labels(given)
+            labels = load_labels(given, target.size_out)
     return ShownInputs(domain.x, labels)
 
 

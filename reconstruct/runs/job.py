@@ -17,12 +17,12 @@ from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key
 from reconstruct.constructions.frozen import Frozen
-from reconstruct.errors import InputError, ReconstructError
+from reconstruct.errors import ReconstructError
 from reconstruct.formats import Origin, sha256_file
 from reconstruct.formats.files import write_atomically
-from reconstruct.formats.onnx.write_nodes import input_shape
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network, Points
+from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.threads import at_most_threads, one_blas_thread
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, silent, until
@@ -126,7 +126,7 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
     a resumed run; a certificate that it ends is undecided.
     """
     start = time.perf_counter()
-    require_images(job.target, job.domain)
+    fitting(job.domain, job.target)
     one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
     place = OutputFolder(job.output, force=job.force, resume=job.resume)
     with at_most_threads(job.threads), one, place as folder:
@@ -151,19 +151,6 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
         names = published(folder.staging, job.compact)
         folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
     return outcome
-
-
-def require_images(target: Network, domain: Box | Points) -> None:
-    """Refuses images whose axes are others than the network's: flat, they would be taken."""
-    wanted = input_shape(target)
-    if not isinstance(domain, Points) or len(domain.shape) != len(wanted) or len(wanted) < 3:
-        return
-    if domain.shape != wanted:
-        shown = ["×".join(map(str, shape)) for shape in (wanted, domain.shape)]
-        raise InputError(
-            f"the network takes images of {shown[0]} (channels first), but x holds images of "
-            f"{shown[1]}; bring them in that shape"
-        )
 
 
 def _read_back(job: Job, outcome: RunOutcome) -> None:

@@ -56,11 +56,16 @@ def test_samples_and_corners_stay_inside():
 @pytest.mark.parametrize(
     ("x", "radius", "message"),
     [
-        (np.zeros((0, 3)), 0.0, r"at least one, but the array has shape \(0, 3\)"),
+        (np.zeros((0, 3)), 0.0, r"at least one, but x holds no inputs: it has shape \(0, 3\)"),
+        (np.zeros((3, 0)), 0.0, r"but x holds no numbers: it has shape \(3, 0\)"),
+        ([[1, 2], [3]], 0.0, r"different lengths \(2 and 1\); bring inputs of one shape"),
+        ([[0, 2**60 + 1]], 0.0, "at most 2\\^53, .*, but has 1152921504606846977; save float64"),
+        ([[-(2**53) - 1]], 0.0, "at most 2\\^53, .*, but has -9007199254740993"),
+        ([[1j]], 0.0, "must be real numbers, but have the type complex128"),
         (np.zeros(3), 0.0, r"put a single input into a list"),
         ([[0.0, np.nan]], 0.0, "1 of 2 entries are NaN"),
         ([[0.0]], -1.0, "radius must be a finite number of at least 0, but is -1"),
-        ([["a"]], 0.0, "points must be numbers"),
+        ([["a"]], 0.0, "points must be real numbers, but have the type <U1"),
     ],
 )
 def test_bad_data_is_refused_in_a_sentence(x, radius, message):

@@ -26,7 +26,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     save(small_network(), folder / "cnn.onnx")
     images = np.random.default_rng(0).uniform(0, 0.5, (6, 2, 6, 6))
-    np.savez(folder / "images.npz", x=images, y=np.arange(6))
+    np.savez(folder / "images.npz", x=images, y=np.arange(6) % 2)
     done = command(
         "run", folder / "cnn.onnx", "-o", folder / "out", "--domain", folder / "images.npz",
         "--quiet", "--samples", 50,
@@ -84,14 +84,34 @@ def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
 @pytest.mark.parametrize(
     ("arrays", "words", "message"),
     [
-        ({"x": np.zeros((2, 3, 6, 6))}, (), "network has 72 inputs, but the points have 108"),
+        (
+            {"x": np.zeros((2, 3, 6, 6))},
+            (),
+            "but x holds images of 3×6×6, 108 numbers each",
+        ),
         (
             {"x": np.zeros((2, 6, 6, 2))},
             (),
             "takes images of 2×6×6 (channels first), but x holds images of 6×6×2",
         ),
-        ({"x": np.zeros((2, 2, 8, 8))}, (), "network has 72 inputs, but the points have 128"),
-        ({"x": np.zeros((0, 72))}, (), "at least one, but the array has shape (0, 72)"),
+        ({"x": np.zeros((2, 2, 8, 8))}, (), "but x holds images of 2×8×8, 128 numbers each"),
+        ({"x": np.zeros((2, 71))}, (), "images of 2×6×6 (channels first), but the points have 71"),
+        ({"x": np.zeros((0, 72))}, (), "x holds no inputs: it has shape (0, 72)"),
+        (
+            {"x": np.zeros((1, 72)), "lo": 0, "hi": 1},
+            (),
+            "has x and hi and lo; leave one",
+        ),
+        (
+            {"x": np.random.default_rng(0).random((3, 72))},
+            ("--slack", 1e300),
+            "when they are widened by a slack of 1e+300; use a smaller slack",
+        ),
+        (
+            {"x": np.full((1, 72), 1e308)},
+            (),
+            "reach inf; use a smaller domain",
+        ),
         ({"x": np.full((1, 72), np.nan)}, (), "72 of 72 entries are NaN"),
         ({"x": np.zeros((2, 72)), "y": np.zeros(3)}, (), "each of the 2 inputs in x, but y has 3"),
         ({"lo": np.zeros(72), "hi": np.ones(72)}, ("--radius", 1), "this one is a box"),
@@ -102,7 +122,11 @@ def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
         "channels",
         "axes",
         "image size",
+        "rows",
         "empty",
+        "box and data",
+        "large slack",
+        "huge",
         "nan",
         "labels",
         "radius of a box",
@@ -117,7 +141,11 @@ def test_bad_data_is_refused_in_one_sentence(arrays, words, message, finished, t
         "run", folder / "cnn.onnx", "-o", tmp_path / "out", "--domain", tmp_path / "bad.npz", *words
     )
     assert done.returncode == 2 and message in done.stderr
-    assert "Traceback" not in done.stderr and not (tmp_path / "out").exists()
+    assert (
+        "Traceback" not in done.stderr
+        and "Warning" not in done.stderr
+        and not (tmp_path / "out").exists()
+    )
 
 
 def test_accuracies_stand_where_labels_are_given(finished):
@@ -142,3 +170,15 @@ def test_values_that_are_no_labels_leave_accuracies_out(finished):
     )  # fmt: skip
     assert done.returncode == 0 and "accuracy" not in done.stdout
     assert "accuracies are left out: " in done.stderr and "type float64" in done.stderr
+
+
+def test_labels_of_classes_that_the_network_lacks_are_named(finished):
+    folder, _ = finished
+    with np.load(folder / "images.npz") as data:
+        np.savez(folder / "classes.npz", x=data["x"], y=np.array([0, 1, 0, 1, 99, 1]))
+    done = command(
+        "run", folder / "cnn.onnx", "-o", folder / "classes", "--domain", folder / "classes.npz",
+        "--samples", 20,
+    )  # fmt: skip
+    assert done.returncode == 0 and "accuracy" not in done.stdout
+    assert "from 0 to 1, because the network has 2 outputs, but y has 99" in done.stderr

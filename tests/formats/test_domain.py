@@ -51,6 +51,7 @@ def test_lists():
         ("0,0:1,1,1", "one length, but got 2 and 3"),
         ("0,0:1,1", "3 inputs, but the domain has 2"),
         ("nothing.vnnlib", r"nothing\.vnnlib: there is no such file"),
+        ("x.npy", r"x\.npy: a domain .* np\.savez\('x\.npz', x=np\.load\('x\.npy'\)\) makes data"),
         ("nothing.npz", r"nothing\.npz: there is no such file"),
     ],
 )
@@ -168,6 +169,8 @@ def test_npz_box(tmp_path):
         ({"lo": [[2, 2]], "hi": [[1], [1]]}, "shapes"),
         ({"lo": np.array([{}]), "hi": [1]}, "pickled"),
         ({"x": [[1.0], [2.0]], "y": 1}, "each of the 2 inputs in x, but y has 1"),
+        ({"x": [[1.0]], "hi": 1.0}, "this .npz has x and hi; leave one of them out"),
+        ({"x": [[2**60 + 1]]}, "array 'x' needs .* 2\\^53, .*, but has 1152921504606846977"),
         ({"x": 1.0, "y": [1]}, r"the array has shape \(\)"),
     ],
 )
@@ -176,6 +179,13 @@ def test_npz_box_refusals(arrays, message, tmp_path):
     with pytest.raises(InputError, match=message) as caught:
         load_domain(tmp_path / "box.npz")
     assert "box.npz" in str(caught.value)
+
+
+def test_a_file_of_another_kind_is_named(tmp_path):
+    path = tmp_path / "box.csv"
+    path.write_text("0,1")
+    with pytest.raises(InputError, match=r"box\.csv: a domain is read from \.vnnlib or \.npz"):
+        load_domain(path)
 
 
 TOKENS = ["(", ")", "assert", "and", "or", "<=", ">=", "X_0", "X_1", "Y_0", "1", "-2.5", ";", " "]

@@ -19,8 +19,9 @@ from reconstruct.formats.files import write_atomically, written_whole
 from reconstruct.formats.onnx.draft import Draft, narrow
 from reconstruct.formats.onnx.external import DataFile
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.write_nodes import input_shape, write_node
+from reconstruct.formats.onnx.write_nodes import write_node
 from reconstruct.networks import Network
+from reconstruct.networks.inputs import input_shape
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes

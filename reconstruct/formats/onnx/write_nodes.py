@@ -18,7 +18,6 @@ from reconstruct.networks import (
     Geometry,
     MaxPool,
     Mixing,
-    Network,
     Node,
     Norm,
     Placement,
@@ -28,8 +27,6 @@ from reconstruct.networks import (
     Tiled,
     Unitwise,
 )
-
-IMAGE = 4  # rank of a batch of images
 
 
 def write_node(node: Node, draft: Draft) -> None:
@@ -42,18 +39,6 @@ def write_node(node: Node, draft: Draft) -> None:
         f"node {node.name!r} is a {node.op.kind}, which ONNX files cannot hold; save the network "
         "as .npz"
     )
-
-
-def input_shape(network: Network) -> tuple[int, ...]:
-    """The shape of one input: an image where the network begins with an operation on images."""
-    for node in network.consumers(network.source):
-        geometry = getattr(node.op, "geometry", None)
-        if isinstance(geometry, Geometry):
-            return geometry.channels, geometry.height, geometry.width
-    stated = tuple(network.metadata.get("input_shape") or ())
-    if len(stated) == IMAGE and stated[0] == 1 and math.prod(stated) == network.size_in:
-        return stated[1:]
-    return (network.size_in,)
 
 
 def _mixing(node: Node, op: Mixing, draft: Draft) -> tuple[int, ...]:
