@@ -77,6 +77,15 @@ def test_the_exact_solver_solves_for_the_kernels(rebuild, groups):
     assert report["certificate"]["exact_identity"] is True
 
 
+@pytest.mark.parametrize(
+    "words", [("stacked",), ("stacked", "--layers", 3, "--ratio", 1.6)], ids=str
+)
+def test_a_stack_of_frozen_convolutions(rebuild, words):
+    """Biases and shifts are those of channels, wherever on the image they are added."""
+    report = rebuild(small(), "--construction", *words)
+    assert len(report["layers"]) == 3
+
+
 def test_convolutions_of_one_position(rebuild):
     """Each kernel sees a part of the image, or a group of the channels, at a single place."""
     rng = np.random.default_rng(0)

@@ -98,7 +98,8 @@ def _link(layer: Layer, frozen: Network) -> Link:
     assert layer.block is not None
     entry, norm = mixing_at(frozen, layer.entry), norm_at(frozen, layer.norm)
     carry = mixing_at(frozen, layer.carry) if layer.carry else None
-    bias = entry.bias if carry is None else entry.bias + carry.bias
+    own = entry.channel_bias
+    bias = own if carry is None else own + carry.channel_bias
     weight = None if carry is None else kernel_of(carry)
     piece = activation_at(frozen, layer.activation).piece
     return Link(weight, kernel_of(entry), layer.block, bias, norm, piece)

@@ -104,7 +104,7 @@ def exact_norms(
         norms.append(exact_norm(link.norm, list(scale * s), list(shift - scale * s * met)))
         linear, constant, back = slope * scale * values, slope * shift, 1 / scale
     met = RATIONALS.product(kernel_of(chain.last), constant[:, None])[:, 0]
-    t = np.array(exact.bias, dtype=object) - back * (met + RATIONALS.lift(chain.last.bias))
+    t = np.array(exact.bias, dtype=object) - back * (met + RATIONALS.lift(chain.last.channel_bias))
     return [*norms, exact_norm(chain.norm, [back] * len(t), list(t))]
 
 

@@ -71,7 +71,7 @@ def place_chain(
         overflow.append(1.0 if final else 1 / held.scale)
         noise.append(state.noise)
     back = 1 / held.scale
-    constant = dot(kernel_of(chain.last), state.constant) + chain.last.bias
+    constant = dot(kernel_of(chain.last), state.constant) + chain.last.channel_bias
     t = np.asarray(task.bias - back * constant, np.float64)
     norms.append(chain.norm.with_effective(np.full(len(t), unit * back), unit * t))
     return Placed(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))

@@ -20,7 +20,13 @@ import numpy as np
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import LayerSolution, SiteSolution, Task
-from reconstruct.constructions.nodes import activation_at, kernel_of, mixing_at, norm_at
+from reconstruct.constructions.nodes import (
+    activation_at,
+    check_geometry,
+    kernel_of,
+    mixing_at,
+    norm_at,
+)
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.stacked.gauss_newton import Fit, fit
 from reconstruct.constructions.stacked.placing import Stack, place_stack
@@ -69,7 +75,7 @@ class Stacked:
             total = hidden_width(self.ratio, m * k + layers - 1)
             if sum(least_widths(m, k, layers)) <= total:
                 break
-        return StackedPlan(m, k, shared_out(total, least_widths(m, k, layers)))
+        return StackedPlan(op, shared_out(total, least_widths(m, k, layers)))
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "layers": self.layers}
@@ -90,16 +96,23 @@ def shared_out(total: int, least: list[int]) -> tuple[int, ...]:
     return tuple(widths)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackedPlan:
-    """An m × k map in hidden layers of these widths, one behind the other."""
+    """The map `op`, m × k, in hidden layers of these widths, one behind the other."""
 
-    rows: int
-    cols: int
+    op: Mixing
     widths: tuple[int, ...]
 
     left_out = None
     alone = True
+
+    @property
+    def rows(self) -> int:
+        return int(kernel_of(self.op).shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(kernel_of(self.op).shape[1])
 
     @property
     def blueprint(self) -> Blueprint:
@@ -120,6 +133,7 @@ class StackedPlan:
     def check(self, site: Site, frozen: Network, number: int) -> None:
         found = [channels(frozen, layer) for layer in site.layers[:-1]]
         where = f"map {number} ({site.target!r})"
+        check_geometry(self.op, frozen, site, where)
         if sum(found) < self.needed:
             raise InputError(
                 f"{where} needs hidden widths of at least m·k + L − 1 = {self.needed} in all, but "

@@ -41,7 +41,8 @@ class Stack:
             kernel = kernel_of(op)
             entry = kernel if i == 0 else np.zeros((len(norm.gamma), 0))
             carry = None if i == 0 else kernel
-            links.append(Link(carry, entry, (0, k) if i == 0 else (k, k), op.bias, norm, piece))
+            block = (0, k) if i == 0 else (k, k)
+            links.append(Link(carry, entry, block, op.channel_bias, norm, piece))
         return Chain(tuple(links), self.maps[-1], self.norms[-1])
 
 
