@@ -177,7 +177,7 @@ def _finish(
     progress(Step("writing the network", 0))
     network = _written(job, folder.staging, result)
     if job.memory is not None:  # what is drawn anew each time it is looked at is read from now on
-        result = replace(result, network=network)
+        result = replace(result, network=_read_from(result.network, network))
     left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
     conclusion = _concluded(job, result, network, left, progress)
     certificate = conclusion.certificate
@@ -207,6 +207,15 @@ def _finish(
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)
+
+
+def _read_from(solved: Network, written: Network) -> Network:
+    """The solved network, its nodes and names, with weights that are not in memory from the file.
+
+    A file has more nodes than that for a convolution, and other names.
+    """
+    apart = [node.name for node in solved.nodes if not node.op.in_memory]
+    return solved.with_ops({name: written.node(name).op for name in apart})
 
 
 def _written(job: Job, folder: Path, result: Result) -> Network:

@@ -77,12 +77,16 @@ def test_the_exact_solver_solves_for_the_kernels(rebuild, groups):
     assert report["certificate"]["exact_identity"] is True
 
 
-@pytest.mark.parametrize(
-    "words", [("stacked",), ("stacked", "--layers", 3, "--ratio", 1.6)], ids=str
-)
-def test_a_stack_of_frozen_convolutions(rebuild, words):
+def test_a_stack_of_frozen_convolutions(rebuild):
     """Biases and shifts are those of channels, wherever on the image they are added."""
-    report = rebuild(small(), "--construction", *words)
+    report = rebuild(small(), "--construction", "stacked", "--layers", 3, "--ratio", 1.6)
+    assert len(report["layers"]) == 3
+
+
+def test_within_an_allowance_of_memory(rebuild, monkeypatch):
+    """The dense map is written in tiles and read from its file; convolutions are held."""
+    monkeypatch.setattr("reconstruct.constructions.frozen.HELD", 16)
+    report = rebuild(small(), "--memory", "600M")
     assert len(report["layers"]) == 3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -76,17 +78,19 @@ def test_pools_placements_and_norms_stand_where_they_stood(domain):
     assert kinds.count("MaxPool") == kinds.count("SumPool") == kinds.count("Placement") == 1
 
 
-def test_a_second_convolution_with_padding_is_refused_by_name():
+@pytest.mark.parametrize("construction", [rc.Wide(), rc.Stacked()], ids=lambda c: c.name)
+def test_a_second_convolution_with_padding_is_refused_by_name(construction):
     target = one_convolution("padded")
-    frozen = rc.draw(target, seed=0).network
+    drawn = rc.draw(target, construction, seed=0)
+    frozen = drawn.network
     second = frozen.node("c.M2").op
     assert isinstance(second, Convolution)
     wide = Geometry(second.geometry.channels, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1))
-    kernel = np.zeros((4, wide.channels, 3, 3))
+    kernel = np.zeros((len(second.kernel), wide.channels, 3, 3))
     kernel[:, :, 1:2, 1:2] = second.kernel
     broken = frozen.with_ops({"c.M2": Convolution(kernel, wide)})
     with pytest.raises(InputError, match="cut off the shift at the border"):
-        rc.reconstruct(target, broken, domain=Box(-1, 1))
+        rc.reconstruct(target, replace(drawn, network=broken), domain=Box(-1, 1))
 
 
 def test_a_frozen_convolution_of_another_geometry_is_refused():
