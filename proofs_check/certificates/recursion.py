@@ -28,7 +28,7 @@ from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
-from reconstruct.networks.maps import Map, Scaling
+from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.sums import Add
 
 SCALING = ("factor", "divisor", "offset")
@@ -124,18 +124,24 @@ class Recursion:
         return self.ours.whole(ours, count), self.theirs.whole(theirs, count)
 
     def _sums(self, ours: Node, theirs: Node) -> tuple[Form, Form]:
-        """The same for two sums of branches, or two scalings that are the same."""
+        """The same for two sums of branches, or for two maps, each at the positions of its own."""
         size = self.target.sizes[ours.name]
-        count = self._positions(list(ours.inputs), list(theirs.inputs), size)
-        if isinstance(ours.op, Scaling):
-            count = self._alike_at(ours.op, ours, theirs)
+        if isinstance(ours.op, Add):
+            count = self._positions(list(ours.inputs), list(theirs.inputs), size)
+        else:
+            count = self._maps_at(ours, theirs, size)
         return self.ours.own(ours, count), self.theirs.own(theirs, count)
 
-    def _alike_at(self, op: Scaling, ours: Node, theirs: Node) -> int:
-        """The positions at which both networks have a scaling: as its own numbers repeat."""
-        pixels = (self.ours.pixels, ours.inputs[0]), (self.theirs.pixels, theirs.inputs[0])
-        seen = {p.positions(name) for p, name in pixels if p is not None}
-        return runs(op) if seen == {ANY} else 1
+    def _maps_at(self, ours: Node, theirs: Node, size: int) -> int:
+        """The positions at which two maps are compared; those of one scaling of units that were
+        only moved are as its own numbers repeat."""
+        first, second = self.ours.pixels, self.theirs.pixels
+        if first is None or second is None:
+            return 1
+        moved = first.positions(ours.inputs[0]) == second.positions(theirs.inputs[0]) == ANY
+        if moved and isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
+            return runs(ours.op)
+        return common([first.own(ours.name), second.own(theirs.name)], size)
 
     def _positions(self, ours: list[str], theirs: list[str], size: int) -> int:
         if self.ours.pixels is None or self.theirs.pixels is None:
@@ -301,8 +307,8 @@ def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[
 
 
 def _alike(ours: Node, theirs: Node) -> bool:
-    """Two sums, two scalings by the same numbers, two maxima over the same windows, or two
-    activations of the same pieces."""
+    """Two sums, two scalings by the same numbers, two maxima over the same windows, two activations
+    of the same pieces, or two other maps: of those the forms are compared, whatever they are."""
     if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
         return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
     if isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
@@ -311,7 +317,7 @@ def _alike(ours: Node, theirs: Node) -> bool:
     if isinstance(ours.op, MaxPool) and isinstance(theirs.op, MaxPool):
         return bool(np.array_equal(ours.op.windows, theirs.op.windows))
     if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
-        return False
+        return all(isinstance(node.op, Mixing | Diagonal) for node in (ours, theirs))
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
 
 

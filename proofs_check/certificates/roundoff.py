@@ -62,7 +62,7 @@ class Evaluation:
             if node.name not in used:
                 continue
             if node.name == name:
-                if isinstance(node.op, Add | Diagonal):
+                if isinstance(node.op, Add | Diagonal | Mixing):
                     return self._step(node)
                 return self.values[node.inputs[0]]
             self.values[node.name] = self._step(node)

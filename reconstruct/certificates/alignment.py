@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reconstruct.certificates.seams import joinable, with_seams
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Add, Domain, Network, Node, Scaling
 from reconstruct.numbers.arrays import Array
@@ -42,7 +43,8 @@ class Alignment:
         """Refuses pairs of different operations or sizes: no proof may rest on them."""
         for ours, theirs in self.pairs:
             node, other = target.node(ours), candidate.node(theirs)
-            if not _alike(target, node, candidate, other):
+            one_size = target.sizes[ours] == candidate.sizes[theirs]
+            if not (_alike(target, node, candidate, other) or (one_size and joinable(node, other))):
                 raise InputError(
                     f"an alignment pairs nodes of one operation and size, but {ours!r} is "
                     f"{node.op!r} of {target.sizes[ours]} values and {theirs!r} is {other.op!r} of "
@@ -67,6 +69,7 @@ def alignments(target: Network, candidate: Network, box: Domain) -> Iterator[Ali
         ("values", lambda g, f: by_values(g, f, box)),
     ):
         pairs = find(target, candidate)
+        pairs = None if pairs is None else with_seams(target, candidate, pairs)
         if pairs is not None and pairs not in seen:
             seen.add(pairs)
             yield Alignment(pairs, origin)

@@ -24,13 +24,11 @@ import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Rigorous
-from reconstruct.certificates.forms import Composites
+from reconstruct.certificates.forms import UNITS, Composites
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
-from reconstruct.networks import Activation, MaxPool, Network, Node
+from reconstruct.networks import Activation, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
-
-UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
 
 
 class Reachable(Protocol):
@@ -176,7 +174,8 @@ class Recursion:
         lo, hi = self.reach.bounds(name)
         if isinstance(op, Activation):
             (inside,) = self.target.node(name).inputs
-            pixels = op.geometry.height * op.geometry.width if isinstance(op, MaxPool) else 1
+            geometry = getattr(op, "geometry", None)  # of a maximum over windows
+            pixels = 1 if geometry is None else geometry.height * geometry.width
             pair = self._pair(inside, node.inputs[0], pixels)
             error, arrival = self._compare(*pair, (name, node.name), op)
             self._remember(node.inputs[0], inside, arrival.total)

@@ -19,8 +19,8 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.carrying import Carrier, Noise
-from reconstruct.certificates.error_recursion import UNITS, Arrival, Layered
-from reconstruct.certificates.forms import Composites
+from reconstruct.certificates.error_recursion import Arrival, Layered
+from reconstruct.certificates.forms import UNITS, Composites
 from reconstruct.certificates.roundoff import Evaluated, Roundoff
 from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation, Network

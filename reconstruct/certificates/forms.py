@@ -36,6 +36,7 @@ from reconstruct.numbers.splitting import CHUNK
 
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
 CHUNK_ELEMENTS = 2**22  # a block of rows of a wide layer holds at most about this many numbers
+UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
 DEPTH = 32  # steps in a row after which a form is kept, so that no chain is too long to follow
 
 
@@ -88,10 +89,17 @@ class Composites(Generic[N]):
         return self._compute(node, 0, self.network.sizes[name] // count, count)
 
     def own_positions(self, name: str) -> int:
-        """The same for a node that is itself a cut."""
-        node = self.network.node(name)
-        count = max(self.positions(i) for i in node.inputs)
-        return int(getattr(node.op, "repeats", 1)) if count == 1 else count
+        """The same for a node that is itself a cut; units of cuts that are many stay as they are,
+        one row at every unit."""
+        node, size = self.network.node(name), self.network.sizes[name]
+        moved = [self.moves(i) for i in node.inputs]
+        counts = (0 if m else self.positions(i) for m, i in zip(moved, node.inputs, strict=True))
+        count = node.op.stands(*counts) or 1
+        if count > 1 or not all(moved):
+            return count
+        if len(moved) > 1:
+            return size if size > UNITS else 1
+        return int(getattr(node.op, "repeats", getattr(node.op, "positions", 1)))
 
     def form(self, name: str, positions: int | None = None) -> Form[N]:
         """The form of a node; a source is itself."""
@@ -141,9 +149,9 @@ class Composites(Generic[N]):
     def _compute(self, node: Node, start: int, stop: int, positions: int = 1) -> Form[N]:
         op = node.op
         if isinstance(op, Mixing):
-            if op.positions != positions:
-                raise _not_composed(node, f"{op.positions} positions meet {positions}")
-            return self._mixing(node, op, start, stop)
+            if op.positions == positions:
+                return self._mixing(node, op, start, stop)
+            return self._seen(node, start, stop, positions)
         if isinstance(op, Add):
             return self.combine([self.rows(i, start, stop, positions) for i in node.inputs])
         if isinstance(op, Diagonal):
@@ -192,37 +200,41 @@ class Composites(Generic[N]):
         self, node: Node, op: Placement | Select, start: int, stop: int, positions: int
     ) -> Form[N]:
         """Units that only move: another look at a source, or other rows of a form."""
-        found = self._looked_through(node.name)
         if positions > 1:
-            if found is None:
-                raise _not_composed(node, "pixels move that are themselves composed")
-            source, index = found
-            view = View.of(source, index.reshape(-1, positions))
-            return self._identity(view, start, stop, positions)
+            return self._seen(node, start, stop, positions)
         if isinstance(op, Select):
             return self.rows(node.inputs[0], op.start + start, op.start + stop)
         return self._placed(self.form(node.inputs[0], 1), op.index[start:stop])
+
+    def _seen(self, node: Node, start: int, stop: int, positions: int) -> Form[N]:
+        """Units of a source that only moved, as channels at that many positions."""
+        found = self._looked_through(node.name)
+        if found is None:
+            raise _not_composed(node, f"pixels of {positions} positions are themselves composed")
+        source, index = found
+        view = View.of(source, index.reshape(-1, positions))
+        return self._identity(view, start, stop, positions)
 
     def _looked_through(self, name: str) -> tuple[str, Array] | None:
         """A value that only moves units of a source: the source, and where each unit comes from."""
         if name in self.sources:
             return self.sources[name], np.arange(self.network.sizes[name])
         node = self.network.node(name)
-        index = _places(node.op)
+        index = places(node.op)
         below = None if index is None else self._looked_through(node.inputs[0])
         if index is None or below is None:
             return None
-        source, places = below
-        return source, np.where(index >= 0, places[index], -1)
+        source, inside = below
+        return source, np.where(index >= 0, inside[index], -1)
 
     def _convolved(self, node: Node, op: Convolution, start: int, stop: int) -> Form[N] | None:
         """A convolution of a source, in windows of it; None where its input is composed."""
         found = self._looked_through(node.inputs[0])
         if found is None:
             return None
-        source, places = found
+        source, inside = found
         windows = op.geometry.windows()
-        index = np.where(windows >= 0, places[windows], -1)
+        index = np.where(windows >= 0, inside[windows], -1)
         kernel = op.spread_rows(start, stop)
         view = View.of(source, index)
         if op.positions == 1 and len(np.unique(index[index >= 0])) == np.sum(index >= 0):
@@ -362,7 +374,7 @@ class Composites(Generic[N]):
             self._cache[landing] = self._compute(self.network.node(landing), 0, rows, count)
 
 
-def _places(op: Operation) -> Array | None:
+def places(op: Operation) -> Array | None:
     """Where each unit comes from, −1 for a zero, if the operation only moves units about."""
     if isinstance(op, Select):
         return np.arange(op.start, op.stop)

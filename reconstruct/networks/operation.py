@@ -18,6 +18,8 @@ from reconstruct.numbers.arrays import Array
 Part: TypeAlias = Callable[[str], Array]  # the array that a file keeps under a key
 Restore: TypeAlias = Callable[[Part, Mapping[str, Any]], "Operation"]
 
+ANYWHERE = 0  # the positions of a value whose units can be read in any shape
+
 KINDS: dict[str, Restore] = {}  # by the word that files use: how to rebuild the operation
 
 
@@ -59,6 +61,13 @@ class Operation(ABC):
             and ours.keys() == theirs.keys()
             and all(np.array_equal(ours[key], theirs[key]) for key in ours)
         )
+
+    def stands(self, *counts: int) -> int | None:
+        """At how many positions its channels stand if those of its inputs stand at `counts`.
+
+        None where it is not the same map at every position of what it takes.
+        """
+        return counts[0] or 1
 
     def on_blocks(self, width: int) -> tuple[tuple[int, int, Operation], ...]:
         """Operations on the blocks `start:stop` of the input that add up to this one.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.operation import Operation, register
+from reconstruct.networks.operation import ANYWHERE, Operation, register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import down, up
 
@@ -28,6 +28,10 @@ class Add(Operation):
         for value in values[1:]:
             total = total + value
         return total
+
+    def stands(self, *counts: int) -> int | None:
+        known = {count for count in counts if count != ANYWHERE}
+        return max(known, default=1) if len(known) <= 1 else None
 
     def image(self, *inputs: Range) -> Range:
         """Sums of lower and of upper bounds; a sum of two floats never underflows."""

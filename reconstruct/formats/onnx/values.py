@@ -138,6 +138,11 @@ class Builder:
         self.nodes[unique] = Node(unique, op, tuple(flow.node for flow in inputs))
         return Flow(unique, shape)
 
+    @property
+    def on_images(self) -> bool:
+        """Whether what was read so far looks at places of an image."""
+        return any(node.op.windowed for node in self.nodes.values())
+
     def op(self, flow: Flow) -> Operation | None:
         """The operation that made this value, None for the network's input."""
         return self.nodes[flow.node].op if flow.node in self.nodes else None
@@ -188,7 +193,8 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
             return replace(flow, shape=shape)
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
-    if max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or flat.size * flow.size > DENSE:
+    image = max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or build.on_images
+    if image or flat.size * flow.size > DENSE:
         return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
     rows = sparse.csr_array(
         (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)

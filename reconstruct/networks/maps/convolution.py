@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import Operation, Part, register
+from reconstruct.networks.operation import ANYWHERE, Operation, Part, register
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -190,6 +190,11 @@ class Convolution(Mixing):
     @property
     def positions(self) -> int:
         return self.geometry.positions
+
+    def stands(self, *counts: int) -> int | None:
+        """A kernel of one pixel acts on channels; a larger one needs the pixels themselves."""
+        alike = self.geometry.plain and counts[0] == self.positions
+        return self.positions if counts[0] == ANYWHERE or alike else None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -72,6 +72,12 @@ class Diagonal(Map):
             )
         return k
 
+    def stands(self, *counts: int) -> int | None:
+        """Where its input does, if the units of a channel are scaled and shifted alike."""
+        count = counts[0] or 1
+        parts = [part.reshape(-1, count) for part in self.effective()]
+        return count if all(np.all(part == part[:, :1]) for part in parts) else None
+
     @property
     def shift(self) -> Vector:
         return self.effective()[1]

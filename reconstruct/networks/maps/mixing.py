@@ -90,6 +90,9 @@ class Mixing(Map):
         """Units that share a channel."""
         return 1
 
+    def stands(self, *counts: int) -> int | None:
+        return self.positions if counts[0] <= 1 else None
+
     @property
     def kernels(self) -> tuple[Matrix, ...]:
         """The matrices that a construction rebuilds, one for each group."""
