@@ -92,6 +92,11 @@ class SiteStore:
             path.unlink()
 
 
+def worth_resuming(folder: Path) -> bool:
+    """Whether a site that is solved, or a solve under way, lies in the folder."""
+    return any(any(folder.glob(pattern)) for pattern in ("site-*.npz", "solve-*.npz"))
+
+
 PARTS = ("gamma", "beta", "mean", "var")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from reconstruct.cli.arguments import add_output, folder, ratio
 from reconstruct.version import __version__
 
 READING = ("run", "verify", "check", "inspect", "rebuild", "export", "study", "train")
@@ -68,7 +69,7 @@ def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = _command(commands, "run", "reconstruct a target network and write everything into OUT")
     run.add_argument("target", metavar="TARGET", help="network to rebuild: .onnx, .npz, .nnet")
-    run.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    add_output(run)
     run.add_argument("--domain", help=DOMAIN_HELP + " (default -1,1)")
     _add_radius(run)
     run.add_argument(
@@ -103,18 +104,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_checking(run)
 
 
-def _ratio(text: str) -> float | str:
-    """A number, or the word auto."""
-    return text if text == "auto" else float(text)
-
-
 def _add_frozen(run: argparse.ArgumentParser) -> None:
     """Which frozen network: one of the user's, or how to draw one."""
     frozen = run.add_argument_group("the frozen network")
     frozen.add_argument("--frozen", metavar="FILE", help="bring your own instead of drawing one")
     frozen.add_argument(
         "--ratio",
-        type=_ratio,
+        type=ratio,
         help="hidden neurons per equation (default 1.5), or auto: as --float32-error needs",
     )
     frozen.add_argument(
@@ -243,7 +239,9 @@ def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="for everything (without it: 90 for search and joint bound, any for the other proofs)",
     )
     verify.add_argument("--nnet-header", action="store_true", help="fold .nnet headers in")
-    verify.add_argument("-o", "--output", metavar="OUT", help="write certificate and report here")
+    verify.add_argument(
+        "-o", "--output", metavar="OUT", type=folder, help="write certificate and report here"
+    )
     verify.add_argument("--force", action="store_true", help="overwrite the results in OUT")
     _add_speech(verify)
 
@@ -290,7 +288,7 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = _command(commands, "demo", "turn a random network into the shipped digits classifier")
-    demo.add_argument("-o", "--output", metavar="OUT", default="demo-out")
+    demo.add_argument("-o", "--output", metavar="OUT", type=folder, default="demo-out")
     demo.add_argument("--seed", type=int, default=0)
     demo.add_argument("--force", action="store_true", help="overwrite the results in OUT")
     demo.add_argument(
@@ -330,14 +328,14 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     export.add_argument("candidate", metavar="CANDIDATE")
     export.add_argument("--domain", required=True, help=DOMAIN_HELP)
     export.add_argument("--tolerance", type=float, required=True, help="difference that counts")
-    export.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    add_output(export)
     export.add_argument("--force", action="store_true", help="overwrite the files in OUT")
     _add_speech(export)
 
 
 def _add_train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     train = _command(commands, "train", "train nothing but the norms of a random network")
-    train.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    add_output(train)
     train.add_argument("--data", default="digits", help="digits, an .npz with x and y, or CIFAR-10")
     model = train.add_argument_group("the network")
     model.add_argument("--model", choices=["resnet", "vgg", "mlp"], default="resnet")
@@ -370,7 +368,7 @@ def _add_speech(group: argparse._ActionsContainer) -> None:
 def _add_study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     study = _command(commands, "study", "answer a question about norm tuning by many trials")
     study.add_argument("name", metavar="NAME", help="sparsity, width, depth, conditioning, stacked")
-    study.add_argument("-o", "--output", metavar="OUT", required=True, help="directory to write")
+    add_output(study)
     study.add_argument(
         "--grid", action="append", metavar="NAME=V,V,…", help="values of one parameter; repeatable"
     )

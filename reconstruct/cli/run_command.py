@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconstruct.bounds import Method
 from reconstruct.certificates.verdicts import Verdict
+from reconstruct.checkpoint import worth_resuming
 from reconstruct.cli import FAILED, choices
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.cli.verdict import exit_code, say, settle_density
@@ -22,6 +23,7 @@ from reconstruct.networks.draw import Weights
 from reconstruct.networks.inputs import input_shape
 from reconstruct.pipeline import width_for
 from reconstruct.progress import OutOfTime
+from reconstruct.reports.folder import PARTIAL
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.terminal import accuracies, summary, verdict_line
 from reconstruct.runs.job import Job, RunOutcome, run
@@ -63,17 +65,34 @@ def main(options: Namespace) -> int:
         time_limit=choices.time_limit(options),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
     )
+    _note_room(options, job)
     try:
         with ProgressDisplay(options.quiet or options.json) as progress:
             outcome = run(job, progress)
     except OutOfTime:
-        say(
-            f"the time limit of {options.time_limit:g} s is over before all maps are solved; what "
-            f"was solved so far is kept, use --resume to go on",
-            options,
-        )
+        say(_out_of_time(job), options)
         return exit_code(Verdict.UNDECIDED)
     return _told(outcome, options)
+
+
+def _out_of_time(job: Job) -> str:
+    """What is said when maps are left to solve, and whether there is something to go on with."""
+    over = f"the time limit of {job.time_limit:g} s is over before all maps are solved"
+    if worth_resuming(job.output / PARTIAL):
+        return f"{over}; what was solved so far is kept, use --resume to go on"
+    return f"{over}; nothing was solved yet, so nothing is kept: give a longer --time-limit"
+
+
+def _note_room(options: Namespace, job: Job) -> None:
+    """Says that --room changes nothing where float32 is not written in blocks."""
+    if options.room == "auto" or (job.dtype == "float32" and job.in_blocks):
+        return
+    sums = "blocks" if job.in_blocks else "plain sums"
+    say(
+        f"--room {options.room} changes nothing: it is for --dtype float32 with sums in blocks, "
+        f"but the network is written in {job.dtype} with {sums}",
+        options,
+    )
 
 
 def _settle_ratio(options: Namespace, target: Network, domain: Box | Points) -> Method | None:

@@ -46,8 +46,8 @@ def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
         op.groups,
     ):
         raise InputError(
-            f"{where} needs a frozen convolution of the same geometry, {op.geometry} in "
-            f"{op.groups} groups, but the frozen network has another one"
+            f"{where} needs a frozen convolution that moves as the target's does, {_moves(op)}, "
+            f"but the frozen network has {_moves(first)}; give its first one this geometry"
         )
     for other in others:
         if not isinstance(other, Convolution) or not other.geometry.plain:
@@ -55,6 +55,14 @@ def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
                 f"{where} needs a 1×1 convolution without padding behind the first one: a pad "
                 f"would cut off the shift at the border; replace it in the frozen network"
             )
+
+
+def _moves(op: Mixing) -> str:
+    """How the map moves over the image, if it does."""
+    geometry, groups = getattr(op, "geometry", None), getattr(op, "groups", 1)
+    if geometry is None:
+        return f"a {type(op).__name__} map of {op.shape[0]}×{op.shape[1]}"
+    return f"{geometry} in {groups} group{'s' if groups > 1 else ''}"
 
 
 def kernel_of(op: Mixing) -> Matrix:

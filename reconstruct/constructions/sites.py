@@ -28,8 +28,8 @@ from reconstruct.networks.normal_form import rebuilt
 from reconstruct.numbers.arrays import Array, Range
 
 UNFUSED = (
-    "with torch call torch.onnx.export(…, dynamo=False), or dynamo=True with optimize=False, or "
-    "give the module itself to rc.from_torch"
+    "with torch call torch.onnx.export(…, dynamo=False, do_constant_folding=False), or dynamo=True "
+    "with optimize=False, or give the module itself to rc.from_torch"
 )
 
 
@@ -203,9 +203,12 @@ class _Finder:
                 f"frozen network has no norm layers at all; exporters fuse them into the linear "
                 f"layers: {UNFUSED}"
             )
+        fused = ""
+        if self.frozen.node(source).op.windowed:
+            fused = f"; exporters fuse norms into convolutions: {UNFUSED}"
         raise InputError(
             f"{where} needs a norm layer right after the linear layer {source!r}, but has "
-            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there"
+            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there{fused}"
         )
 
     def _norm_comes_late(self, followers: list[Node]) -> bool:

@@ -29,9 +29,16 @@ class OutputFolder:
     """
 
     def __init__(
-        self, path: str | Path, *, force: bool = False, resume: bool | None = None
+        self,
+        path: str | Path,
+        *,
+        force: bool = False,
+        resume: bool | None = None,
+        elsewhere: str = "choose another with -o",
     ) -> None:
         self.path = Path(path)
+        self.elsewhere = elsewhere  # what to do where this one cannot be used
+        self.keep = False  # whether a failure leaves something worth resuming
         self.staging = self.path / PARTIAL
         self.lock = FileLock(self.staging / LOCK, self._taken())
         self.force, self.resume = force, resume
@@ -53,7 +60,7 @@ class OutputFolder:
         trace: TracebackType | None,
     ) -> None:
         interrupted = self.resume is not None and isinstance(error, KeyboardInterrupt)
-        if error is not None and self.lock.held and not (self.resume or interrupted):
+        if error is not None and self.lock.held and not (self.resume or interrupted or self.keep):
             self.discard()
         self.close()
 
@@ -99,12 +106,12 @@ class OutputFolder:
         if not self.path.is_dir():
             raise InputError(
                 f"{self.path}: the output must be a directory, but a file of that name exists; "
-                f"choose another with -o"
+                f"{self.elsewhere}"
             )
         if not os.access(self.path, os.W_OK):
             raise InputError(
                 f"{self.path}: the output directory cannot be written (permission denied); "
-                f"choose another with -o"
+                f"{self.elsewhere}"
             )
 
     def _check_contents(self) -> None:
@@ -136,7 +143,7 @@ class OutputFolder:
     def _taken(self) -> str:
         return (
             f"{self.path}: another run is working in this output directory; wait until it has "
-            f"ended, or choose another with -o"
+            f"ended, or {self.elsewhere}"
         )
 
     def _take(self) -> None:
@@ -148,7 +155,7 @@ class OutputFolder:
         except OSError as error:
             raise InputError(
                 f"{self.path}: the output directory cannot be written ({error.strerror}); "
-                f"choose another with -o"
+                f"{self.elsewhere}"
             ) from None
         if not (self.force or self._interrupted()) and self._finished():
             self.discard()

@@ -15,7 +15,7 @@ from reconstruct.bounds import Adaptive, Crown, Method
 from reconstruct.certificates.conclude import Conclusion, conclude
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
-from reconstruct.checkpoint import SiteStore, run_key
+from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions.frozen import Frozen
 from reconstruct.errors import ReconstructError
 from reconstruct.formats import Origin, sha256_file
@@ -25,7 +25,7 @@ from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.threads import at_most_threads, one_blas_thread
 from reconstruct.pipeline import Result, reconstruct
-from reconstruct.progress import Progress, Step, silent, until
+from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs
@@ -133,9 +133,20 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
         source = take_along(job.target, job.target_path, folder, TARGET)
         job = replace(job, target=source.network)
         limit = None if job.time_limit is None else start + job.time_limit
-        store = SiteStore(folder.staging, job.key(), resume=bool(job.resume))
+        result = _solved(job, folder, progress if limit is None else until(limit, progress))
+        result = with_room(result, job.forms, job.room, progress)
+        outcome = _finish(job, source, folder, result, start, progress)
+        names = published(folder.staging, job.compact)
+        folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
+    return outcome
+
+
+def _solved(job: Job, folder: OutputFolder, progress: Progress) -> Result:
+    """All maps solved; each is kept as soon as it is."""
+    store = SiteStore(folder.staging, job.key(), resume=bool(job.resume))
+    try:
         with using(checkpoint=FolderCheckpoint(folder.staging)):
-            result = reconstruct(
+            return reconstruct(
                 job.target,
                 job.frozen,
                 domain=job.domain,
@@ -143,14 +154,12 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
                 solver=job.solver,
                 bounds=job.bounds,
                 dtype=np.dtype(job.dtype),
-                progress=progress if limit is None else until(limit, progress),
+                progress=progress,
                 checkpoint=store,
             )
-        result = with_room(result, job.forms, job.room, progress)
-        outcome = _finish(job, source, folder, result, start, progress)
-        names = published(folder.staging, job.compact)
-        folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
-    return outcome
+    except OutOfTime:
+        folder.keep = job.resume is not None and worth_resuming(folder.staging)
+        raise
 
 
 def _read_back(job: Job, outcome: RunOutcome) -> None:

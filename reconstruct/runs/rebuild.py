@@ -27,6 +27,8 @@ from reconstruct.reports.run_files import read_norms
 from reconstruct.runs.files import NETWORK, NETWORKS, write_networks
 from reconstruct.runs.recipe import Recipe
 
+ELSEWHERE = "copy it to where you may write, and rebuild the copy"
+
 
 @dataclass(frozen=True)
 class Rebuilt:
@@ -50,7 +52,7 @@ def rebuild(
     ours, stated = _target(place, document["target"], target), document["candidate"]
     drawn = _frozen(recipe, ours, frozen)
     result = _result(report, ours, drawn, _norms(place, drawn.network))
-    with OutputFolder(_free(place), force=True) as folder:
+    with OutputFolder(_free(place), force=True, elsewhere=ELSEWHERE) as folder:
         network = write_networks(folder.staging, result, recipe.forms())
         _require_bits(place, report, network, stated, drawn)
         data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))

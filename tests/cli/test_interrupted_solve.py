@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reconstruct.runs.job as run_module
-from reconstruct.progress import Step
+from reconstruct.progress import OutOfTime, Step
 
 
 def words(target: Path, out: Path, *more: str) -> list[Any]:
@@ -59,3 +59,29 @@ def test_an_interrupted_solve_is_resumed(
     one, two = np.load(whole / "norms.npz"), np.load(out / "norms.npz")
     assert all(np.array_equal(one[name], two[name]) for name in one.files)
     assert not (out / ".partial").exists()
+
+
+def test_what_is_solved_when_time_is_over_is_resumed(
+    cli: Callable[..., tuple[int, str, str]],
+    target: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The directory stays with what was solved, as the sentence says."""
+    out = tmp_path / "out"
+
+    def over_in_the_second_map(limit: float, progress: Any) -> Any:
+        def hear(step: Step) -> None:
+            if "map 2" in step.task and (step.residual or 1) < 1e-4:
+                raise OutOfTime(step.task)
+            progress(step)
+
+        return hear
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "until", over_in_the_second_map)
+        code, _, stderr = cli(*words(target, out, "--time-limit", "600"))
+    assert code == 3 and "so far is kept, use --resume" in stderr
+    assert len(list((out / ".partial").glob("site-*.npz"))) == 1
+    code, stdout, stderr = cli(*words(target, out, "--resume"))
+    assert code == 0 and stdout.startswith("CERTIFIED"), stderr

@@ -11,6 +11,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Standing, standing
+from reconstruct.cli import main
 from reconstruct.cli.parser import build_parser
 from reconstruct.reports.run_files import RunFiles
 from reconstruct.reports.sections.claim import opening
@@ -170,3 +171,38 @@ def test_other_precisions_are_not_written(target, tmp_path, suffix, dtype, name)
     with pytest.raises(rc.InputError, match=f"float32 or float64, but the dtype is {name}:"):
         rc.save(rc.load(target), file, dtype=dtype)
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--ratio", "abc"), "argument --ratio: must be a number or auto, but is 'abc'"),
+        (("-o", ""), "argument -o/--output: must name a directory, but is empty; write . for"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(target, tmp_path, words, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", str(target), "-o", str(tmp_path / "out"), *words])
+    assert stopped.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "came"),
+    [
+        ((), "float64 with plain sums"),
+        (("--sums", "blocks"), "float64 with blocks"),
+        (("--dtype", "float32", "--sums", "plain"), "float32 with plain sums"),
+    ],
+    ids=str,
+)
+def test_room_that_changes_nothing_is_told(cli, target, tmp_path, more, came):
+    words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out", *more)
+    code, _, stderr = cli(*words, "--room", "always")
+    assert code == 0 and "--room always changes nothing: it is for --dtype float32" in stderr
+    assert f"is written in {came}" in stderr
+
+
+def test_room_that_is_given_is_not_commented(cli, target, tmp_path):
+    words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out")
+    code, _, stderr = cli(*words, "--room", "never", "--dtype", "float32")
+    assert code == 0 and "--room" not in stderr

@@ -9,13 +9,14 @@ import reconstruct as rc
 from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.networks.normal_form import fold_norms
 from tests.constructions.targets import mlp
+from tests.networks.test_images import small_network
 
 
 def test_fused_norms_are_recognised():
     """An exporter that folds BatchNorm into Linear leaves maps and activations alone."""
     target = mlp([3, 4, 2], 0)
     fused = fold_norms(rc.draw(target).network)
-    needle = r"no norm layers at all; exporters fuse .* dynamo=False.*optimize=False.*from_torch"
+    needle = r"no norm layers at all; .* dynamo=False, do_constant_folding=False\).*from_torch"
     with pytest.raises(rc.InputError, match=needle):
         rc.reconstruct(target, fused, domain=(-1, 1))
 
@@ -30,6 +31,21 @@ def test_one_missing_norm_is_not_taken_for_fusion():
     )
     with pytest.raises(rc.InputError, match=r"right after the linear layer 'layer1.M1', but has R"):
         rc.reconstruct(target, Network(3, nodes, drawn.output), domain=(-1, 1))
+
+
+def test_a_norm_that_was_fused_into_a_convolution_is_recognised_beside_others():
+    """Exporters fuse norms into convolutions and may leave those behind linear layers."""
+    network = small_network()
+    drawn = rc.draw(network).network
+    gone = next(n for n in drawn.norm_nodes() if drawn.node(n.inputs[0]).op.windowed)
+    nodes = tuple(
+        Node(n.name, n.op, tuple(gone.inputs[0] if i == gone.name else i for i in n.inputs))
+        for n in drawn.nodes
+        if n.name != gone.name
+    )
+    needle = r"but has Relu there; exporters fuse norms into convolutions: .*do_constant_folding"
+    with pytest.raises(rc.InputError, match=needle):
+        rc.reconstruct(network, Network(72, nodes, drawn.output, drawn.source), domain=(0, 0.5))
 
 
 def test_a_fixed_batch_is_recognised():

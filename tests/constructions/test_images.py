@@ -98,3 +98,18 @@ def test_a_frozen_convolution_of_another_geometry_is_refused():
     other = rc.draw(one_convolution("stride 2"), seed=0).network
     with pytest.raises(InputError, match="as many inputs as the target"):
         rc.reconstruct(target, other, domain=Box(-1, 1))
+
+
+def test_a_frozen_convolution_that_moves_otherwise_is_refused_with_both_geometries():
+    target = one_convolution("padded")
+    frozen = rc.draw(target, seed=0).network
+    first = frozen.node("c.M1").op
+    assert isinstance(first, Convolution)
+    tall = replace(first.geometry, kernel=(1, 3), pads=(0, 1, 0, 1))
+    broken = frozen.with_ops({"c.M1": Convolution(first.kernel[:, :, 1:2], tall)})
+    needle = (
+        r"3×3 kernel on 2×5×5 with strides 1×1, pads \(1, 1, 1, 1\) and dilations 1×1 in 1 group, "
+        r"but the frozen network has a 1×3 kernel .* pads \(0, 1, 0, 1\) .* in 1 group; give"
+    )
+    with pytest.raises(InputError, match=needle):
+        rc.reconstruct(target, broken, domain=Box(-1, 1))

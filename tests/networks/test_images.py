@@ -191,6 +191,15 @@ def test_the_gradient_is_that_of_finite_differences():
 def test_misfits_are_refused_with_their_numbers():
     with pytest.raises(InputError, match="6 input channels, but the image has 4"):
         Convolution(np.ones((2, 3, 1, 1)), Geometry(4, 5, 5, (1, 1)), groups=2)
+    with pytest.raises(InputError, match=r"2 groups needs .* \(3, 1, 1, 1\) has 3 in all; .* of 2"):
+        Convolution(np.ones((3, 1, 1, 1)), Geometry(2, 5, 5, (1, 1)), groups=2)
+    with pytest.raises(InputError, match=r"channel and one pixel, but got shape \(0, 1, 1, 1\)"):
+        Convolution(np.ones((0, 1, 1, 1)), Geometry(1, 5, 5, (1, 1)))
+    with pytest.raises(InputError, match=r"rank 4, but got shape \(1, 1, 1\)"):
+        Convolution(np.ones((1, 1, 1)), Geometry(1, 5, 5, (1, 1)))
+    needle = r"3×2 kernel on 1×5×4 with strides 1×1, pads \(0, -1, 0, 0\) and dilations 1×1; cut"
+    with pytest.raises(InputError, match=needle):
+        Geometry(1, 5, 4, (3, 2), pads=(0, -1, 0, 0))
     with pytest.raises(InputError, match="does not fit into an image of 2×2"):
         Geometry(1, 2, 2, (3, 3))
     with pytest.raises(InputError, match="from 0 to 3, or -1 for none, but has 0 to 4"):

@@ -161,3 +161,12 @@ def test_bits_decide_and_not_a_hash_of_weights(cli, out):
     report["frozen"]["sha256"] = "0" * 64
     (out / "report.json").write_text(json.dumps(report))
     assert cli("rebuild", out)[0] == 0
+
+
+def test_a_directory_that_cannot_be_written_is_named_with_what_rebuild_can_do(
+    cli, out, monkeypatch
+):
+    monkeypatch.setattr("reconstruct.reports.folder.os.access", lambda path, mode: False)
+    code, _, said = cli("rebuild", out)
+    assert code == 2 and "(permission denied); copy it to where you may write, and" in said
+    assert " -o" not in said

@@ -52,12 +52,23 @@ class Geometry:
     def __post_init__(self) -> None:
         numbers = (self.channels, self.height, self.width, *self.kernel, *self.strides)
         if min(*numbers, *self.dilations) < 1 or min(self.pads) < 0:
-            raise InputError(f"a convolution needs positive sizes and pads of 0 or more: {self}")
+            raise InputError(
+                f"a convolution needs positive sizes and pads of 0 or more, but got {self}; cut "
+                f"the image by a Slice in place of negative pads"
+            )
         if min(self.output) < 1:
             raise InputError(
                 f"a kernel of {self.kernel} with dilations {self.dilations} does not fit into an "
                 f"image of {self.height}×{self.width} with pads {self.pads}"
             )
+
+    def __str__(self) -> str:
+        pairs = (self.kernel, self.strides, self.dilations)
+        kernel, strides, dilations = (f"{down}×{across}" for down, across in pairs)
+        return (
+            f"a {kernel} kernel on {self.channels}×{self.height}×{self.width} with strides "
+            f"{strides}, pads {self.pads} and dilations {dilations}"
+        )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Geometry:
@@ -163,13 +174,24 @@ class Convolution(Mixing):
         groups: int = 1,
     ) -> None:
         array = np.asarray(kernel)
-        if array.ndim != 4 or 0 in array.shape:
+        if array.ndim != 4:
             raise InputError(f"a convolution needs a kernel of rank 4, but got shape {array.shape}")
+        if 0 in array.shape:
+            raise InputError(
+                f"a convolution needs a kernel with at least one channel and one pixel, but got "
+                f"shape {array.shape}; leave it out"
+            )
         c_out, per_group, *window = array.shape
-        if geometry.channels != per_group * groups or c_out % groups:
+        if geometry.channels != per_group * groups:
             raise InputError(
                 f"a convolution with {groups} groups and a kernel of shape {array.shape} needs "
                 f"{per_group * groups} input channels, but the image has {geometry.channels}"
+            )
+        if c_out % groups:
+            raise InputError(
+                f"a convolution with {groups} groups needs as many output channels in each, but "
+                f"its kernel of shape {array.shape} has {c_out} in all; give it a multiple of "
+                f"{groups}"
             )
         if tuple(window) != geometry.kernel:
             raise InputError(f"the kernel is {window}, but the geometry says {geometry.kernel}")
