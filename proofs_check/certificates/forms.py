@@ -219,25 +219,21 @@ class Forms:
         return self.rows(name, 0, self.network.sizes[name] // positions, positions)
 
     def own(self, node: Node, positions: int = 1) -> Form:
-        """The form of a map, or of a sum of branches, over the sources before it, though it is a
-        cut itself."""
-        if isinstance(node.op, Mixing):
-            size = self.network.sizes[node.name] // positions
-            return self._mixing(node, node.op, 0, size, positions)
-        first, *others = (self.whole(i, positions) for i in node.inputs)
-        if isinstance(node.op, Diagonal):
-            scale, shift = self._diagonal(node.name, node.op, positions)
-            return first.scaled(scale).shifted(shift)
-        for other in others:
-            first = first.plus(other)
-        return first
+        """The form of a node over the sources before it, though it is a cut itself."""
+        return self._computed(node, 0, self.network.sizes[node.name] // positions, positions)
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         """Rows of a node's form, each at that many positions; a source is itself."""
         view = self._looks(name, positions)
         if view is not None:
             return Form.identity(view, start, stop, positions)
-        node, op = self.nodes[name], self.nodes[name].op
+        return self._computed(self.nodes[name], start, stop, positions)
+
+    def _computed(self, node: Node, start: int, stop: int, positions: int) -> Form:
+        """The same from what the node takes."""
+        name, op = node.name, node.op
+        if isinstance(op, Select | Placement) and positions > 1:
+            raise NotCheckable(f"{name!r} moves pixels of a composed value")
         if isinstance(op, Mixing):
             return self._mixing(node, op, start, stop, positions)
         if isinstance(op, Select):

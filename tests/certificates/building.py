@@ -97,3 +97,17 @@ def _norm(n, s, t, rng, statistics):
 def inner_activations(network: Network) -> list[Node]:
     """The activations inside the wide blocks."""
     return [n for n in network.activation_nodes() if n.name.endswith(".act")]
+
+
+def long_values(network: Network, points: np.ndarray) -> dict[str, np.ndarray]:
+    """Every value at some points in long doubles, node by node: an oracle beyond float64."""
+    values = {network.source: np.asarray(points).astype(np.longdouble)}
+    for node in network.nodes:
+        values[node.name] = node.op(*(values[name] for name in node.inputs))
+    return values
+
+
+def long_gap(target: Network, network: Network, points: np.ndarray) -> float:
+    """The largest difference of the outputs at some points, in long doubles."""
+    ours, theirs = (long_values(net, points)[net.output] for net in (target, network))
+    return float(np.abs(theirs - ours).max())

@@ -11,6 +11,7 @@ from reconstruct.bounds.at_points import ranges_at
 from reconstruct.certificates.alignment import alignments
 from reconstruct.certificates.at_points import bound_at_points
 from reconstruct.networks import Network, Points
+from tests.certificates.building import long_gap, long_values
 from tests.networks.test_images import small_network
 from tests.proofs_check.certificates.making import certified
 
@@ -33,7 +34,7 @@ def test_a_deep_network_is_certified_at_points_and_the_bound_holds(tmp_path):
     certificate = certified(tmp_path, target, network, domain)
     assert certificate.verdict == "certified" and certificate.method == "pointwise"
     assert any("with signs" in line for line in certificate.tried)
-    wide = [net(domain.x, np.longdouble) for net in (target, network)]
+    wide = [long_values(net, domain.x)[net.output] for net in (target, network)]
     gap = float(np.abs(wide[0] - wide[1]).max())
     assert gap - 1e-16 <= certificate.bound <= 1e-6  # the rounding of long doubles
     assert check(tmp_path).accepted
@@ -68,7 +69,7 @@ def test_signs_are_kept_and_a_wrong_network_is_not_certified():
     beta = np.array(norm.beta)
     beta[0] += 1e-5
     wrong = network.with_ops({name: norm.tuned(norm.gamma, beta)})
-    gap = float(np.abs(wrong(domain.x, np.longdouble) - target(domain.x, np.longdouble)).max())
+    gap = long_gap(target, wrong, domain.x)
     assert gap > 1e-8
     found = rc.certify(target, wrong, domain=domain, tolerance=1.5 * gap)
     assert found.verdict == "certified" and gap - 1e-15 <= found.bound <= 1.01 * gap
@@ -83,14 +84,14 @@ def test_on_images_signs_give_no_more_than_absolute_values():
     known = reach(target, domain)
     alignment = next(alignments(target, network, domain))
     bound = bound_at_points(known, network, alignment)
-    gap = float(np.abs(network(domain.x, np.longdouble) - target(domain.x, np.longdouble)).max())
+    gap = long_gap(target, network, domain.x)
     plain = rc.certify(target, network, domain=domain).bound
     assert gap - 1e-16 <= bound <= plain
 
 
 def test_values_at_points_are_known_to_the_last_digit():
     for network, x in ((deep(), points().x), (small_network(), np.full((2, 72), 0.1))):
-        exact = network.values(x, np.longdouble)
+        exact = long_values(network, x)
         for name, (lo, hi) in ranges_at(network, x).items():
             value = exact[name]
             own = 1e-17 * (1 + np.abs(value))

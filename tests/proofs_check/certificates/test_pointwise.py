@@ -12,8 +12,20 @@ from proofs_check.certificates.pointwise import Evaluation
 from reconstruct.certificates import enclose
 from reconstruct.constructions import draw
 from reconstruct.formats import load, save, sha256_file
-from reconstruct.networks import Box, Convolution, Dense, Network, Points
+from reconstruct.networks import (
+    Box,
+    Convolution,
+    Dense,
+    Network,
+    Node,
+    Placement,
+    Points,
+    Relu,
+    Select,
+)
+from reconstruct.networks.blocks import in_blocks
 from reconstruct.pipeline import reconstruct
+from tests.certificates.building import long_gap
 from tests.certificates.test_at_points import deep, points
 from tests.constructions.test_images import GEOMETRIES, one_convolution
 from tests.networks.test_images import small_network
@@ -30,7 +42,7 @@ def gap(target: Network, network: Network, x: np.ndarray) -> float:
 
 def nearly(target: Network, network: Network, x: np.ndarray) -> float:
     """The same by long doubles, for networks whose rationals are too long."""
-    return float(np.abs(network(x, np.longdouble) - target(x, np.longdouble)).max())
+    return long_gap(target, network, x)
 
 
 def bounds(target: Network, network: Network, cuts: set[str], x: np.ndarray) -> tuple[float, float]:
@@ -177,3 +189,38 @@ def test_convolutions_of_every_geometry_hold_their_rational_values() -> None:
             middle = Fraction(number, 1 << CHEAP)
             assert middle - Fraction(radius) <= low and high <= middle + Fraction(radius)
             assert radius <= 1e-30
+
+
+def test_sums_in_blocks_behind_hidden_units_are_sharp(tmp_path, rebuilt) -> None:
+    """Blocks of hidden units are selected one by one: what is selected counts, and not all."""
+    target, network, domain = rebuilt
+    spelled = in_blocks(network, 4)
+    assert sum(isinstance(n.op, Select) for n in spelled.nodes) == 3
+    certified(tmp_path, target, spelled, domain)
+    true = gap(target, spelled, domain.x)
+    claim(tmp_path, (1 + 1e-9) * true)
+    assert check(tmp_path).accepted, check(tmp_path)
+    claim(tmp_path, (1 - 1e-9) * true)
+    assert check(tmp_path).field == "bound"
+
+
+@pytest.mark.parametrize("move", [Placement([1, 0, 2], 3), Placement([0, -1, 2], 3)])
+def test_hidden_units_that_move_are_not_taken_where_they_were(move, tmp_path) -> None:
+    """A forger lets hidden units change places, or drops one, where none of them bends."""
+    weight = np.array([[1.0, 2.0, -3.0]])
+    parts = (
+        Node("m", Dense(np.eye(3), np.full(3, 5.0)), ("x",)),
+        Node("h", Relu(), ("m",)),
+        Node("w", Dense(weight), ("h",)),
+        Node("r", Relu(), ("w",)),
+    )
+    target = Network(3, parts, "r", "x")
+    behind = Node("w", Dense(weight), ("p",))
+    network = Network(3, (*parts[:2], Node("p", move, ("h",)), behind, parts[3]), "r", "x")
+    x = np.array([[0.5, 0.25, -2.0]])
+    true = gap(target, network, x)
+    least, most = bounds(target, network, {"r"}, x)
+    assert true > 0.2 and abs(least - true) <= 1e-12 and abs(most - true) <= 1e-12
+    certified(tmp_path, target, network, Points(x), tolerance=100.0)
+    claim(tmp_path, 1e-3, alignment=[["r", "r"]])
+    assert check(tmp_path).field == "bound"
