@@ -17,6 +17,7 @@ from reconstruct.constructions.layout import Layout, lay_out
 from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.wide import Wide
 from reconstruct.errors import InputError
+from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import (
     Activation,
     Add,
@@ -174,10 +175,12 @@ def _draw_site(paper: Paper, node: Node, plan: SitePlan, activation: Activation)
         if shape.block is not None:
             start, stop = shape.block
             entering = source
-            if (start, stop) != (0, blueprint.cols):
+            weight = paper.matrix(op, label + 1, shape.width, stop - start, hidden=0)
+            if not op.own_entries:
+                weight = _elsewhere_zero(weight, start, blueprint.cols)
+            elif (start, stop) != (0, blueprint.cols):
                 entering = f"{name}.x{i}"
                 nodes.append(Node(entering, Select(start, stop), (source,)))
-            weight = paper.matrix(op, label + 1, shape.width, stop - start, hidden=0)
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
             nodes.append(Node(label_in, op.with_kernel(weight), (entering,)))
             parts.append(label_in)
@@ -191,6 +194,16 @@ def _draw_site(paper: Paper, node: Node, plan: SitePlan, activation: Activation)
             nodes.append(Node(f"{name}.act{i}", activation, (last,)))
             last = f"{name}.act{i}"
     return nodes
+
+
+def _elsewhere_zero(weight: Matrix, start: int, cols: int) -> Matrix:
+    """The columns of a kernel that enter, at their place among all: no slice of an image is a part
+    of every patch, so that the others are there and zero."""
+    if weight.shape[1] == cols:
+        return weight
+    kernel = np.zeros((weight.shape[0], cols), dtype=weight.dtype)
+    kernel[:, start : start + weight.shape[1]] = to_dense(weight)
+    return kernel
 
 
 @dataclass(frozen=True)

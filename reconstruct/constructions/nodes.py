@@ -35,22 +35,23 @@ def activation_at(network: Network, name: str | None) -> Activation:
 def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
     """Refuse frozen convolutions that do not move over the image as the target's does.
 
-    The first one must have its geometry; those behind it must take pixel by pixel, because a pad
-    would cut off the shift at the border.
+    Those that take in the site's input must have its geometry; those that carry a layer on must
+    take pixel by pixel, because a pad would cut off the shift at the border.
     """
-    first, *others = (mixing_at(frozen, layer.entry or layer.carry) for layer in site.layers)
     if not isinstance(op, Convolution):
         return
-    if not isinstance(first, Convolution) or (first.geometry, first.groups) != (
-        op.geometry,
-        op.groups,
-    ):
-        raise InputError(
-            f"{where} needs a frozen convolution that moves as the target's does, {_moves(op)}, "
-            f"but the frozen network has {_moves(first)}; give its first one this geometry"
-        )
-    for other in others:
-        if not isinstance(other, Convolution) or not other.geometry.plain:
+    for layer in site.layers:
+        entry = mixing_at(frozen, layer.entry) if layer.entry else None
+        if entry is not None and (
+            not isinstance(entry, Convolution)
+            or (entry.geometry, entry.groups) != (op.geometry, op.groups)
+        ):
+            raise InputError(
+                f"{where} needs a frozen convolution that moves as the target's does, {_moves(op)}"
+                f", but the frozen network has {_moves(entry)}; give it this geometry"
+            )
+        carry = mixing_at(frozen, layer.carry) if layer.carry else None
+        if carry is not None and not (isinstance(carry, Convolution) and carry.geometry.plain):
             raise InputError(
                 f"{where} needs a 1×1 convolution without padding behind the first one: a pad "
                 f"would cut off the shift at the border; replace it in the frozen network"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan
+from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Activation,
@@ -97,6 +98,14 @@ def find_sites(
     return tuple(sites)
 
 
+def _takes(op: Mixing, block: tuple[int, int], cols: int) -> bool:
+    """Whether a convolution sees no more of a patch than these entries of its kernel."""
+    kernel = op.kernels[0]
+    if op.own_entries or len(op.kernels) > 1 or kernel.shape[1] != cols:
+        return False
+    return not (np.any(kernel[:, : block[0]]) or np.any(kernel[:, block[1] :]))
+
+
 def _batch(frozen: Network, size: int) -> str:
     """What to say of a file whose input has a fixed batch: it is read as one long input."""
     shape = [int(n) for n in frozen.metadata.get("input_shape") or ()]
@@ -175,9 +184,12 @@ class _Finder:
         for candidate in self.free(source):
             if candidate.op == Select(*block):
                 return self.affine(self.take(candidate).name, where)
+            if rebuilt(candidate) and _takes(mixing_at(self.frozen, candidate.name), block, cols):
+                return self.take(candidate).name
         raise InputError(
-            f"{where} needs the inputs {block[0]} to {block[1] - 1} through a skip connection "
-            f"(Slice) from {source!r}, but the frozen network has none"
+            f"{where} needs the inputs {block[0]} to {block[1] - 1} through a skip connection from "
+            f"{source!r} (a Slice, or a convolution whose kernel is zero at the others), but the "
+            f"frozen network has none"
         )
 
     def sum(self, carry: str, entry: str, where: str) -> str:

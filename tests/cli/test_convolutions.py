@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from reconstruct.formats import save
-from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Norm, Relu, SumPool
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Convolution,
+    Geometry,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    SumPool,
+)
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -40,8 +50,12 @@ def small(groups: int = 1) -> Network:
 
 
 @pytest.fixture
-def rebuild(cli, tmp_path):
-    """Run with these words, have the certificate checked, and meet the file in onnxruntime."""
+def rebuild(cli, tmp_path, monkeypatch):
+    """Run with these words, have the certificate checked, and meet the file in onnxruntime.
+
+    Pages of convolutions are drawn elsewhere: they would take most of the time here.
+    """
+    monkeypatch.setattr("reconstruct.runs.job.write_page", lambda folder: None)
 
     def run(target: Network, *words):
         save(target, tmp_path / "t.npz")
@@ -88,6 +102,23 @@ def test_within_an_allowance_of_memory(rebuild, monkeypatch):
     monkeypatch.setattr("reconstruct.constructions.frozen.HELD", 16)
     report = rebuild(small(), "--memory", "600M")
     assert len(report["layers"]) == 3
+
+
+def test_patches_enter_a_deep_site_block_by_block(rebuild):
+    """A convolution, and a shortcut beside it that looks at the same image."""
+    rng = np.random.default_rng(1)
+    one = Convolution(rng.normal(size=(2, 2, 2, 2)), Geometry(2, 3, 3, (2, 2)), [0.5, -1.0])
+    two = Convolution(rng.normal(size=(2, 2, 1, 1)), Geometry(2, 2, 2, (1, 1)))
+    side = Convolution(rng.normal(size=(2, 2, 2, 2)), Geometry(2, 3, 3, (2, 2)))
+    nodes = (
+        Node("a", one, ("x",)),
+        Node("r", Relu(), ("a",)),
+        Node("b", two, ("r",)),
+        Node("s", side, ("x",)),
+        Node("o", Add(), ("b", "s")),
+    )
+    report = rebuild(Network(18, nodes, "o", "x"), "--construction", "deep", "--block", 3)
+    assert [row["index"] for row in report["layers"]] == [1, 1, 1, 2, 3, 3, 3]
 
 
 def test_convolutions_of_one_position(rebuild):

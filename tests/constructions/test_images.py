@@ -78,7 +78,29 @@ def test_pools_placements_and_norms_stand_where_they_stood(domain):
     assert kinds.count("MaxPool") == kinds.count("SumPool") == kinds.count("Placement") == 1
 
 
-@pytest.mark.parametrize("construction", [rc.Wide(), rc.Stacked()], ids=lambda c: c.name)
+@pytest.mark.parametrize("name", ["padded", "stride 2", "one position"])
+def test_a_deep_site_takes_patches_in_block_by_block(name):
+    target = one_convolution(name)
+    frozen = rc.draw(target, rc.Deep(block=5), seed=3)
+    result = rc.reconstruct(target, frozen, domain=Box(-1, 1))
+    cols = target.node("c").op.kernels[0].shape[1]
+    assert result.status.value == "solved" and len(result.layers) == -(-cols // 5)
+    x = np.random.default_rng(1).uniform(-1, 1, (20, target.size_in))
+    assert np.abs(result.network(x) - target(x)).max() <= 1e-10
+
+
+def test_a_deep_site_whose_kernels_see_more_than_their_block_is_refused():
+    target = one_convolution("one position")
+    drawn = rc.draw(target, rc.Deep(block=5), seed=3)
+    second = drawn.network.node("c.A2").op
+    kernel = second.kernel.copy()
+    kernel[0, 0, 0, 0] = 1.0  # of the first block
+    other = drawn.network.with_ops({"c.A2": Convolution(kernel, second.geometry)})
+    with pytest.raises(InputError, match=r"inputs 5 to 7 .* zero at the others"):
+        rc.reconstruct(target, replace(drawn, network=other), domain=Box(-1, 1))
+
+
+@pytest.mark.parametrize("construction", [rc.Wide(), rc.Stacked(), rc.Deep()], ids=lambda c: c.name)
 def test_a_second_convolution_with_padding_is_refused_by_name(construction):
     target = one_convolution("padded")
     drawn = rc.draw(target, construction, seed=0)

@@ -102,4 +102,7 @@ def _link(layer: Layer, frozen: Network) -> Link:
     bias = own if carry is None else own + carry.channel_bias
     weight = None if carry is None else kernel_of(carry)
     piece = activation_at(frozen, layer.activation).piece
-    return Link(weight, kernel_of(entry), layer.block, bias, norm, piece)
+    entering = kernel_of(entry)
+    if not entry.own_entries:  # a kernel has the columns of all blocks, zero but in its own
+        entering = entering[:, slice(*layer.block)]
+    return Link(weight, entering, layer.block, bias, norm, piece)

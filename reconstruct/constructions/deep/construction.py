@@ -41,7 +41,7 @@ from reconstruct.constructions.deep.exact import (
 from reconstruct.constructions.deep.forward import Placed, place_chain
 from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.deep.status import block_systems
-from reconstruct.constructions.nodes import kernel_of
+from reconstruct.constructions.nodes import check_geometry, kernel_of
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import check_width
 from reconstruct.errors import InputError
@@ -87,16 +87,20 @@ class Deep:
         m, k = kernel_of(op).shape
         size = min(self.block, k)
         edges = tuple(pairwise([*range(0, k, size), k]))
-        return DeepPlan(m, k, hidden_width(self.ratio, m * size), edges)
+        return DeepPlan(op, m, k, hidden_width(self.ratio, m * size), edges)
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "block": self.block}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DeepPlan:
-    """An m × k map whose inputs enter in `blocks`, each layer `width` wide."""
+    """The map `op`, m × k, whose inputs enter in `blocks`, each layer `width` wide.
 
+    Of a convolution the inputs are the entries of a patch: the k columns of its kernel.
+    """
+
+    op: Mixing
     rows: int
     cols: int
     width: int
@@ -116,6 +120,7 @@ class DeepPlan:
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
         where = f"map {number} ({site.target!r})"
+        check_geometry(self.op, frozen, site, where)
         for i, (layer, (start, stop)) in enumerate(
             zip(site.layers[:-1], self.blocks, strict=True), start=1
         ):
