@@ -31,19 +31,20 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """The layers that one affine map (m × k) becomes."""
+    """The layers that one affine map (m × k) becomes; rows and widths are those of all groups."""
 
     rows: int
     cols: int
     layers: tuple[LayerPlan, ...]
+    groups: int = 1
 
     @property
     def weights(self) -> int:
-        """Frozen weights of the site."""
+        """Frozen weights of the site, those that are zero by design left out."""
         total, before = 0, 0
         for layer in self.layers:
             entering = layer.block[1] - layer.block[0] if layer.block else 0
-            total += layer.width * (entering + (before if layer.carry else 0))
+            total += layer.width * (entering + (before // self.groups if layer.carry else 0))
             before = layer.width
         return total
 

@@ -16,21 +16,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.nodes import activation_at, kernel_of
+from reconstruct.constructions.nodes import activation_at, check_geometry
 from reconstruct.constructions.shifts import place
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import (
+    SolvedLayers,
     TwoLayers,
     channels,
     check_width,
+    joined,
     solve_two_layers,
 )
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
-from reconstruct.networks import Matrix, Mixing, Network, dense
+from reconstruct.networks import Matrix, Mixing, Network, Piece, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
@@ -53,13 +56,13 @@ class LowRank:
     dropped: float
 
 
-def factor(weight: Matrix, rank: int | None = None) -> LowRank:
-    """Factor `weight` at its numerical rank, or at `rank` when that is smaller."""
+def factor(weight: Matrix, rank: int | None = None, least: int = 1) -> LowRank:
+    """Factor `weight` at its numerical rank, or at `rank` when that is smaller; `least` columns."""
     W = dense(weight)
     left, singular, right = np.linalg.svd(W, full_matrices=False)
     cut = float(singular[0] * max(W.shape) * np.finfo(float).eps) if singular.size else 0.0
     numerical = int(np.count_nonzero(singular > cut))
-    r = max(1, numerical if rank is None else min(rank, numerical))
+    r = max(least, numerical if rank is None else min(rank, numerical))
     root = np.sqrt(singular[:r])
     dropped = float(singular[r]) if r < singular.size else 0.0
     return LowRank(
@@ -91,8 +94,11 @@ class Factored:
         )
 
     def plan(self, op: Mixing) -> FactoredPlan:
-        low = factor(kernel_of(op), self.rank)
-        return FactoredPlan(dense(kernel_of(op)), low, self.ratio, chosen=self.rank is not None)
+        own = [factor(kernel, self.rank) for kernel in op.kernels]
+        most = max(low.rank for low in own)
+        pairs = zip(op.kernels, own, strict=True)
+        lows = (low if low.rank == most else factor(W, self.rank, most) for W, low in pairs)
+        return FactoredPlan(op, tuple(lows), self.ratio, chosen=self.rank is not None)
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "rank": self.rank}
@@ -100,53 +106,68 @@ class Factored:
 
 @dataclass(frozen=True, eq=False)
 class FactoredPlan:
-    """A map W (m × k) as U V, each factor from two layers; `chosen` if the rank was given."""
+    """The map `op` as U V, each factor from two layers; `chosen` if the rank was given.
 
-    weight: NDArray[np.float64]
-    low: LowRank
+    `lows` are the factors of each group, all of the largest rank: layers have as many channels in
+    every group.
+    """
+
+    op: Mixing
+    lows: tuple[LowRank, ...]
     ratio: float
     chosen: bool
 
     alone = True
 
     @property
+    def size(self) -> tuple[int, int, int]:
+        """m, k and the rank, of a group."""
+        m, k = self.op.kernels[0].shape
+        return m, k, self.lows[0].rank
+
+    @property
     def blueprint(self) -> Blueprint:
-        (m, k), r = self.weight.shape, self.low.rank
-        (_, _, first), (_, _, second) = self.systems
+        (m, k, r), count = self.size, len(self.lows)
+        (_, _, first), (_, _, second) = self.systems[:2]
         layers = (
-            LayerPlan(first, (0, k), carry=False),
-            LayerPlan(r, None, carry=True),
-            LayerPlan(second, None, carry=True),
-            LayerPlan(m, None, carry=True),
+            LayerPlan(count * first, (0, k), carry=False),
+            LayerPlan(count * r, None, carry=True),
+            LayerPlan(count * second, None, carry=True),
+            LayerPlan(count * m, None, carry=True),
         )
-        return Blueprint(m, k, layers)
+        return Blueprint(count * m, k, layers, count)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        (m, k), r = self.weight.shape, self.low.rank
-        return (
+        m, k, r = self.size
+        both = (
             (r, k, hidden_width(self.ratio, r * k)),
             (m, r, hidden_width(self.ratio, m * r)),
         )
+        return both * len(self.lows)
 
     @property
     def left_out(self) -> NDArray[np.float64] | None:
-        return np.abs(self.weight - self.low.U @ self.low.V) if self.chosen else None
+        if not self.chosen:
+            return None
+        parts = zip(self.op.kernels, self.lows, strict=True)
+        return np.asarray(block_diag(*(np.abs(dense(W) - low.U @ low.V) for W, low in parts)))
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
-        (m, k), r = self.weight.shape, self.low.rank
+        (m, k, r), count = self.size, len(self.lows)
         where = f"map {number} ({site.target!r})"
+        check_geometry(self.op, frozen, site, where)
         middle = channels(frozen, site.layers[1])
-        if middle != r:
+        if middle != count * r:
             raise InputError(
-                f"{where} has rank {r} and needs a middle layer of {r} neurons, but the frozen "
-                f"network has {middle} at {site.layers[1].norm!r}"
+                f"{where} has rank {r} and needs a middle layer of {count * r} neurons, but the "
+                f"frozen network has {middle} at {site.layers[1].norm!r}"
             )
-        check_width(frozen, site.layers[0], r, k, f"{where}, first factor")
-        check_width(frozen, site.layers[2], m, r, f"{where}, second factor")
-        first, second = _factors_at(frozen, site)
-        first.check_pattern(f"{where}, first factor")
-        second.check_pattern(f"{where}, second factor")
+        check_width(frozen, site.layers[0], r, k, f"{where}, first factor", count)
+        check_width(frozen, site.layers[2], m, r, f"{where}, second factor", count)
+        for first, second in _factors_at(frozen, site):
+            first.check_pattern(f"{where}, first factor")
+            second.check_pattern(f"{where}, second factor")
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
@@ -156,40 +177,52 @@ class FactoredPlan:
                 "the exact solver works with --construction wide and deep: the factors U and V of "
                 "a low-rank map come from singular values, which are not rational"
             )
-        one, two, three, four = site.layers
-        low, middle = self.low, activation_at(frozen, two.activation)
-        into, out = _factors_at(frozen, site)
-        lo, hi = task.functionals(low.V)
-        held = place(middle.piece, lo, hi, np.abs(low.V) @ task.magnitude)
-        start = task.with_map(held.scale * low.V, held.shift)
-        first = solve_two_layers(into, start, solver, progress)
-        rest = _after(task, low, held.scale, held.shift, middle.piece.slope)
-        second = solve_two_layers(out, rest, solver, progress)
-        norms = {
-            one.norm: first.norm1,
-            two.norm: first.norm2,
-            three.norm: second.norm1,
-            four.norm: second.norm2,
-        }
-        return SiteSolution(norms, (first.system, second.system))
+        piece = activation_at(frozen, site.layers[1].activation).piece
+        groups = zip(_factors_at(frozen, site), self.lows, task.each, strict=True)
+        found = [_solve_group(*group, piece, solver, progress) for group in groups]
+        norms = [(one.norm1, one.norm2, two.norm1, two.norm2) for one, two in found]
+        whole = (joined(parts) for parts in zip(*norms, strict=True))
+        named = dict(zip((layer.norm for layer in site.layers), whole, strict=True))
+        return SiteSolution(named, tuple(part.system for pair in found for part in pair))
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(part.prove_rank() for part in _factors_at(frozen, site))
+        return tuple(part.prove_rank() for pair in _factors_at(frozen, site) for part in pair)
 
     def describe(self) -> Mapping[str, Any]:
-        """How the rank was decided."""
+        """How the rank was decided; of several groups that one which leaves out the most."""
+        low = max(self.lows, key=lambda low: (low.dropped, low.numerical_rank))
         return {
-            "rank": self.low.rank,
-            "numerical_rank": self.low.numerical_rank,
-            "cut": self.low.cut,
-            "dropped": self.low.dropped,
-            "singular_values": self.low.singular.tolist(),
+            "rank": low.rank,
+            "numerical_rank": low.numerical_rank,
+            "cut": low.cut,
+            "dropped": low.dropped,
+            "singular_values": low.singular.tolist(),
         }
 
 
-def _factors_at(frozen: Network, site: Site) -> tuple[TwoLayers, TwoLayers]:
+def _factors_at(frozen: Network, site: Site) -> tuple[tuple[TwoLayers, TwoLayers], ...]:
+    """The layers of both factors, group by group."""
     one, two, three, four = site.layers
-    return TwoLayers.at(frozen, one, two), TwoLayers.at(frozen, three, four)
+    into, out = TwoLayers.groups_at(frozen, one, two), TwoLayers.groups_at(frozen, three, four)
+    return tuple(zip(into, out, strict=True))
+
+
+def _solve_group(
+    layers: tuple[TwoLayers, TwoLayers],
+    low: LowRank,
+    task: Task,
+    piece: Piece,
+    solver: Solver,
+    progress: Progress,
+) -> tuple[SolvedLayers, SolvedLayers]:
+    """`h ↦ V h + τ` and what follows it, of one group; `piece` is that of the middle activation."""
+    into, out = layers
+    lo, hi = task.functionals(low.V)
+    held = place(piece, lo, hi, np.abs(low.V) @ task.magnitude)
+    start = task.with_map(held.scale * low.V, held.shift)
+    rest = _after(task, low, held.scale, held.shift, piece.slope)
+    first = solve_two_layers(into, start, solver, progress)
+    return first, solve_two_layers(out, rest, solver, progress)
 
 
 def _after(task: Task, low: LowRank, scale: float, shift: Vector, slope: float) -> Task:

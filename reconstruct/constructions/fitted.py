@@ -96,7 +96,8 @@ class FittedPlan:
     def blueprint(self) -> Blueprint:
         entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
         rows = self.groups * self.rows
-        return Blueprint(rows, self.cols, (entering, LayerPlan(rows, None, carry=True)))
+        layers = (entering, LayerPlan(rows, None, carry=True))
+        return Blueprint(rows, self.cols, layers, self.groups)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:

@@ -71,7 +71,7 @@ def kernel_of(op: Mixing) -> Matrix:
     kernels = op.kernels
     if len(kernels) != 1:
         raise UnsupportedError(
-            f"a map of one group is needed here, but a {type(op).__name__} has {len(kernels)}; "
-            f"each group is a system of its own"
+            f"a map of one group is needed here, but a {type(op).__name__} has {len(kernels)}; use "
+            f"--construction wide, factored or fitted, where each group is a system of its own"
         )
     return kernels[0]

@@ -121,6 +121,18 @@ def test_patches_enter_a_deep_site_block_by_block(rebuild):
     assert [row["index"] for row in report["layers"]] == [1, 1, 1, 2, 3, 3, 3]
 
 
+def test_each_group_has_factors_of_its_own(rebuild):
+    """Of the two groups one has rank 1 and the other 2: both get layers of two channels."""
+    rng = np.random.default_rng(1)
+    kernel = rng.normal(size=(4, 1, 2, 2))
+    kernel[1] = 2 * kernel[0]
+    one = Convolution(kernel, Geometry(2, 3, 3, (2, 2)), rng.normal(size=4), 2)
+    nodes = (Node("a", one, ("x",)), Node("r", Relu(), ("a",)))
+    target = Network(18, nodes, "r", "x")
+    report = rebuild(target, "--construction", "factored")
+    assert [(row["rows"], row["cols"]) for row in report["layers"]] == [(2, 4), (2, 2)] * 2
+
+
 def test_convolutions_of_one_position(rebuild):
     """Each kernel sees a part of the image, or a group of the channels, at a single place."""
     rng = np.random.default_rng(0)

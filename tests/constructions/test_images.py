@@ -9,8 +9,9 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.bounds import Crown
+from reconstruct.constructions.costs import cost
 from reconstruct.constructions.ratio import RATIOS
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Convolution, Geometry, Network, Node, Points, Relu
 from reconstruct.pipeline import width_for
 from tests.networks.test_images import small_network
@@ -89,6 +90,38 @@ def test_a_deep_site_takes_patches_in_block_by_block(name):
     assert np.abs(result.network(x) - target(x)).max() <= 1e-10
 
 
+def test_a_rank_that_was_chosen_leaves_out_what_each_group_has_beyond_it():
+    target = one_convolution("two groups")
+    frozen = rc.draw(target, rc.Factored(rank=1), seed=3)
+    result = rc.reconstruct(target, frozen, domain=Box(-1, 1))
+    x = np.random.default_rng(1).uniform(-1, 1, (20, target.size_in))
+    gap = np.abs(result.network(x) - target(x)).max()
+    kernels = target.node("c").op.kernels
+    parts = [np.linalg.svd(W) for W in kernels]
+    nearest = [np.outer(u[:, 0] * s[0], vt[0]).reshape(2, 2, 2, 2) for u, s, vt in parts]
+    op = target.node("c").op
+    other = Convolution(np.concatenate(nearest), op.geometry, op.offsets, 2)
+    assert gap > 0.1 and result.status.value == "solved"
+    assert np.abs(result.network(x) - target.with_ops({"c": other})(x)).max() <= 1e-10
+
+
+@pytest.mark.parametrize(
+    "construction", [rc.Wide(), rc.Fitted(), rc.Factored()], ids=lambda c: c.name
+)
+def test_weights_of_groups_are_counted_as_they_are_drawn(construction):
+    target = one_convolution("two groups")
+    drawn = rc.draw(target, construction).network
+    assert cost(target, construction).weights == sum(n.op.weights for n in drawn.nodes)
+
+
+@pytest.mark.parametrize("construction", [rc.Deep(), rc.Stacked()], ids=lambda c: c.name)
+def test_groups_are_refused_where_they_would_need_chains_of_their_own(construction):
+    with pytest.raises(
+        UnsupportedError, match="has 2; use --construction wide, factored or fitted"
+    ):
+        rc.draw(one_convolution("two groups"), construction)
+
+
 def test_a_deep_site_whose_kernels_see_more_than_their_block_is_refused():
     target = one_convolution("one position")
     drawn = rc.draw(target, rc.Deep(block=5), seed=3)
@@ -100,7 +133,9 @@ def test_a_deep_site_whose_kernels_see_more_than_their_block_is_refused():
         rc.reconstruct(target, replace(drawn, network=other), domain=Box(-1, 1))
 
 
-@pytest.mark.parametrize("construction", [rc.Wide(), rc.Stacked(), rc.Deep()], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "construction", [rc.Wide(), rc.Stacked(), rc.Deep(), rc.Factored()], ids=lambda c: c.name
+)
 def test_a_second_convolution_with_padding_is_refused_by_name(construction):
     target = one_convolution("padded")
     drawn = rc.draw(target, construction, seed=0)
