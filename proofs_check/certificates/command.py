@@ -61,6 +61,8 @@ def as_text(report: CheckReport) -> str:
     if not report.accepted:
         where = f"{report.field}: " if report.field else ""
         return f"{head}{where}{report.reason}"
-    claims = ", ".join(report.verified)
+    claims = ", ".join(report.verified) or "nothing"
+    left = ", ".join(report.unverified)
+    claims += f"; claimed and not verified: {left}" if left else ""
     bound = "" if report.bound is None else f"; |f − g| ≤ {report.bound:.3g} on the domain"
     return f"{head}{report.reason} (verified again: {claims}{bound}; {report.seconds:.1f} s)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, above, plus
+from proofs_check.certificates.arithmetic import Floats, Marks, above, plus
 
 Kind = type[np.float64] | type[np.float32]
 
@@ -36,6 +36,11 @@ class Format:
     def gamma(self, n: int) -> float:
         part = n * self.unit
         return float(above(part / (1 - part)) * (1 + 2.0**-50)) if part < 0.5 else np.inf
+
+    def normal(self, values: Floats) -> Marks:
+        """Whether numbers are zero or stay normal: then a cast errs by a unit, relative."""
+        size = np.abs(values)
+        return np.asarray((size == 0) | ((size >= 2 * self.tiny) & (size < self.limit)))
 
     def cast(self, values: Floats) -> Floats:
         with np.errstate(over="ignore"):

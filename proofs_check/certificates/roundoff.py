@@ -7,6 +7,7 @@ of the segments before included, and `local` what this segment's roundings did t
 Ĥ = size + local and ~ for rounded parameters,
 
     map       local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+10} (|W̃| Ĥ + |b̃|) + underflow
+    scaling   local' = |s| local + γ_8 (|s ẑ| + |offset|) + underflow,     s = factor/divisor
     norm      local' = |s| local + γ_10 (|s ẑ| + 2|s μ| + |β| + |result|) + underflow
     inner     local' = |slope| local + steepness·(what may leave the line)
 
@@ -30,10 +31,11 @@ from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Valu
 from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Node
 from reconstruct.networks.activations import Line, Unitwise
-from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
+from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.sums import Add
 
 SPARE = 10
+SCALED = 8  # of a scaling: three casts, a product, a quotient and a sum, and some to spare
 TILE = 2**22  # entries of a map that are looked at together
 MOST_ENTRIES = 2**29  # of a map, unrolled: seconds
 
@@ -115,6 +117,8 @@ class Evaluation:
             value = self._map(op, first)
         elif isinstance(op, Norm):
             value = self._norm(node, op, first)
+        elif isinstance(op, Scaling):
+            value = self._scaling(node, op, first)
         elif isinstance(op, Add):
             value = self._sum([self.values[i] for i in node.inputs])
         elif isinstance(op, Unitwise):
@@ -201,6 +205,25 @@ class Evaluation:
         for part in (folded * np.ones(1), gamma, rough, times(room, np.maximum(gamma, 1.0))):
             self._require(part, node)
         return Value(size, plus(moved, own, _by(lost, self.format.tiny)))
+
+    def _scaling(self, node: Node, op: Scaling, value: Value) -> Value:
+        """A product, a quotient and a sum with numbers that are cast first, or folded into the map
+        before: numbers that are normal in the format err by a unit each, and what underflows loses
+        less than `tiny`, divided once more at most."""
+        numbers = [np.abs(np.asarray(p)) for p in (op.factor, op.divisor, op.offset)]
+        if not all(self.format.normal(part).all() for part in numbers):
+            raise NoBound(f"the numbers of {node.name!r} leave the format")
+        scale, shift = (part.largest() for part in columns_of(op, None, BITS))
+        size = plus(times(scale, value.size), shift)
+        size = np.minimum(size, self._limit(node.name, size))
+        rough = plus(times(scale, value.computed), shift)
+        entry, inputs = self._before(node)
+        product = times(np.maximum(numbers[0], 1.0), value.computed)
+        for part in (rough, product, _by(scale, max(1.0, entry))):
+            self._require(part, node)
+        lost = plus(np.full(len(scale), 1.0 + inputs), scale, above(1.0 / numbers[1]))
+        own = plus(_by(rough, self.format.gamma(SCALED)), _by(lost, 8.0 * self.format.tiny))
+        return Value(size, plus(times(scale, value.local), own))
 
     def _limit(self, name: str, size: Floats) -> Floats:
         """What else is known of a value: where an inner activation may take it."""
