@@ -164,10 +164,10 @@ class Points:
         return np.asarray(np.clip(low + weight * (high - low), low, high))
 
     def corners(self, limit: int, rng: np.random.Generator) -> Vector:
-        """`limit` corners of the boxes drawn at random; the points themselves without a radius."""
+        """`limit` corners of the boxes drawn at random; a point has none besides itself."""
         lo, hi = self.boxes
         if self.radius == 0:
-            return np.asarray(self.x[:limit])
+            return np.empty((0, self.size))
         chosen = rng.integers(0, len(self), size=limit)
         codes = rng.integers(0, 2, size=(limit, self.size))
         return np.where(codes == 1, hi[chosen], lo[chosen])

@@ -63,12 +63,26 @@ def domain_text(domain: Mapping[str, Any]) -> str:
     """`[lo, hi]^d` for a cube, else the hull; of data, what it is made of."""
     lo, hi = domain["lo"], domain["hi"]
     if domain.get("kind") == "points":
-        return f"these {domain['inputs']:,} inputs"
+        return _these(domain["inputs"])
     if domain.get("kind") == "boxes":
-        return f"the boxes of radius {domain['radius']:g} around these {domain['inputs']:,} inputs"
+        count, radius = domain["inputs"], f"{domain['radius']:g}"
+        boxes = "the box" if count == 1 else "the boxes"
+        return f"{boxes} of radius {radius} around {_these(count)}"
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
     return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
+
+
+def _these(count: int) -> str:
+    return "this input" if count == 1 else f"these {count:,} inputs"
+
+
+def witness_place(domain: Mapping[str, Any]) -> str:
+    """Where a witness lies, for a sentence: of data it is one of them."""
+    text = domain_text(domain)
+    if domain.get("kind") != "points":
+        return f"an input inside {text}"
+    return text if domain["inputs"] == 1 else f"one of {text}"
 
 
 def weight_count(part: Mapping[str, Any]) -> int:

@@ -15,6 +15,7 @@ from reconstruct.reports.numbers import (
     duration,
     number,
     weight_count,
+    witness_place,
 )
 
 COLUMNS = 80
@@ -51,7 +52,7 @@ def verdict_line(report: Mapping[str, Any]) -> str:
         claim = f"|f − g| ≤ {at_most(error['certified_bound'])} for every x in {domain}"
     elif verdict == "refuted":
         difference = details["witness"]["difference"] if details["witness"] else None
-        claim = f"|f − g| ≥ {at_least(difference)} at an input inside {domain}"
+        claim = f"|f − g| ≥ {at_least(difference)} at {witness_place(report['domain'])}"
     else:
         claim = (
             f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
@@ -150,7 +151,8 @@ def accuracies(report: Mapping[str, Any]) -> list[str]:
 
 def _looked(report: Mapping[str, Any]) -> str:
     """At how many inputs, and that no difference was looked for where the proof excludes one."""
-    samples = f"{report['error']['samples']:,} samples"
+    count = report["error"]["samples"]
+    samples = f"{count:,} sample{'' if count == 1 else 's'}"
     if report["verdict"] != "certified" or report["certificate"]["method"] != "layered":
         return samples
     return f"{samples}, no search: the proof is about every input"

@@ -69,6 +69,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         raise UnsupportedError(
             "a network with one input and one output is needed, but the ONNX graph has "
             f"{_listed(inputs, 'input')} and {_listed(graph.output, 'output')}"
+            f"{_guarded(graph.output)}"
         )
     source, goal = inputs[0], graph.output[0].name
     shape, batch = _input_shape(source, budget)
@@ -154,6 +155,13 @@ def array_of(tensor: Any) -> Array:
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except Exception as error:  # the decoder raises whatever the damage provokes
         raise InputError(f"the tensor {tensor.name!r} of the model is damaged ({error})") from None
+
+
+def _guarded(outputs: Any) -> str:
+    """What to do with a network that a run has written with its margin."""
+    if [output.name for output in outputs][1:] != ["margin"]:
+        return ""
+    return "; the margin is that of a guarded network: use network.onnx, the same without it"
 
 
 def _input_shape(info: Any, budget: Budget) -> tuple[tuple[int, ...], bool]:

@@ -31,6 +31,7 @@ class Bar:
     note: str = ""
     hidden: bool = False
     shape: tuple[int, ...] = ()
+    kernel: str = ""
 
     @property
     def words(self) -> str:
@@ -61,8 +62,8 @@ def rows_of(report: Mapping[str, Any]) -> list[DiagramRow]:
         right = _bars(frozen, size_in)
         pairs = itertools.zip_longest(left, right)
         return [DiagramRow(a, () if b is None else (b,)) for a, b in pairs]
-    sizes = {node["name"]: node["size"] for node in frozen}
-    return [DiagramRow(bar, _made(bar, sites.get(bar.name), sizes)) for bar in left]
+    nodes = {node["name"]: node for node in frozen}
+    return [DiagramRow(bar, _made(bar, sites.get(bar.name), nodes)) for bar in left]
 
 
 def _channels(size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -85,20 +86,32 @@ def _bars(nodes: Sequence[Mapping[str, Any]], size_in: int) -> list[Bar]:
             shape = node.get("shape") or shapes.get(tuple(node["inputs"][:1]), ())
             shape = tuple(shape) if math.prod(shape) == node["size"] else ()
             kind = _kind({**node, "shape": shape})
-            bars.append(Bar(node["name"], node["size"], kind, shape=shape))
+            bars.append(Bar(node["name"], node["size"], kind, shape=shape, kernel=_kernel(node)))
         shapes[(node["name"],)] = bars[-1].shape
         last = node["name"]
     return bars
 
 
-def _made(bar: Bar, layers: Sequence[str] | None, sizes: Mapping[str, int]) -> tuple[Bar, ...]:
+def _made(
+    bar: Bar, layers: Sequence[str] | None, nodes: Mapping[str, Mapping[str, Any]]
+) -> tuple[Bar, ...]:
     """The frozen layers of a site, the last one with what follows the target's map."""
     if not layers:
         return (bar,)
-    hidden = [
-        Bar(norm, sizes[norm], "", True, _channels(sizes[norm], bar.shape)) for norm in layers[:-1]
-    ]
-    return (*hidden, Bar(layers[-1], sizes[layers[-1]], bar.note, shape=bar.shape))
+    made = []
+    for norm in layers:
+        size, last = nodes[norm]["size"], norm == layers[-1]
+        shape = bar.shape if last else _channels(size, bar.shape)
+        kernel = _kernel(nodes.get(nodes[norm]["inputs"][0], {}))  # of the map before the norm
+        made.append(Bar(norm, size, bar.note if last else "", not last, shape, kernel))
+    return tuple(made)
+
+
+def _kernel(node: Mapping[str, Any]) -> str:
+    """The size of a convolution's kernel; nothing for other maps."""
+    if node.get("kind") != "Convolution" or not node.get("kernel"):
+        return ""
+    return f"{'×'.join(map(str, node['kernel']))} kernel"
 
 
 def diagram(rows: Sequence[DiagramRow], right: str) -> Markup | None:
@@ -135,10 +148,8 @@ def diagram(rows: Sequence[DiagramRow], right: str) -> Markup | None:
 
 def _kind(node: Mapping[str, Any]) -> str:
     kind = str(node["kind"])
-    if kind in ("Affine", "Dense", "Sparse"):
+    if kind in ("Affine", "Dense", "Sparse") or _kernel(node):
         return ""
-    if kind == "Convolution" and node.get("kernel"):
-        return f"{'×'.join(map(str, node['kernel']))} kernel"
     if kind == "Add":
         return "sum" if node.get("shape") else _short(" + ".join(node["inputs"]))
     return kind
@@ -147,7 +158,7 @@ def _kind(node: Mapping[str, Any]) -> str:
 def _bar(bar: Bar, x: int, y: int, longest: int) -> list[Markup]:
     share = math.log2(1 + bar.size) / math.log2(1 + max(longest, 1))
     kind = "hidden" if bar.hidden else "value"
-    size = bar.words + (f", {bar.note}" if bar.note else "")
+    size = ", ".join(part for part in (bar.words, bar.kernel, bar.note) if part)
     return [
         _text(x + 4, y + 15, _short(bar.name), "label"),
         element(

@@ -22,13 +22,17 @@ RIGOR = {
     "exact": "Exact: an identity of rational numbers, checked digit by digit.",
     "rigorous": "Rigorous: a proof in which every rounding error of the checking itself is "
     "accounted for.",
-    "witness": "Exact: the witness was replayed in rational arithmetic; anyone can do it again.",
     "numerical": "Numerical: an observation at sampled inputs. It proves nothing about the others.",
 }
 IN_FLOAT32 = {
     Standing.PROVED: "Proved within tolerance in float32",
     Standing.BEYOND: "Measured beyond the tolerance in float32",
     Standing.UNKNOWN: "Not known in float32",
+}
+WITNESS = {
+    "exact": "Exact: the witness was replayed in rational arithmetic; anyone can do it again.",
+    "rigorous": "Rigorous: the witness was replayed, both networks' values enclosed between "
+    "rational numbers; anyone can do it again.",
 }
 TONES = {
     Standing.PROVED: "certified",
@@ -44,6 +48,7 @@ def opening(run: RunFiles) -> Markup:
     report = run.report
     verdict, known = str(report["verdict"]), asked(report)
     tone = TONES[known.standing]
+    rigor = RIGOR | WITNESS if verdict == "refuted" else RIGOR
     title = TITLES[verdict]
     if known.name == "float32":
         title = f"{IN_FLOAT32[known.standing]} ({verdict} in real arithmetic)"
@@ -53,7 +58,7 @@ def opening(run: RunFiles) -> Markup:
         _standings(report),
         element("p", sentence(report), class_="sentence"),
         _identity(report) if verdict == "certified" else None,
-        element("p", RIGOR["witness" if verdict == "refuted" else report["rigor"]], class_="rigor"),
+        element("p", rigor[report["rigor"]], class_="rigor"),
     ]
     return element("header", *parts, class_=f"verdict {tone}")
 
@@ -76,7 +81,7 @@ def _standings(report: Mapping[str, Any]) -> Markup:
 def sentence(report: Mapping[str, Any]) -> str:
     """What is claimed, of which networks, on which domain."""
     verdict, error, details = report["verdict"], report["error"], report["certificate"]
-    where = domain_words(report["domain"])
+    where = domain_words(report["domain"], alone=verdict == "certified")
     who, file = _subject(report), report["target"]["file"] or "the target"
     if verdict == "certified":
         bound = pretty(at_most(error["certified_bound"]))
@@ -89,8 +94,8 @@ def sentence(report: Mapping[str, Any]) -> str:
         gap = details["witness"]["difference"] if details["witness"] else error["float64_max"]
         return (
             f"There is an input {where} at which {who} and {file} differ by at least "
-            f"{pretty(at_least(gap, 3))}, more than the tolerance {tolerance}. The input is below; "
-            f"both networks were evaluated at it in exact arithmetic."
+            f"{pretty(at_least(gap, 3))}, more than the tolerance {tolerance}. The input is below, "
+            f"with what both networks give there."
         )
     return (
         f"For inputs {where}, no proof was found that {who} and {file} agree to within the "
@@ -110,15 +115,18 @@ def _up(bound: float) -> str:
     return pretty(at_most(bound))
 
 
-def domain_words(domain: Mapping[str, Any]) -> str:
-    """The domain in words, as far as words can carry it."""
+def domain_words(domain: Mapping[str, Any], alone: bool = True) -> str:
+    """The domain in words, as far as words can carry it; `alone`: what is not in it is not meant.
+
+    What is found at an input needs no such reservation, what is claimed of all of them does.
+    """
     lo, hi = domain["lo"], domain["hi"]
     if domain.get("kind") == "points":
-        return f"of the {domain['inputs']:,} that were given, and of no others"
+        return f"of the {domain['inputs']:,} that were given" + ", and of no others" * alone
     if domain.get("kind") == "boxes":
         return (
             f"within {domain['radius']:g} of one of the {domain['inputs']:,} that were given, "
-            f"coordinate by coordinate, and for no others"
+            f"coordinate by coordinate" + ", and for no others" * alone
         )
     count = len(lo)
     if len(set(lo)) == 1 and len(set(hi)) == 1:
@@ -136,6 +144,8 @@ def witness_section(run: RunFiles) -> Markup | None:
     left_out = len(witness["point"]) - MOST_COORDINATES
     how = "exact values" if witness["exact"] else "values enclosed in exact arithmetic"
     place = "strictly inside the domain" if witness["strictly_inside"] else "on the domain's edge"
+    if run.report["domain"].get("kind") == "points":
+        place = "one of those that were given"
     values = zip(witness["target"], witness["candidate"], strict=True)
     rows = [(str(i), *_values(g, f)) for i, (g, f) in enumerate(values)]
     return element(
