@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Activation, Convolution, Matrix, Mixing, Network, Norm
+from reconstruct.networks import Activation, Affine, Convolution, Matrix, Mixing, Network, Norm
 
 if TYPE_CHECKING:
     from reconstruct.constructions.sites import Site
@@ -30,6 +32,22 @@ def activation_at(network: Network, name: str | None) -> Activation:
     op = network.node(name or "").op
     assert isinstance(op, Activation)
     return op
+
+
+def group_at(network: Network, name: str | None, group: int) -> Mixing:
+    """One group of the map at a node, as a matrix on its patches; the map itself if it is all."""
+    op = mixing_at(network, name)
+    count = len(op.kernels)
+    if count == 1:
+        return op
+    return Affine(op.kernels[group], np.split(op.channel_bias, count)[group])
+
+
+def norm_group(network: Network, name: str, group: int, count: int) -> Norm:
+    """The norm at a node on the channels of one group of `count`."""
+    norm = norm_at(network, name)
+    each = norm.channels // count
+    return norm.hidden(group * each, (group + 1) * each)
 
 
 def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
@@ -72,6 +90,6 @@ def kernel_of(op: Mixing) -> Matrix:
     if len(kernels) != 1:
         raise UnsupportedError(
             f"a map of one group is needed here, but a {type(op).__name__} has {len(kernels)}; use "
-            f"--construction wide, factored or fitted, where each group is a system of its own"
+            f"--construction wide, where each group is a system of its own"
         )
     return kernels[0]

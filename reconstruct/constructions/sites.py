@@ -100,10 +100,10 @@ def find_sites(
 
 def _takes(op: Mixing, block: tuple[int, int], cols: int) -> bool:
     """Whether a convolution sees no more of a patch than these entries of its kernel."""
-    kernel = op.kernels[0]
-    if op.own_entries or len(op.kernels) > 1 or kernel.shape[1] != cols:
+    if op.own_entries or op.kernels[0].shape[1] != cols:
         return False
-    return not (np.any(kernel[:, : block[0]]) or np.any(kernel[:, block[1] :]))
+    others = [np.delete(kernel, slice(*block), axis=1) for kernel in op.kernels]
+    return not np.any(others)
 
 
 def _batch(frozen: Network, size: int) -> str:

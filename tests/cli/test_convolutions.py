@@ -128,9 +128,14 @@ def test_each_group_has_factors_of_its_own(rebuild):
     kernel[1] = 2 * kernel[0]
     one = Convolution(kernel, Geometry(2, 3, 3, (2, 2)), rng.normal(size=4), 2)
     nodes = (Node("a", one, ("x",)), Node("r", Relu(), ("a",)))
-    target = Network(18, nodes, "r", "x")
-    report = rebuild(target, "--construction", "factored")
+    report = rebuild(Network(18, nodes, "r", "x"), "--construction", "factored")
     assert [(row["rows"], row["cols"]) for row in report["layers"]] == [(2, 4), (2, 2)] * 2
+
+
+@pytest.mark.parametrize("construction", ["deep", "stacked"])
+def test_each_group_is_a_chain_of_its_own(rebuild, construction):
+    report = rebuild(small(2), "--construction", construction)
+    assert [row["index"] for row in report["layers"]].count(2) == 2
 
 
 def test_convolutions_of_one_position(rebuild):

@@ -11,11 +11,12 @@ import reconstruct as rc
 from reconstruct.bounds import Crown
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.ratio import RATIOS
-from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.errors import InputError
 from reconstruct.networks import Box, Convolution, Geometry, Network, Node, Points, Relu
 from reconstruct.pipeline import width_for
 from tests.networks.test_images import small_network
 
+CONSTRUCTIONS = [rc.Wide(), rc.Factored(), rc.Deep(), rc.Stacked(), rc.Fitted()]
 GEOMETRIES = {
     "padded": (Geometry(2, 5, 5, (3, 3), (1, 1), (1, 1, 1, 1)), 1),
     "stride 2": (Geometry(2, 6, 5, (3, 3), (2, 2), (1, 1, 1, 1)), 1),
@@ -105,21 +106,23 @@ def test_a_rank_that_was_chosen_leaves_out_what_each_group_has_beyond_it():
     assert np.abs(result.network(x) - target.with_ops({"c": other})(x)).max() <= 1e-10
 
 
-@pytest.mark.parametrize(
-    "construction", [rc.Wide(), rc.Fitted(), rc.Factored()], ids=lambda c: c.name
-)
+@pytest.mark.parametrize("construction", CONSTRUCTIONS, ids=lambda c: c.name)
 def test_weights_of_groups_are_counted_as_they_are_drawn(construction):
     target = one_convolution("two groups")
     drawn = rc.draw(target, construction).network
-    assert cost(target, construction).weights == sum(n.op.weights for n in drawn.nodes)
+    assert cost(target, construction).weights == sum(n.op.nonzeros for n in drawn.nodes)
 
 
-@pytest.mark.parametrize("construction", [rc.Deep(), rc.Stacked()], ids=lambda c: c.name)
-def test_groups_are_refused_where_they_would_need_chains_of_their_own(construction):
-    with pytest.raises(
-        UnsupportedError, match="has 2; use --construction wide, factored or fitted"
-    ):
-        rc.draw(one_convolution("two groups"), construction)
+@pytest.mark.parametrize("name", ["two groups", "depthwise"])
+@pytest.mark.parametrize("construction", [rc.Deep(block=5), rc.Stacked()], ids=lambda c: c.name)
+def test_each_group_is_a_chain_of_its_own(construction, name):
+    target, groups = one_convolution(name), GEOMETRIES[name][1]
+    result = rc.reconstruct(target, rc.draw(target, construction, seed=3), domain=Box(-1, 1))
+    assert result.status.value == "solved"
+    systems = groups * (2 if construction.name == "deep" else 1)
+    assert len(result.layers) == len(result.prove_ranks()) == systems
+    x = np.random.default_rng(1).uniform(-1, 1, (20, target.size_in))
+    assert np.abs(result.network(x) - target(x)).max() <= 1e-10
 
 
 def test_a_deep_site_whose_kernels_see_more_than_their_block_is_refused():
@@ -133,9 +136,7 @@ def test_a_deep_site_whose_kernels_see_more_than_their_block_is_refused():
         rc.reconstruct(target, replace(drawn, network=other), domain=Box(-1, 1))
 
 
-@pytest.mark.parametrize(
-    "construction", [rc.Wide(), rc.Stacked(), rc.Deep(), rc.Factored()], ids=lambda c: c.name
-)
+@pytest.mark.parametrize("construction", CONSTRUCTIONS, ids=lambda c: c.name)
 def test_a_second_convolution_with_padding_is_refused_by_name(construction):
     target = one_convolution("padded")
     drawn = rc.draw(target, construction, seed=0)

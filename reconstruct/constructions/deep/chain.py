@@ -12,7 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.nodes import activation_at, kernel_of, mixing_at, norm_at
+from reconstruct.constructions.nodes import (
+    activation_at,
+    group_at,
+    kernel_of,
+    mixing_at,
+    norm_group,
+)
 from reconstruct.constructions.sites import Layer, Site
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import structural_obstruction
@@ -87,22 +93,24 @@ def _pattern(matrix: Matrix) -> NDArray[np.float32]:
     return np.asarray(dense(matrix) != 0, dtype=np.float32)
 
 
-def read_chain(site: Site, frozen: Network) -> Chain:
-    """The matrices of a site that `find_sites` recognised."""
+def read_chain(site: Site, frozen: Network, group: int = 0, groups: int = 1) -> Chain:
+    """The matrices of a site that `find_sites` recognised; of a grouped convolution one group's."""
     *hidden, final = site.layers
-    links = tuple(_link(layer, frozen) for layer in hidden)
-    return Chain(links, mixing_at(frozen, final.carry), norm_at(frozen, final.norm))
+    links = tuple(_link(layer, frozen, group, groups) for layer in hidden)
+    norm = norm_group(frozen, final.norm, group, groups)
+    return Chain(links, group_at(frozen, final.carry, group), norm)
 
 
-def _link(layer: Layer, frozen: Network) -> Link:
+def _link(layer: Layer, frozen: Network, group: int, groups: int) -> Link:
     assert layer.block is not None
-    entry, norm = mixing_at(frozen, layer.entry), norm_at(frozen, layer.norm)
-    carry = mixing_at(frozen, layer.carry) if layer.carry else None
+    entry = group_at(frozen, layer.entry, group)
+    norm = norm_group(frozen, layer.norm, group, groups)
+    carry = group_at(frozen, layer.carry, group) if layer.carry else None
     own = entry.channel_bias
     bias = own if carry is None else own + carry.channel_bias
     weight = None if carry is None else kernel_of(carry)
     piece = activation_at(frozen, layer.activation).piece
     entering = kernel_of(entry)
-    if not entry.own_entries:  # a kernel has the columns of all blocks, zero but in its own
+    if not mixing_at(frozen, layer.entry).own_entries:  # it has all columns, zero in other blocks
         entering = entering[:, slice(*layer.block)]
     return Link(weight, entering, layer.block, bias, norm, piece)

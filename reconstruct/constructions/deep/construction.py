@@ -41,12 +41,12 @@ from reconstruct.constructions.deep.exact import (
 from reconstruct.constructions.deep.forward import Placed, place_chain
 from reconstruct.constructions.deep.proof import prove_deep
 from reconstruct.constructions.deep.status import block_systems
-from reconstruct.constructions.nodes import check_geometry, kernel_of
+from reconstruct.constructions.nodes import check_geometry
 from reconstruct.constructions.sites import Site
-from reconstruct.constructions.two_layers import check_width
+from reconstruct.constructions.two_layers import check_width, joined
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, RankProof, Solver
-from reconstruct.networks import Mixing, Network
+from reconstruct.networks import Mixing, Network, Norm
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
@@ -84,10 +84,10 @@ class Deep:
         )
 
     def plan(self, op: Mixing) -> DeepPlan:
-        m, k = kernel_of(op).shape
+        m, k = op.kernels[0].shape
         size = min(self.block, k)
         edges = tuple(pairwise([*range(0, k, size), k]))
-        return DeepPlan(op, m, k, hidden_width(self.ratio, m * size), edges)
+        return DeepPlan(op, m, k, hidden_width(self.ratio, m * size), edges, len(op.kernels))
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio, "block": self.block}
@@ -95,7 +95,8 @@ class Deep:
 
 @dataclass(frozen=True, eq=False)
 class DeepPlan:
-    """The map `op`, m × k, whose inputs enter in `blocks`, each layer `width` wide.
+    """The map `op`, m × k in each of its groups, whose inputs enter in `blocks`, each layer
+    `width` wide.
 
     Of a convolution the inputs are the entries of a patch: the k columns of its kernel.
     """
@@ -105,18 +106,22 @@ class DeepPlan:
     cols: int
     width: int
     blocks: tuple[tuple[int, int], ...]
+    groups: int = 1
 
     left_out = None
     alone = True
 
     @property
     def blueprint(self) -> Blueprint:
-        layers = [LayerPlan(self.width, edge, carry=edge[0] > 0) for edge in self.blocks]
-        return Blueprint(self.rows, self.cols, (*layers, LayerPlan(self.rows, None, carry=True)))
+        width, rows = self.groups * self.width, self.groups * self.rows
+        layers = [LayerPlan(width, edge, carry=edge[0] > 0) for edge in self.blocks]
+        whole = (*layers, LayerPlan(rows, None, carry=True))
+        return Blueprint(rows, self.cols, whole, self.groups)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        return tuple((self.rows, stop - start, self.width) for start, stop in self.blocks)
+        blocks = ((self.rows, stop - start, self.width) for start, stop in self.blocks)
+        return tuple(blocks) * self.groups
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
         where = f"map {number} ({site.target!r})"
@@ -124,32 +129,54 @@ class DeepPlan:
         for i, (layer, (start, stop)) in enumerate(
             zip(site.layers[:-1], self.blocks, strict=True), start=1
         ):
-            check_width(frozen, layer, self.rows, stop - start, f"{where}, block {i}")
-        check_patterns(read_chain(site, frozen), where)
+            check_width(frozen, layer, self.rows, stop - start, f"{where}, block {i}", self.groups)
+        for chain in self._chains(site, frozen):
+            check_patterns(chain, where)
+
+    def _chains(self, site: Site, frozen: Network) -> list[Chain]:
+        return [read_chain(site, frozen, group, self.groups) for group in range(self.groups)]
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        chain = read_chain(site, frozen)
+        pairs = zip(self._chains(site, frozen), task.each, strict=True)
+        found = [_solve_group(chain, part, solver, progress) for chain, part in pairs]
         names = [layer.norm for layer in site.layers]
-        unit = _unit(task.weight)
-        inner = task.with_map(task.weight / unit, task.bias / unit)
-        in_floats = Auto() if solver.rational else solver
-        blocks, placed = _solve_and_place(chain, inner, in_floats, progress, unit)
-        systems = block_systems(chain, inner, blocks, placed)
-        norms = dict(zip(names, placed.norms, strict=True))
-        if not solver.rational:
-            return SiteSolution(norms, systems)
-        systems, rational = _exactly(chain, task, blocks, systems, unit)
-        found = dict(zip(names, rational, strict=True)) if rational else None
-        return SiteSolution(norms, systems, found)
+        norms = [joined(parts) for parts in zip(*(f.norms for f in found), strict=True)]
+        rational = [f.exact for f in found if f.exact is not None]
+        exact = None
+        if len(rational) == len(found):
+            parts = zip(names, zip(*rational, strict=True), strict=True)
+            exact = {name: ExactNorm.joined(norm) for name, norm in parts}
+        systems = tuple(row for f in found for row in f.systems)
+        return SiteSolution(dict(zip(names, norms, strict=True)), systems, exact)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """None: the systems hold products of solved gammas (`proof` has another way)."""
-        return (None,) * len(self.blocks)
+        return (None,) * len(self.systems)
 
     def describe(self) -> None:
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """One group: the norms of its layers, what is told of its blocks, and the rational norms."""
+
+    norms: tuple[Norm, ...]
+    systems: tuple[LayerSolution, ...]
+    exact: list[ExactNorm] | None = None
+
+
+def _solve_group(chain: Chain, task: Task, solver: Solver, progress: Progress) -> _Group:
+    unit = _unit(task.weight)
+    inner = task.with_map(task.weight / unit, task.bias / unit)
+    in_floats = Auto() if solver.rational else solver
+    blocks, placed = _solve_and_place(chain, inner, in_floats, progress, unit)
+    systems = block_systems(chain, inner, blocks, placed)
+    if not solver.rational:
+        return _Group(placed.norms, systems)
+    return _Group(placed.norms, *_exactly(chain, task, blocks, systems, unit))
 
 
 def _exactly(

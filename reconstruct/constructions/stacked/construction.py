@@ -23,18 +23,18 @@ from reconstruct.constructions.construction import LayerSolution, SiteSolution, 
 from reconstruct.constructions.nodes import (
     activation_at,
     check_geometry,
+    group_at,
     kernel_of,
-    mixing_at,
-    norm_at,
+    norm_group,
 )
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.stacked.gauss_newton import Fit, fit
 from reconstruct.constructions.stacked.placing import Stack, place_stack
 from reconstruct.constructions.stacked.product import Product
-from reconstruct.constructions.two_layers import channels
+from reconstruct.constructions.two_layers import channels, joined
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, RankProof, Solver, Status
-from reconstruct.networks import Mixing, Network, dense
+from reconstruct.networks import Mixing, Network, Norm, dense
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
@@ -70,7 +70,7 @@ class Stacked:
         )
 
     def plan(self, op: Mixing) -> StackedPlan:
-        m, k = kernel_of(op).shape
+        m, k = op.kernels[0].shape
         for layers in range(self.layers, 0, -1):
             total = hidden_width(self.ratio, m * k + layers - 1)
             if sum(least_widths(m, k, layers)) <= total:
@@ -98,7 +98,7 @@ def shared_out(total: int, least: list[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class StackedPlan:
-    """The map `op`, m × k, in hidden layers of these widths, one behind the other."""
+    """The map `op`, m × k in each group, in hidden layers of these widths, one behind the other."""
 
     op: Mixing
     widths: tuple[int, ...]
@@ -108,22 +108,26 @@ class StackedPlan:
 
     @property
     def rows(self) -> int:
-        return int(kernel_of(self.op).shape[0])
+        return int(self.op.kernels[0].shape[0])
 
     @property
     def cols(self) -> int:
-        return int(kernel_of(self.op).shape[1])
+        return int(self.op.kernels[0].shape[1])
+
+    @property
+    def groups(self) -> int:
+        return len(self.op.kernels)
 
     @property
     def blueprint(self) -> Blueprint:
-        first, *rest = self.widths
-        hidden = [LayerPlan(width, None, carry=True) for width in (*rest, self.rows)]
+        first, *rest = (self.groups * width for width in (*self.widths, self.rows))
+        hidden = [LayerPlan(width, None, carry=True) for width in rest]
         entering = LayerPlan(first, (0, self.cols), carry=False)
-        return Blueprint(self.rows, self.cols, (entering, *hidden))
+        return Blueprint(rest[-1], self.cols, (entering, *hidden), self.groups)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        return ((self.rows, self.cols, sum(self.widths)),)
+        return ((self.rows, self.cols, sum(self.widths)),) * self.groups
 
     @property
     def needed(self) -> int:
@@ -131,7 +135,7 @@ class StackedPlan:
         return self.rows * self.cols + len(self.widths) - 1
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
-        found = [channels(frozen, layer) for layer in site.layers[:-1]]
+        found = [channels(frozen, layer) // self.groups for layer in site.layers[:-1]]
         where = f"map {number} ({site.target!r})"
         check_geometry(self.op, frozen, site, where)
         if sum(found) < self.needed:
@@ -157,17 +161,26 @@ class StackedPlan:
                 "the exact solver works with --construction wide and deep: the diagonals of a "
                 "stack solve polynomial equations, whose solutions are not rational"
             )
+        stacks = [read_stack(site, frozen, g, self.groups) for g in range(self.groups)]
+        pairs = zip(stacks, task.each, strict=True)
+        found = [self._solve_group(stack, part, solver, progress) for stack, part in pairs]
+        norms = (joined(parts) for parts in zip(*(own for own, _ in found), strict=True))
+        named = dict(zip((layer.norm for layer in site.layers), norms, strict=True))
+        return SiteSolution(named, tuple(row for _, row in found))
+
+    def _solve_group(
+        self, stack: Stack, task: Task, solver: Solver, progress: Progress
+    ) -> tuple[tuple[Norm, ...], LayerSolution]:
+        """The norms of one group, and what is told of it."""
         start = time.perf_counter()
-        stack = read_stack(site, frozen)
         unit = float(np.ldexp(1.0, int(np.frexp(np.max(np.abs(task.weight), initial=0.0))[1])))
         inner = task.with_map(task.weight / unit, task.bias / unit)
         found = fit(stack.product, inner.weight, progress, dense=isinstance(solver, Auto | Direct))
         placed, scales = place_stack(stack, inner, found.scales, unit)
-        norms = dict(zip([layer.norm for layer in site.layers], placed.norms, strict=True))
         row = self._row(task, found, placed.rounding(inner), max(placed.shift_max))
         seconds = time.perf_counter() - start
         gammas = np.concatenate([np.asarray(s, np.float64) for s in scales])
-        return SiteSolution(norms, (replace(row, s=gammas, seconds=seconds),))
+        return placed.norms, replace(row, s=gammas, seconds=seconds)
 
     def _row(self, task: Task, found: Fit, rounding: float, shift_max: float) -> LayerSolution:
         status = Status.SOLVED if found.converged else Status.NOT_CONVERGED
@@ -205,7 +218,7 @@ class StackedPlan:
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """None: the equations are polynomials, and their Jacobian holds solved numbers."""
-        return (None,)
+        return (None,) * self.groups
 
     def describe(self) -> Mapping[str, Any]:
         return {
@@ -215,10 +228,10 @@ class StackedPlan:
         }
 
 
-def read_stack(site: Site, frozen: Network) -> Stack:
-    """The matrices, norms and pieces of a site that `find_sites` recognised."""
-    maps = [mixing_at(frozen, layer.entry or layer.carry) for layer in site.layers]
-    norms = tuple(norm_at(frozen, layer.norm) for layer in site.layers)
+def read_stack(site: Site, frozen: Network, group: int = 0, groups: int = 1) -> Stack:
+    """The matrices, norms and pieces of a site that `find_sites` recognised, of one group."""
+    maps = [group_at(frozen, layer.entry or layer.carry, group) for layer in site.layers]
+    norms = tuple(norm_group(frozen, layer.norm, group, groups) for layer in site.layers)
     pieces = [activation_at(frozen, layer.activation).piece for layer in site.layers[:-1]]
     product = Product(tuple(dense(kernel_of(op)) for op in maps))
     return Stack(product, tuple(maps), norms, tuple(pieces))
