@@ -32,6 +32,16 @@ from reconstruct.networks.maps import Norm
 
 PathLike = str | os.PathLike[str]
 
+_GENERAL = {  # what is said of a bound that this checker does not repeat
+    "certified": "the bound was proved by lengths or by branch and bound, which is not checked "
+    "independently",
+    "refuted": "the bound beside the witness was proved by lengths or by branch and bound, which "
+    "is not checked independently",
+    "undecided": "the certificate decides nothing: there is neither a bound within the tolerance "
+    "nor a witness, and the bound that it gives, by lengths or by branch and bound, is not checked "
+    "independently",
+}
+
 
 @dataclass(frozen=True)
 class _Outcome:
@@ -122,7 +132,7 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     """Prove again what the verdict rests on; the names of what was proved."""
     verified = []
     if claims.method == "general":
-        raise NotCheckable("a bound by lengths or by branch and bound is not checked independently")
+        raise NotCheckable(_GENERAL[claims.verdict])
     model = scaled(target, claims.scales)
     if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
         prove_at_points(claims, target, candidate)

@@ -327,7 +327,7 @@ class _Work:
         of both bounds."""
         outcome = bound_difference(
             *self.pair,
-            Box(self.box.lo, self.box.hi),  # of data the hull: larger than need be
+            self.box,
             tolerance=tolerance,
             time_limit=max(0.0, deadline - time.perf_counter()),
             progress=self.tell,

@@ -18,7 +18,7 @@ from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.branching import looseness
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing
-from reconstruct.networks import Box
+from reconstruct.networks import Box, Domain
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
@@ -56,13 +56,14 @@ class GeneralResult:
 def bound_difference(
     target: Network,
     candidate: Network,
-    box: Box,
+    box: Domain,
     *,
     tolerance: float = 0.0,
     time_limit: float = 60.0,
     progress: Progress | None = None,
 ) -> GeneralResult:
-    """Bound |f − g| on the box, cutting it until the bound is at most `tolerance`.
+    """Bound |f − g| on the box, cutting it until the bound is at most `tolerance`; of data each
+    input, or the box around each, is bounded by itself, and nothing between them.
 
     Best first: the boxes with the largest bounds are halved, each along the coordinate that
     contributes most to its bound.
@@ -99,15 +100,16 @@ class _Open:
 class _Branching:
     """The boxes that are still open, the worst first, and the bound of those that are closed."""
 
-    def __init__(self, network: Network, box: Box, tolerance: float, seconds: float) -> None:
+    def __init__(self, network: Network, box: Domain, tolerance: float, seconds: float) -> None:
         self.network, self.tolerance = network, tolerance
-        self.pairing = Pairing(network, box)
+        self.pairing = Pairing(network, Box(box.lo, box.hi))
         self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
         self.deadline = time.perf_counter() + seconds
         self.first_deadline = time.perf_counter() + max(seconds, GRACE)
         self.counter = 0
         self.queue: list[tuple[float, int, _Open]] = []
-        self._open(_Open(box.lo, box.hi, np.inf, -1))
+        for lo, hi in zip(*np.atleast_2d(*_ends(box)), strict=True):
+            self._open(_Open(lo, hi, np.inf, -1))
         self.closed = 0.0
         self.boxes = 0
         self.suspect: tuple[float, ...] | None = None
@@ -132,11 +134,12 @@ class _Branching:
         return "" if _splittable(worst) else "a box could not be cut any further"
 
     def advance(self) -> None:
-        """Bounds the whole box at first, then halves of the worst boxes; none of them is lost."""
+        """Bounds boxes as they are at first, then halves of the worst; none of them is lost."""
         chosen = self._worst()
         try:
             if chosen[0].coordinate < 0:
-                self.visit(chosen[0].lo[None], chosen[0].hi[None], np.array([np.inf]))
+                lo, hi = np.stack([b.lo for b in chosen]), np.stack([b.hi for b in chosen])
+                self.visit(lo, hi, np.full(len(chosen), np.inf))
             else:
                 self._halve(chosen)
         except OutOfTime:
@@ -148,7 +151,7 @@ class _Branching:
         """The open boxes with the largest bounds, taken out of the queue."""
         chosen = [heapq.heappop(self.queue)[2]]
         while self.queue and len(chosen) < max(1, self.batch // 2):
-            if not _splittable(self.queue[0][2]):
+            if not _goes_with(chosen[0], self.queue[0][2]):
                 break
             chosen.append(heapq.heappop(self.queue)[2])
         return chosen
@@ -251,6 +254,17 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     form = np.broadcast_to(form, (len(lo), *form.shape[1:]))[rows, worst]
     corners = np.where(form > 0, lo, hi)
     return np.maximum(above[rows, worst], 0.0), looseness(state, worst % size), corners
+
+
+def _ends(box: Domain) -> tuple[Array, Array]:
+    """The ends of the box, or of all boxes."""
+    return (box.lo, box.hi) if isinstance(box, Box) else box.boxes
+
+
+def _goes_with(first: _Open, other: _Open) -> bool:
+    """Whether a box is cut in the same pass as the first; those that were never bounded are not."""
+    fresh = first.coordinate < 0, other.coordinate < 0
+    return all(fresh) or (not any(fresh) and _splittable(other))
 
 
 def _splittable(part: _Open) -> bool:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reconstruct.certificates import certify
 from reconstruct.equivalence.branch_and_bound import _Branching, bound_difference
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.errors import InputError
@@ -18,6 +19,7 @@ from reconstruct.networks import (
     Mixing,
     Network,
     Node,
+    Points,
     Relu,
     dense,
 )
@@ -201,3 +203,42 @@ def test_more_boxes_never_loosen_the_bound():
         for t in (10.0, 1.0, 1e-14)
     ]
     assert bounds == sorted(bounds, reverse=True)
+
+
+def bump() -> tuple[Network, Network]:
+    """Nothing, and what is nothing but between −1 and 1."""
+    ones, kinks = np.ones((3, 1)), np.array([1.0, 0.0, -1.0])
+    nothing = Network.mlp([ones, np.zeros((1, 3))], [kinks, np.zeros(1)])
+    return nothing, Network.mlp([ones, np.array([[1.0, -2.0, 1.0]])], [kinks, np.zeros(1)])
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.5])
+def test_of_data_nothing_between_the_inputs_is_bounded(radius):
+    """On the hull there is an input where the two differ by 1, and it is none of the data."""
+    first, second = bump()
+    data = Points([[-2.0], [1.75], [3.0]], radius)
+    found = bound_difference(first, second, data, tolerance=1e-9, time_limit=5)
+    assert found.certified and found.suspect is None and found.boxes == 3 and not found.open_boxes
+    hull = bound_difference(first, second, Box(data.lo, data.hi), tolerance=1e-9, time_limit=5)
+    assert not hull.certified and hull.suspect is not None
+    certificate = certify(first, second, domain=data, tolerance=1e-9, time_limit=5)
+    assert certificate.verdict == "certified"
+
+
+def test_an_input_among_many_where_they_differ_is_met():
+    first, second = bump()
+    data = Points(np.concatenate([np.linspace(2, 9, 600), [0.25]])[:, None])
+    found = bound_difference(first, second, data, tolerance=1e-9, time_limit=5)
+    assert found.bound >= 0.75 and found.suspect == (0.25,) and found.open_boxes == 1
+    late = bound_difference(first, second, data, tolerance=1e-9, time_limit=0.0)
+    assert late.bound >= 0.75  # what was not bounded is not forgotten
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_exact_difference_at_data_exceeds_the_bound(seed):
+    rng = np.random.default_rng(300 + seed)
+    first, second = pair(seed, noise=float(rng.choice([0.0, 1e-3])))
+    data = Points(rng.normal(size=(5, 2)), float(rng.choice([0.0, 0.1])))
+    result = bound_difference(first, second, data, tolerance=1e-4, time_limit=0.2)
+    for point in [*data.x, *data.sample(4, rng)]:
+        assert exact_gap(first, second, point) <= Fraction(result.bound)

@@ -331,4 +331,9 @@ def test_a_bound_by_branch_and_bound_is_called_not_checkable(tmp_path) -> None:
     edit(tmp_path, "method", value="general")
     report = check(tmp_path)
     assert report.status is CheckStatus.NOT_CHECKABLE and not report.accepted
+    assert report.reason.startswith("the bound was proved by lengths or by branch and bound")
+    for verdict, words in (("undecided", "decides nothing"), ("refuted", "beside the witness")):
+        edit(tmp_path, "verdict", value=verdict)
+        report = check(tmp_path)
+        assert report.status is CheckStatus.NOT_CHECKABLE and words in report.reason
     assert all(status.explanation for status in CheckStatus)
