@@ -16,16 +16,17 @@ from reconstruct.constructions.allowance import check_memory
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
-from reconstruct.formats.domain import load_labels
+from reconstruct.formats.domain import load_labels, load_unseen
 from reconstruct.formats.limits import memory_size
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.inputs import input_shape
+from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import width_for
 from reconstruct.progress import OutOfTime
 from reconstruct.reports.folder import PARTIAL
 from reconstruct.reports.inputs import ShownInputs
-from reconstruct.reports.terminal import accuracies, summary, verdict_line
+from reconstruct.reports.terminal import accuracies, margins, summary, verdict_line
 from reconstruct.runs.job import Job, RunOutcome, run
 from reconstruct.runs.room import as_room
 
@@ -61,6 +62,7 @@ def main(options: Namespace) -> int:
         resume=options.resume,
         memory=_memory(options),
         examples=_examples(options, domain, target),
+        unseen=_unseen(options, target),
         threads=_threads(options),
         time_limit=choices.time_limit(options),
         options={k: v for k, v in vars(options).items() if k not in ("module", "command")},
@@ -121,7 +123,11 @@ def _told(outcome: RunOutcome, options: Namespace) -> int:
     elif options.quiet:
         print(verdict_line(outcome.report))
     else:
-        print("\n".join([summary(outcome.report), *accuracies(outcome.report)]))
+        print(
+            "\n".join(
+                [summary(outcome.report), *accuracies(outcome.report), *margins(outcome.report)]
+            )
+        )
         print(f"{'written to':<22} {outcome.output}")
     failed = [row for row in outcome.result.layers if not row.solved]
     for row in failed:
@@ -140,6 +146,13 @@ def _examples(options: Namespace, domain: Box | Points, target: Network) -> Show
         say(f"accuracies are left out: {error}", options)
         labels = None
     return ShownInputs(domain.x, labels)
+
+
+def _unseen(options: Namespace, target: Network) -> Array | None:
+    """Inputs of the domain's file that the claim is not about, for the guard."""
+    if options.domain is None:
+        return None
+    return load_unseen(options.domain, target.size_in, input_shape(target))
 
 
 def _slack(options: Namespace, domain: Box | Points) -> float:

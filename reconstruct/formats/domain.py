@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ SYNTAX = (
 )
 
 FILES = (".vnnlib", ".npz")
+UNSEEN = "x_unseen"
 
 
 def load_domain(
@@ -60,9 +62,7 @@ def load_labels(
     With `classes`, the number of the network's outputs, each must be one of them.
     """
     with naming(Path(path)):
-        most = read_limit()
-        content = unpacked(read_bytes(Path(path), most), most)
-        found = read_arrays(content, Budget(max(most, len(content)))).get("y")
+        found = _array(Path(path), "y")
         if found is None:
             return None
         whole = (
@@ -79,6 +79,36 @@ def load_labels(
                 f"{classes} outputs, but y has {found.max()}; bring the labels that it was made for"
             )
         return found.astype(np.int64)
+
+
+def load_unseen(
+    path: str | os.PathLike[str], size: int, shape: tuple[int, ...] = ()
+) -> NDArray[np.float64] | None:
+    """The inputs x_unseen of an .npz as rows: no part of the domain, but the guard is tried there.
+
+    None where the file has none, or is no .npz.
+    """
+    place = Path(path)
+    if format_suffix(place) != ".npz":
+        return None
+    with naming(place):
+        found = _array(place, UNSEEN)
+        return None if found is None else as_unseen(real_array(UNSEEN, found), size, shape)
+
+
+def as_unseen(x: Any, size: int, shape: tuple[int, ...] = ()) -> NDArray[np.float64]:
+    """Inputs for the guard as rows, of the shape that the network takes."""
+    try:
+        return Points(x).of_size(size, shape).x
+    except InputError as error:
+        raise InputError(f"{UNSEEN}: {error}") from None
+
+
+def _array(path: Path, key: str) -> NDArray[Any] | None:
+    """One array of an .npz; None where it has none of that name."""
+    most = read_limit()
+    content = unpacked(read_bytes(path, most), most)
+    return read_arrays(content, Budget(max(most, len(content)))).get(key)
 
 
 def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:

@@ -85,6 +85,19 @@ def witness_place(domain: Mapping[str, Any]) -> str:
     return text if domain["inputs"] == 1 else f"one of {text}"
 
 
+def members(domain: Mapping[str, Any]) -> str:
+    """What inputs of the domain are called."""
+    return "given inputs" if domain.get("kind") == "points" else "inputs of the domain"
+
+
+def unseen_error(unseen: Mapping[str, Any], which: str) -> str:
+    """The largest difference at unseen inputs that the guard covers, or at the `others`."""
+    covered = unseen["covered"]
+    count = covered if which == "covered" else unseen["inputs"] - covered
+    found = unseen[f"{which}_error"]
+    return "not a number" if found is None and count else number(found)
+
+
 def weight_count(part: Mapping[str, Any]) -> int:
     """The weights of a network in a report; a kernel that moves over an image counts once.
 

@@ -13,7 +13,9 @@ from reconstruct.reports.numbers import (
     at_most,
     domain_text,
     duration,
+    members,
     number,
+    unseen_error,
     weight_count,
     witness_place,
 )
@@ -147,6 +149,24 @@ def accuracies(report: Mapping[str, Any]) -> list[str]:
     lines = [f"{names[key]} {100 * shares[key]:.2f} %" for key in names]
     text = f"{', '.join(lines)} of {known['count']:,} inputs with labels (numerical)"
     return [wrapped(f"{'accuracy':<{LABEL}}{text}", " " * LABEL)]
+
+
+def margins(report: Mapping[str, Any]) -> list[str]:
+    """What the guard says of the domain's inputs, and of others where a user brought them."""
+    guard = report.get("guard")
+    if not guard:
+        return []
+    tried = f"{guard['inputs']:,} {members(report['domain'])}"
+    lines = [f"{100 * guard['share']:.2f} % of {tried} (numerical)"]
+    unseen = guard.get("unseen")
+    if unseen:
+        share = 100 * unseen["covered"] / unseen["inputs"]
+        lines.append(
+            f"{share:.2f} % of {unseen['inputs']:,} unseen inputs; largest |f − g| on these "
+            f"{unseen_error(unseen, 'covered')}, on the others {unseen_error(unseen, 'others')} "
+            f"(numerical)"
+        )
+    return [wrapped(f"{'margin ≥ 0':<{LABEL}}{line}", " " * LABEL) for line in lines]
 
 
 def _looked(report: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from reconstruct.bounds import Method
 from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.errors import InputError
 from reconstruct.formats import load, load_domain
-from reconstruct.formats.domain import load_labels
+from reconstruct.formats.domain import as_unseen, load_labels, load_unseen
 from reconstruct.formats.paths import as_path
 from reconstruct.khatri_rao import Solver
 from reconstruct.khatri_rao.solve import as_solver
@@ -25,6 +25,7 @@ from reconstruct.networks import Activation, Box, DomainLike, Network, Points, a
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.given import as_network, as_precision
 from reconstruct.networks.inputs import fitting, input_shape
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, whole
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.inputs import ShownInputs
@@ -37,7 +38,7 @@ from reconstruct.runs.job import run as run_job
 from reconstruct.runs.room import Room, as_room
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
-UNTOLD = ("solver", "bounds", "dtype", "examples")  # objects, or told otherwise
+UNTOLD = ("solver", "bounds", "dtype", "examples", "unseen")  # objects, or told otherwise
 HOW = {field.name for field in fields(Job)} - {
     *("target", "target_path", "frozen", "domain", "output", "options"),
 }  # what else a call of `run` may say
@@ -68,13 +69,14 @@ def run(
     Networks are objects or files, the domain a box, a pair (lo, hi), points, a file, or the words
     of the command line. `how` are the fields of a job: slack, guard, folded, compact, blocks,
     room, solver, bounds, dtype, samples, tolerance, prove_rank, force, resume, memory (bytes),
-    threads, time_limit (seconds), examples (inputs for the page).
+    threads, time_limit (seconds), examples (inputs for the page), unseen (inputs for the guard).
     """
     ours = _network(target, "the target", nnet_header)
     drawing = (seed, weights, density, statistics, activation)
     kept = _frozen(ours, frozen, construction, drawing, merge, how.get("memory"))
     place = _domain(domain, ours, radius)
     settings = {"examples": _examples(domain, place, ours), **_settings(how, kept.network)}
+    settings["unseen"] = _unseen(how.get("unseen"), domain, ours)
     job = Job(
         target=ours,
         target_path=_path(target),
@@ -211,6 +213,15 @@ def _examples(given: Where, domain: Box | Points, target: Network) -> ShownInput
         with suppress(InputError):  # values, and no labels: they are no mistake here
             labels = load_labels(given, target.size_out)
     return ShownInputs(domain.x, labels)
+
+
+def _unseen(x: Any, given: Where, target: Network) -> Array | None:
+    """Inputs besides the domain at which the guard is tried: given, or those of the file."""
+    if x is not None:
+        return as_unseen(x, target.size_in, input_shape(target))
+    if isinstance(given, str | os.PathLike):
+        return load_unseen(given, target.size_in, input_shape(target))
+    return None
 
 
 def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:

@@ -17,17 +17,19 @@ from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions.frozen import Frozen
-from reconstruct.errors import ReconstructError
+from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, sha256_file
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Auto, FolderCheckpoint, Solver, using
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.inputs import fitting
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.threads import at_most_threads, one_blas_thread
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.guard import guard_part
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.runs.bundle import TARGET, take_along
@@ -43,7 +45,6 @@ from reconstruct.runs.recipe import Recipe
 from reconstruct.runs.room import Room, with_room
 
 SMALL = 2**24  # frozen weights up to which BLAS threads wait for each other more than they work
-TRIED = 32  # inputs of the domain at which the guard is tried for the report
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,7 @@ class Job:
     time_limit: float | None = None  # seconds: what is not solved by then is kept
     options: Mapping[str, Any] = field(default_factory=dict)
     examples: ShownInputs | None = None
+    unseen: Array | None = None  # inputs (rows) besides the domain at which the guard is tried
 
     @property
     def guarded(self) -> bool:
@@ -127,6 +129,11 @@ def run(job: Job, progress: Progress = silent) -> RunOutcome:
     """
     start = time.perf_counter()
     fitting(job.domain, job.target)
+    if job.unseen is not None and not job.guarded:
+        raise InputError(
+            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
+            "--guard (guard=True), or leave x_unseen out"
+        )
     one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
     place = OutputFolder(job.output, force=job.force, resume=job.resume)
     with at_most_threads(job.threads), one, place as folder:
@@ -251,18 +258,11 @@ def _concluded(
 
 
 def _guard(job: Job, result: Result) -> dict[str, Any] | None:
-    """What the guard says of the domain's own inputs; None where none was written."""
+    """What the guard says; None where none was written."""
     if not job.guarded:
         return None
-    x = result.domain.sample(TRIED, np.random.default_rng(0))[:TRIED]
-    margins = result.margin(x)
-    return {
-        "file": GUARDED,
-        "slack": job.slack if isinstance(job.domain, Points) else None,
-        "inputs": len(x),
-        "share": float(np.mean(margins >= 0)),
-        "least_margin": float(margins.min()),
-    }
+    slack = job.slack if isinstance(job.domain, Points) else None
+    return guard_part(result, GUARDED, slack, job.unseen)
 
 
 def _same_leaves(method: Method, result: Result) -> Method:

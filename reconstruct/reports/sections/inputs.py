@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconstruct.reports.markup import Child, Markup, element, facts, table
-from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.numbers import members, number, pretty, unseen_error
 from reconstruct.reports.run_files import RunFiles
 
 PREFIX = "data:image/png;base64,"
@@ -21,7 +21,7 @@ def section(run: RunFiles) -> Markup | None:
         element("h2", "Inputs, answers and the guard" if guard else "Inputs and answers"),
         _accuracy(known) if known.get("accuracy") else None,
         _gallery(known["shown"]) if known.get("shown") else None,
-        *(_guard(guard) if guard else ()),
+        *(_guard(guard, members(run.report["domain"])) if guard else ()),
         id="inputs",
     )
 
@@ -62,12 +62,12 @@ def _item(row: Mapping[str, Any]) -> Markup:
     return element("figure", picture, element("figcaption", *lines))
 
 
-def _guard(guard: Mapping[str, Any]) -> tuple[Markup, Markup]:
+def _guard(guard: Mapping[str, Any], tried: str) -> tuple[Markup, Markup]:
     told: list[tuple[str, Child]] = [
         ("file", element("code", str(guard["file"]))),
-        ("inputs tried", f"{guard['inputs']:,}"),
-        ("with margin ≥ 0", _share(guard["share"])),
-        ("least margin", pretty(number(guard["least_margin"]))),
+        (f"of {guard['inputs']:,} {tried}, with margin ≥ 0", _share(guard["share"])),
+        ("least margin of these", pretty(number(guard["least_margin"]))),
+        *_unseen(guard.get("unseen")),
     ]
     if guard.get("slack") is not None:
         told.insert(1, ("slack", f"ranges seen on the data, widened by {1 + guard['slack']:g}"))
@@ -75,9 +75,27 @@ def _guard(guard: Mapping[str, Any]) -> tuple[Markup, Markup]:
         "The guard is a second output of the network, the least margin of its hidden units. Where "
         "it is 0 or more, every hidden ReLU passes its value on, so that f computes g's own maps "
         "there, whether or not the input belongs to the domain of the claim. Where it is "
-        "negative, nothing is known of the answer."
+        "negative, nothing is known of the answer. The shifts were made for the domain, so that "
+        "the share there says nothing of other inputs: x_unseen beside the data measures it."
     )
     return element("p", text), facts(told)
+
+
+def _unseen(unseen: Mapping[str, Any] | None) -> list[tuple[str, Child]]:
+    """Inputs that the claim is not about: how many are covered, and what that is worth."""
+    if not unseen:
+        return []
+    count = f"{unseen['inputs']:,}"
+    if unseen["of"] > unseen["inputs"]:
+        count += f" of {unseen['of']:,}"
+    return [
+        (
+            f"of {count} unseen inputs, with margin ≥ 0",
+            _share(unseen["covered"] / unseen["inputs"]),
+        ),
+        ("largest |f − g| on these (numerical)", pretty(unseen_error(unseen, "covered"))),
+        ("largest |f − g| on the others (numerical)", pretty(unseen_error(unseen, "others"))),
+    ]
 
 
 def _share(value: float) -> str:
