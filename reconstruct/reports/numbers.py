@@ -85,9 +85,11 @@ def witness_place(domain: Mapping[str, Any]) -> str:
     return text if domain["inputs"] == 1 else f"one of {text}"
 
 
-def members(domain: Mapping[str, Any]) -> str:
-    """What inputs of the domain are called."""
-    return "given inputs" if domain.get("kind") == "points" else "inputs of the domain"
+def members(domain: Mapping[str, Any], count: int) -> str:
+    """So many inputs of the domain in words."""
+    inputs = "input" if count == 1 else "inputs"
+    kind = f"given {inputs}" if domain.get("kind") == "points" else f"{inputs} of the domain"
+    return f"{count:,} {kind}"
 
 
 def unseen_error(unseen: Mapping[str, Any], which: str) -> str:

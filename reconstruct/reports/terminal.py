@@ -156,7 +156,7 @@ def margins(report: Mapping[str, Any]) -> list[str]:
     guard = report.get("guard")
     if not guard:
         return []
-    tried = f"{guard['inputs']:,} {members(report['domain'])}"
+    tried = members(report["domain"], guard["inputs"])
     lines = [f"{100 * guard['share']:.2f} % of {tried} (numerical)"]
     unseen = guard.get("unseen")
     if unseen:

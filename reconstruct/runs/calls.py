@@ -82,7 +82,7 @@ def run(
         target_path=_path(target),
         frozen=kept,
         domain=place,
-        output=as_path(output, "the output"),
+        output=_place(output),
         options=_told(target, output, domain, radius, kept, how, nnet_header),
         **settings,
     )
@@ -117,7 +117,7 @@ def verify(
         tolerance=tolerance,
         samples=_count(samples),
         time_limit=time_limit,
-        output=None if output is None else as_path(output, "the output"),
+        output=None if output is None else _place(output),
         force=force,
         options={
             "target": _word(target, "TARGET"),
@@ -213,6 +213,13 @@ def _examples(given: Where, domain: Box | Points, target: Network) -> ShownInput
         with suppress(InputError):  # values, and no labels: they are no mistake here
             labels = load_labels(given, target.size_out)
     return ShownInputs(domain.x, labels)
+
+
+def _place(output: PathLike) -> Path:
+    """The directory to write; an empty name would be the current one."""
+    if isinstance(output, str) and not output.strip():
+        raise InputError("the output must name a directory, but is empty; write . for the current")
+    return as_path(output, "the output")
 
 
 def _unseen(x: Any, given: Where, target: Network) -> Array | None:

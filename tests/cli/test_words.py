@@ -206,3 +206,10 @@ def test_room_that_is_given_is_not_commented(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out")
     code, _, stderr = cli(*words, "--room", "never", "--dtype", "float32")
     assert code == 0 and "--room" not in stderr
+
+
+def test_an_output_without_a_name_is_refused_by_the_library_too(target):
+    with pytest.raises(rc.InputError, match="must name a directory, but is empty; write"):
+        rc.run(target, "")
+    with pytest.raises(rc.InputError, match="must name a directory, but is empty; write"):
+        rc.verify(target, target, domain=(0, 1), output=" ")

@@ -12,9 +12,9 @@ from reconstruct.certificates.conclude import conclude
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import save
 from reconstruct.reports.figures.diagram import diagram, rows_of
-from reconstruct.reports.numbers import domain_text
+from reconstruct.reports.numbers import domain_text, members
 from reconstruct.reports.run_files import read_run
-from reconstruct.reports.sections.claim import opening, sentence, witness_section
+from reconstruct.reports.sections.claim import domain_words, opening, sentence, witness_section
 from reconstruct.reports.terminal import verdict_line
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
@@ -76,8 +76,16 @@ def test_one_input_is_this_input():
     lone = {"kind": "points", "inputs": 1, "lo": [0], "hi": [0]}
     assert domain_text(lone) == "this input"
     assert domain_text({**lone, "inputs": 2}) == "these 2 inputs"
+    assert domain_words(lone) == "of the one that was given, and of no others"
+    assert domain_words({**lone, "inputs": 2}) == "of the 2 that were given, and of no others"
+    assert members(lone, 1) == "1 given input" and members(lone, 1200) == "1,200 given inputs"
+    assert members({"kind": "box"}, 32) == "32 inputs of the domain"
     near = {**lone, "kind": "boxes", "radius": 0.5}
     assert domain_text(near) == "the box of radius 0.5 around this input"
+    words = "within 0.5 of the one that was given, coordinate by coordinate"
+    assert domain_words(near, alone=False) == words
+    words = "within 0.5 of one of the 2 that were given, coordinate by coordinate"
+    assert domain_words({**near, "inputs": 2}, alone=False) == words
 
 
 def test_each_given_input_is_sampled_once():

@@ -122,17 +122,25 @@ def domain_words(domain: Mapping[str, Any], alone: bool = True) -> str:
     """
     lo, hi = domain["lo"], domain["hi"]
     if domain.get("kind") == "points":
-        return f"of the {domain['inputs']:,} that were given" + ", and of no others" * alone
+        return _given(domain["inputs"]) + ", and of no others" * alone
     if domain.get("kind") == "boxes":
         return (
-            f"within {domain['radius']:g} of one of the {domain['inputs']:,} that were given, "
-            f"coordinate by coordinate" + ", and for no others" * alone
+            f"within {domain['radius']:g} {_near(domain['inputs'])}, coordinate by "
+            f"coordinate" + ", and for no others" * alone
         )
     count = len(lo)
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         each = f"with all {count} coordinates" if count > 1 else "with its one coordinate"
         return f"{each} between {lo[0]:g} and {hi[0]:g}"
     return f"in the box given below ({count} coordinates, from {min(lo):g} to {max(hi):g})"
+
+
+def _given(count: int) -> str:
+    return "of the one that was given" if count == 1 else f"of the {count:,} that were given"
+
+
+def _near(count: int) -> str:
+    return _given(count) if count == 1 else f"of one {_given(count)}"
 
 
 def witness_section(run: RunFiles) -> Markup | None:

@@ -21,7 +21,7 @@ def section(run: RunFiles) -> Markup | None:
         element("h2", "Inputs, answers and the guard" if guard else "Inputs and answers"),
         _accuracy(known) if known.get("accuracy") else None,
         _gallery(known["shown"]) if known.get("shown") else None,
-        *(_guard(guard, members(run.report["domain"])) if guard else ()),
+        *(_guard(guard, members(run.report["domain"], guard["inputs"])) if guard else ()),
         id="inputs",
     )
 
@@ -65,7 +65,7 @@ def _item(row: Mapping[str, Any]) -> Markup:
 def _guard(guard: Mapping[str, Any], tried: str) -> tuple[Markup, Markup]:
     told: list[tuple[str, Child]] = [
         ("file", element("code", str(guard["file"]))),
-        (f"of {guard['inputs']:,} {tried}, with margin ≥ 0", _share(guard["share"])),
+        (f"of {tried}, with margin ≥ 0", _share(guard["share"])),
         ("least margin of these", pretty(number(guard["least_margin"]))),
         *_unseen(guard.get("unseen")),
     ]
