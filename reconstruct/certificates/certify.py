@@ -209,7 +209,8 @@ class _Work:
             return False
         first = self.box.x[:1]
         lo, hi = propagate(self.model, first, first, backward=False).values[self.model.output]
-        return not float(np.max(hi - lo)) <= start.tolerance
+        usual = RELATIVE_TOLERANCE * max(1.0, start.output_scale)
+        return not float(np.max(hi - lo)) <= max(start.tolerance, usual)
 
     def _signed(self, alignment: Alignment, found: Certificate) -> Certificate:
         """The proof with errors that keep their signs, at inputs without a box around them."""

@@ -44,6 +44,16 @@ def test_a_cnn_is_certified_as_its_file_is_read(domain, dtype, tmp_path):
     assert np.abs(network(x) - target(x)).max() <= certificate.bound + 1e-11
 
 
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_a_tolerance_just_above_what_is_proved_is_enough(domain):
+    """Intervals at an input are wider than the errors: they do not tell what can be proved."""
+    target = small_network()
+    network = rc.reconstruct(target, rc.draw(target, seed=1), domain=domain).network
+    first = rc.certify(target, network, domain=domain)
+    again = rc.certify(target, network, domain=domain, tolerance=first.bound, time_limit=5)
+    assert (again.verdict, again.method, again.bound) == ("certified", "layered", first.bound)
+
+
 def test_a_changed_kernel_is_never_certified_at_the_old_bound():
     target = small_network()
     network = rc.reconstruct(target, rc.draw(target, seed=1), domain=Box(-0.3, 0.4)).network
