@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.networks import Domain, Network, Node
+from reconstruct.networks.evaluation import held_at
 from reconstruct.networks.rescaling import scalable, telling_points, told
 from reconstruct.numbers.arrays import Array
 
@@ -33,8 +34,8 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
         return {}
     points = telling_points(box)
     with np.errstate(all="ignore"):
-        left = _values(target, points, {node.inputs[0] for node in ours})
-        right = _values(candidate, points, {node.inputs[0] for node in theirs})
+        left = held_at(target, points, {node.inputs[0] for node in ours})
+        right = held_at(candidate, points, {node.inputs[0] for node in theirs})
     found, first = {}, 0
     for node in ours:
         values = left[node.inputs[0]]
@@ -49,11 +50,6 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
                     found[node.name] = exponents
                 break
     return found
-
-
-def _values(network: Network, points: Array, names: set[str]) -> dict[str, Array]:
-    """The values of these nodes, without those of wide layers where they are not among them."""
-    return network.values(points) if network.hides(names) else network.at(points, names)
 
 
 def _places(node: Node, theirs: tuple[Node, ...], first: int) -> list[int]:

@@ -8,9 +8,9 @@ for all its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,15 @@ Seen: TypeAlias = Callable[[str, Array], None]  # hears the values of nodes, a t
 
 def unheard(name: str, values: Array) -> None:
     """Nobody listens."""
+
+
+def held_at(
+    network: Network, x: Array, names: Collection[str], dtype: Any = np.float64
+) -> dict[str, Array]:
+    """The values of these nodes on a small batch, be they of wide layers: then all are held."""
+    if network.hides(names):
+        return network.values(x, dtype)
+    return network.at(x, names, dtype)
 
 
 @dataclass(frozen=True, eq=False)

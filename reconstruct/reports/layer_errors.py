@@ -15,6 +15,7 @@ import numpy as np
 
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.networks import Network
+from reconstruct.networks.evaluation import held_at
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import Result
 from reconstruct.reports.effort import affordable
@@ -64,9 +65,9 @@ def _met(
     """The largest difference at each cut among these inputs; and the largest value of g there."""
     single = x.astype(np.float32).astype(np.float64)
     ours, theirs = [s.target_node for s in rows], [s.candidate_node for s in rows]
-    g, f = target.at(x, ours), network.at(x, theirs)
-    g32, f32 = target.at(single, ours), network.at(single, theirs, np.float32)
-    own = target.at(single, ours, np.float32)
+    g, f = held_at(target, x, ours), held_at(network, x, theirs)
+    g32, f32 = held_at(target, single, ours), held_at(network, single, theirs, np.float32)
+    own = held_at(target, single, ours, np.float32)
     return [
         {
             "scale": _largest(g[a]),

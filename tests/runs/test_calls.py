@@ -10,6 +10,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.formats import load, save
+from reconstruct.networks import Network
 from tests.constructions.targets import mlp
 
 QUIET = {"samples": 100, "bounds": rc.Crown()}
@@ -175,3 +176,15 @@ def test_the_header_of_a_pair_is_of_the_nnet_file_alone(cli, tmp_path):
     assert cli("verify", nnet, tmp_path / "b.npz", *where)[0] == 1
     code, _, said = cli("verify", tmp_path / "b.npz", tmp_path / "c.npz", *where, "--nnet-header")
     assert code == 2 and "but these are npz and npz files" in said
+
+
+def test_a_target_with_a_wide_layer_of_its_own_is_reported(tmp_path) -> None:
+    """A hidden layer so wide beside its neighbours is evaluated in tiles; its errors are shown."""
+    rng = np.random.default_rng(0)
+    target = Network.mlp([rng.normal(size=(128, 8)), rng.normal(size=(2, 128))], None)
+    assert target.hides(["act1"])
+    found = rc.run(target, tmp_path / "out", domain=(-1, 1))
+    assert found.certificate.verdict == "certified"
+    rows = found.report["measurements"]["layers"]
+    assert [row["name"] for row in rows] == ["act1", "layer2"]
+    assert all(0 <= row["float64"] < 1e-12 for row in rows)
