@@ -208,6 +208,7 @@ def _finish(
     seconds = time.perf_counter() - start
     if job.prove_rank:
         progress(Step("proving full rank", 0))
+    progress(Step("writing the report", 0))
     report = build_report(
         result,
         certificate,
