@@ -208,8 +208,10 @@ def test_methods_without_a_state_leave_the_checkpoint_alone(tmp_path: Path) -> N
 
 
 SCRIPT = """
+import signal
 import sys
 import time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what was started with &
 import numpy as np
 from reconstruct.khatri_rao import ConjugateGradient, FolderCheckpoint, solve
 rng = np.random.default_rng(0)
