@@ -8,7 +8,7 @@ asks for its name or class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
@@ -54,6 +54,17 @@ class ExactNorm:
         parts = tuple(norms)
         gamma, beta = (tuple(v for p in parts for v in vars(p)[key]) for key in ("gamma", "beta"))
         return cls(gamma, beta)
+
+
+def joined_exactly(
+    names: Sequence[str], groups: Sequence[Sequence[ExactNorm] | None]
+) -> dict[str, ExactNorm] | None:
+    """The rational norms of a site by name, of all its groups; None if some group has none."""
+    known = [group for group in groups if group is not None]
+    if len(known) < len(groups):
+        return None
+    layers = zip(names, zip(*known, strict=True), strict=True)
+    return {name: ExactNorm.joined(parts) for name, parts in layers}
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
-from reconstruct.constructions.construction import ExactNorm, SiteSolution, Task
+from reconstruct.constructions.construction import SiteSolution, Task, joined_exactly
 from reconstruct.constructions.nodes import check_geometry
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import (
@@ -93,11 +93,7 @@ class WidePlan:
         solved = [solve_two_layers(layers, part, solver, progress) for layers, part in pairs]
         names = (first.norm, second.norm)
         whole = (joined([s.norm1 for s in solved]), joined([s.norm2 for s in solved]))
-        rational = [s.exact for s in solved if s.exact is not None]
-        exact = None
-        if len(rational) == len(solved):
-            both = zip(names, zip(*rational, strict=True), strict=True)
-            exact = {name: ExactNorm.joined(norms) for name, norms in both}
+        exact = joined_exactly(names, [s.exact for s in solved])
         norms = dict(zip(names, whole, strict=True))
         return SiteSolution(norms, tuple(s.system for s in solved), exact)
 

@@ -29,6 +29,7 @@ from reconstruct.constructions.construction import (
     LayerSolution,
     SiteSolution,
     Task,
+    joined_exactly,
 )
 from reconstruct.constructions.deep.backward import BlockSolution, Stretch, solve_in_floats
 from reconstruct.constructions.deep.chain import Chain, check_patterns, read_chain
@@ -143,11 +144,7 @@ class DeepPlan:
         found = [_solve_group(chain, part, solver, progress) for chain, part in pairs]
         names = [layer.norm for layer in site.layers]
         norms = [joined(parts) for parts in zip(*(f.norms for f in found), strict=True)]
-        rational = [f.exact for f in found if f.exact is not None]
-        exact = None
-        if len(rational) == len(found):
-            parts = zip(names, zip(*rational, strict=True), strict=True)
-            exact = {name: ExactNorm.joined(norm) for name, norm in parts}
+        exact = joined_exactly(names, [f.exact for f in found])
         systems = tuple(row for f in found for row in f.systems)
         return SiteSolution(dict(zip(names, norms, strict=True)), systems, exact)
 
