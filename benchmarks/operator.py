@@ -28,6 +28,7 @@ MOST_UNITS = 49_152  # hidden units: wider layers are more of the same tiles
 ROUNDS, QUICK_ROUNDS = 8, 3
 SIZE, QUICK_SIZE = 1536, 640
 ENOUGH = 0.02  # seconds of repetitions in one round
+CALM = 0.1  # seconds that OpenBLAS's own threads go on spinning after a product, and more
 
 
 def measure(quick: bool) -> Iterator[Row]:
@@ -80,6 +81,7 @@ def _side_by_side(
                 best["gemm"] = min(best["gemm"], _shortest(gemm, clock))
         else:
             best["gemm"] = min(best["gemm"], _shortest(gemm, clock))
+            time.sleep(CALM)
         with one_blas_thread():
             for name, action in actions.items():
                 best[name] = min(best[name], _shortest(action, clock))
