@@ -277,7 +277,7 @@ def dot(matrix: Floats, other: Floats) -> Floats:
 
     true ≤ (fl + n·η)/(1 − γ_n) ≤ (fl + n·η)(1 + n·2^-51): twice the room that is needed.
     """
-    n = matrix.shape[1]
+    n = matrix.shape[-1]
     unbounded = not (np.isfinite(matrix).all() and np.isfinite(other).all())
     a, b = (np.where(np.isfinite(x), x, 0.0) if unbounded else x for x in (matrix, other))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):

@@ -16,6 +16,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus, times
 from proofs_check.certificates.bends import Bend
+from proofs_check.certificates.cells import Cells, in_batches, unit_by_unit
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.forms import Form, Forms
@@ -55,16 +56,19 @@ class Recursion:
         pairs = aligned(claims, target, candidate)
         self.partner = {c: t for t, c in pairs}
         source = target.source
-        kernels = claims.tree is None  # on the leaves of a tree forms are taken unit by unit
+        together = claims.grid is not None and unit_by_unit(target, candidate)
+        kernels = claims.tree is None and not together  # else forms are taken unit by unit
         self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}}, kernels=kernels)
         names = {candidate.source: source, **{c: t for t, c in pairs}}
         self.theirs = Forms(candidate, names, norms, kernels=kernels)
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
         boxes = claims.domain
         self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
-        if claims.grid is not None:
-            boxes = (*boxes, *_cells(boxes[0], claims.grid))
-        self.reach = [Ranges(source, box.lo, box.hi) for box in boxes]
+        cells = [] if claims.grid is None else _cells(boxes[0], claims.grid)
+        if not together:
+            boxes, cells = (*boxes, *cells), []
+        self.reach: list[Ranges | Cells] = [Ranges(source, box.lo, box.hi) for box in boxes]
+        self.reach += in_batches(source, cells)
         self.leaves = None
         if claims.tree is not None:
             self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
