@@ -70,9 +70,16 @@ def drawn(name: str, title: str, draw: Draw, height: float = HEIGHT) -> Markup |
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure)
+        _lay_out(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return inline(buffer.getvalue(), name, title)
+
+
+def _lay_out(figure: Any) -> None:
+    """Places the axes now: saving a figure that is still to be laid out draws it twice."""
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine(None)
 
 
 def inline(svg: str, name: str, title: str) -> Markup:
