@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from reconstruct.cli import main
 from reconstruct.formats import load, save
 from tests.networks.test_images import small_network
 
 ort = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.filterwarnings("error")  # none reaches the person who called
+
+
+class Done(NamedTuple):
+    """What a command leaves in the terminal."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 def command(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "reconstruct", *map(str, words)], capture_output=True, text=True
-    )
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(word) for word in words])
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
