@@ -50,12 +50,11 @@ def small(groups: int = 1) -> Network:
 
 
 @pytest.fixture
-def rebuild(cli, tmp_path, monkeypatch):
+def rebuild(cli, tmp_path, no_page):
     """Run with these words, have the certificate checked, and meet the file in onnxruntime.
 
     Pages of convolutions are drawn elsewhere: they would take most of the time here.
     """
-    monkeypatch.setattr("reconstruct.runs.job.write_page", lambda folder: None)
 
     def run(target: Network, *words):
         save(target, tmp_path / "t.npz")

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import reconstruct.runs.comparison as comparison
-import reconstruct.runs.job as job
 from reconstruct.cli import main
 from reconstruct.formats import save
 from tests.cli.conftest import cli, target
@@ -20,15 +18,9 @@ __all__ = ["cli", "target"]
 DOMAIN = ("--domain", "-1,1", "--samples", "100", "--bounds", "crown")
 
 
-def blank(folder: Path) -> None:
-    (folder / "report.html").write_text("a page")
-
-
 @pytest.fixture(autouse=True)
-def _no_figures(monkeypatch):
+def _no_figures(no_page):
     """Drawing them takes longer than everything else here."""
-    for module in (comparison, job):
-        monkeypatch.setattr(module, "write_page", blank)
 
 
 @pytest.fixture(scope="session")
