@@ -75,7 +75,8 @@ def measure_one(family: str, path: Path, options: str, work: Path | None = None)
         report = json.loads((out / "report.json").read_text())
         if made:
             seconds = report["cost"]["seconds"]
-        check, check_seconds = _command("check", str(out))
+        limit = shlex.split(LARGE.get(family, ""))  # of memory, for the checker too
+        check, check_seconds = _command("check", str(out), *limit)
         count = FEW if family in LARGE else SAMPLES
         x = points(load_domain(DOMAINS[family], load(path).size_in), count)
         difference, scale = compare(path, out / "network.onnx", Path(folder), x)

@@ -28,6 +28,7 @@ Marks = npt.NDArray[np.bool_]
 UNIT, TINY = 2.0**-53, 2.0**-1074
 BITS, CHUNK = 20, 2**11  # CHUNK ≤ 2^13 products to a sum
 BASE = 1 << BITS
+SHORT, WORD = 24, 62  # bits of a float32, and of integers that one word holds with room to spare
 LONG = 64  # digits beyond which Python's own integers multiply faster
 MOST_DIGITS = 2**16  # longer numbers than that are refused
 
@@ -169,6 +170,9 @@ def _objects(whole: Whole) -> npt.NDArray[np.object_]:
 def exact(values: npt.ArrayLike) -> tuple[Whole, int]:
     """`(N, D)` with values = N/D exactly for a matrix of floats, D a power of two."""
     matrix = np.asarray(values, dtype=np.float64)
+    short = _in_words(matrix)
+    if short is not None:
+        return short
     fraction, exponent = np.frexp(matrix)
     whole = np.ldexp(fraction, 53).astype(np.int64)
     power = exponent.astype(np.int64) - 53
@@ -187,6 +191,28 @@ def exact(values: npt.ArrayLike) -> tuple[Whole, int]:
             if here.any():
                 digits[place] += np.where(here, third << bits, 0)
     return Whole(_carried(digits)), 1 << shift
+
+
+def _in_words(matrix: Floats) -> tuple[Whole, int] | None:
+    """The same where numbers of 24 bits at most, as float32 has them, fit into words of 64 bits
+    over one denominator; None where they do not."""
+    size = np.abs(matrix)
+    most = float(size.max(initial=0.0))
+    least = float(size.min(initial=np.inf, where=size > 0))
+    if not 0.0 < most < 2.0**WORD or least < 2.0**-WORD:
+        return None
+    shift = max(0, SHORT - int(np.frexp(least)[1]))
+    if int(np.frexp(most)[1]) + shift > WORD:
+        return None
+    scaled = matrix * 2.0**shift  # exact: a power of two, and far from overflow
+    words = scaled.astype(np.int64)
+    if (words != scaled).any():
+        return None
+    bits = int(np.bitwise_or.reduce(words, axis=None))
+    spare = min((bits & -bits).bit_length() - 1, shift)
+    words >>= spare
+    digits = np.stack([words & (BASE - 1), (words >> BITS) & (BASE - 1), words >> 2 * BITS])
+    return Whole(_carried(digits)), 1 << (shift - spare)
 
 
 def _aligned(whole: Digits, left: Digits) -> tuple[Digits, Digits]:

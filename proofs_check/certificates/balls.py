@@ -35,7 +35,7 @@ from proofs_check.certificates.arithmetic import (
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.digits import alike, exceeds, rescaled
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.views import Places, View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks.activations import Line

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proofs_check.certificates.arithmetic import TINY, Floats, above, gamma, norms, plus, times
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.reachable import Range, Ranges, widened
 from proofs_check.certificates.views import View
 

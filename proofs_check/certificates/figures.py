@@ -23,10 +23,11 @@ from proofs_check.certificates.arithmetic import Floats, dot, plus, times
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.carrying import Carrier, Maps
 from proofs_check.certificates.chords import Chords
-from proofs_check.certificates.recursion import Recursion, columns, needed
+from proofs_check.certificates.recursion import Recursion, columns, moved, needed
 from proofs_check.certificates.rounded import Inner, Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
 from proofs_check.certificates.step import Step
+from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Node
 
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
@@ -68,8 +69,8 @@ class Figures:
             forms = self.recursion.theirs
             inputs = self.recursion.largest(source)
             errors = {source: start}
-            moved = partial(self._inner, errors)
-            self.modes[name] = _Mode(errors, Evaluation(forms, inputs, kind, moved))
+            inner = partial(self._inner, errors)
+            self.modes[name] = _Mode(errors, Evaluation(forms, inputs, kind, inner))
 
     def run(self) -> dict[str, float | None]:
         """Each figure; None where it is not proved here."""
@@ -141,16 +142,17 @@ class Figures:
     def _inner(self, errors: dict[str, Floats], node: Node) -> Inner:
         """How far errors of the cuts before may move what an inner activation takes."""
         forms, inside = self.recursion.theirs, node.inputs[0]
-        positions, moved = forms.positions(inside), []
-        for start, stop in forms.blocks(inside, positions):
-            form = forms.rows(inside, start, stop, positions)
-            middle, error = form.floats()
-            room = np.zeros((form.rows, positions))
-            for view, part in form.parts():
-                size = plus(np.abs(middle[:, part]), error[:, part])
-                room = plus(room, dot(size, columns(view, errors[view.source])))
-            moved.append(room.ravel())
-        return Inner(*self.recursion.inner[node.name], np.concatenate(moved))
+        positions = forms.positions(inside)
+        known = self.recursion.inner[node.name]
+        if not any(errors[v.source].any() for v, _ in forms.block(inside, 0, 1, positions).parts()):
+            return Inner(*known, np.zeros(len(known[0])))
+
+        def one(span: tuple[int, int]) -> Floats:
+            form = forms.block(inside, *span, positions)
+            return moved(form, form.floats(), errors)
+
+        by = np.concatenate(list(side_by_side(one, forms.blocks(inside, positions))))
+        return Inner(*known, by)
 
     # --- what carries ---------------------------------------------------------------------------
 

@@ -1,37 +1,25 @@
-"""Exact affine forms: a value of a network as `v = Σ_j A_j h_j + c` over the cuts before it.
+"""A value of a network as an exact affine form `v = Σ_j A_j h_j + c` of the cuts before it.
 
-[A_1 … A_J | c] is a matrix of integers over one denominator, and nothing of it is rounded. Its rows
-are units, or on images channels that are the same at every position (see `views`). Two
-things are not rational, a norm's scale γ/√(v+ε) in general and the doubt about an activation that
-may leave its line; both go into `radius`, a matrix of floats rounded up, and into nothing else.
+Between two cuts a network is affine, inner activations being lines but for what they are doubted.
+Forms are composed node by node; those of hidden layers a block of rows at a time, blocks side by
+side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
-import numpy.typing as npt
 
-from proofs_check.certificates.arithmetic import (
-    CHUNK,
-    Floats,
-    Whole,
-    above,
-    below,
-    dot,
-    exact,
-    largest,
-    nearest,
-    plus,
-    times,
-)
+from proofs_check.certificates.arithmetic import CHUNK, Floats, exact
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import BITS, Column, RationalNorm, columns_of
+from proofs_check.certificates.form import Form, stacked
 from proofs_check.certificates.pixels import Pixels
 from proofs_check.certificates.report import NotCheckable
+from proofs_check.certificates.rows import Block, Rows
+from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View, kernel_of
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Unitwise
@@ -40,141 +28,6 @@ from reconstruct.networks.sums import Add
 
 TILE = 2**22  # entries of a map that are held at once
 MOST_WORK = 2**37  # products of one composition: about half an hour
-MOST_BITS = 2**20  # a denominator of more bits than this is refused
-
-Layout = tuple[View, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """Rows of [A_1 … A_J | c]: `layout` says what the columns look at, in their order.
-
-    Each row stands for `positions` units.
-    """
-
-    layout: Layout
-    whole: Whole
-    unit: int
-    radius: Floats
-    positions: int = 1
-
-    @classmethod
-    def constant(cls, values: npt.ArrayLike, positions: int = 1) -> Form:
-        """A constant vector of floats: no sources, one column."""
-        column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
-        return cls((), *exact(column), np.zeros(column.shape), positions)
-
-    @classmethod
-    def identity(cls, view: View, start: int, stop: int, positions: int = 1) -> Form:
-        """The rows of what is looked at itself."""
-        eye = np.eye(stop - start, view.columns + 1, k=start)
-        return cls((view,), *exact(eye), np.zeros(eye.shape), positions)
-
-    @property
-    def rows(self) -> int:
-        return self.whole.shape[0]
-
-    def part(self, start: int, stop: int) -> Form:
-        rows = slice(start, stop)
-        return replace(self, whole=self.whole.part(rows), radius=self.radius[rows])
-
-    def take(self, rows: npt.NDArray[np.intp]) -> Form:
-        return replace(self, whole=Whole(self.whole.digits[:, rows]), radius=self.radius[rows])
-
-    def placed(self, index: npt.NDArray[np.int64]) -> Form:
-        """The rows of these places, zeros for −1."""
-        found, there = self.take(np.maximum(index, 0).astype(np.intp)), (index >= 0)[:, None]
-        whole = Whole(np.where(there, found.whole.digits, 0))
-        return Form(self.layout, whole, self.unit, np.where(there, found.radius, 0.0))
-
-    def parts(self) -> list[tuple[View, slice]]:
-        """The columns of each view; the constant is the last column."""
-        return _places(self.layout)
-
-    def over(self, layout: Layout, unit: int) -> Form:
-        """The same rows with more columns (zeros) and a multiple of the denominator."""
-        whole = self.whole.scaled(unit // self.unit)
-        if layout == self.layout:
-            return Form(layout, whole, unit, self.radius, self.positions)
-        columns = sum(view.columns for view in layout) + 1
-        digits = np.zeros((len(whole.digits), self.rows, columns), dtype=np.int64)
-        radius = np.zeros((self.rows, columns))
-        where = dict(_places(layout))
-        moves = [(where[view], part) for view, part in self.parts()]
-        for to, part in (*moves, (slice(columns - 1, columns), slice(-1, None))):
-            digits[:, :, to] = whole.digits[:, :, part]
-            radius[:, to] = self.radius[:, part]
-        return Form(layout, Whole(digits), unit, radius, self.positions)
-
-    def plus(self, other: Form) -> Form:
-        layout = tuple(dict.fromkeys(self.layout + other.layout))
-        unit = lcm(self.unit, other.unit)
-        if unit.bit_length() > MOST_BITS:
-            raise NotCheckable(f"numbers over a denominator of {unit.bit_length()} bits")
-        if self.positions != other.positions:
-            raise NotCheckable(f"{self.positions} and {other.positions} positions are added")
-        a, b = self.over(layout, unit), other.over(layout, unit)
-        return Form(layout, a.whole + b.whole, unit, plus(a.radius, b.radius), self.positions)
-
-    def minus(self, other: Form) -> Form:
-        return self.plus(replace(other, whole=-other.whole))
-
-    def scaled(self, column: Column) -> Form:
-        """Each row times its own factor, known to within the column's slip."""
-        whole = self.whole.times(column.whole)
-        radius = times(self.radius, column.largest()[:, None])
-        if column.slip.any():
-            radius = plus(radius, times(self.largest(), column.slip[:, None]))
-        return Form(self.layout, whole, self.unit * column.unit, radius, self.positions)
-
-    def shifted(self, column: Column) -> Form:
-        """Each row plus its own constant."""
-        slip = column.slip[:, None]
-        return self.plus(Form((), column.whole, column.unit, slip, self.positions))
-
-    def mixed(self, weight: Floats) -> Form:
-        """`weight @ self`."""
-        whole, unit = exact(weight)
-        radius = np.zeros((len(weight), self.radius.shape[1]))
-        if self.radius.any():
-            radius = dot(np.abs(weight), self.radius)
-        return Form(self.layout, whole @ self.whole, self.unit * unit, radius, self.positions)
-
-    def between(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
-        """The least and the largest value for columns in `[lo, hi]`: exact but for the radius.
-
-        A⁺lo + A⁻hi + c and A⁺hi + A⁻lo + c in integers; floats only take the outcome. The ends
-        are columns × positions, and so the outcome has a number for each row and position.
-        """
-        columns, count = lo.shape
-        ends = np.ones((columns + 1, 2 * count))
-        ends[:-1, :count], ends[:-1, count:] = lo, hi
-        whole, unit = exact(ends)
-        swapped = Whole(np.roll(whole.digits, count, axis=2))
-        falls = self.whole.digits[-1] < 0
-        rising, falling = (Whole(np.where(mask, self.whole.digits, 0)) for mask in (~falls, falls))
-        middle, error = nearest(rising @ whole + falling @ swapped, self.unit * unit)
-        most = np.maximum(np.abs(ends[:, :count]), np.abs(ends[:, count:]))
-        error = plus(error, np.tile(dot(self.radius, most), 2))
-        low = np.where(error == 0, middle, below(middle - error))[:, :count]
-        return low, np.where(error == 0, middle, above(middle + error))[:, count:]
-
-    def largest(self) -> Floats:
-        """An upper bound of every |entry|; an exact zero stays zero."""
-        return plus(largest(self.whole, self.unit), self.radius)
-
-    def floats(self) -> tuple[Floats, Floats]:
-        """(F, E) with |exact − F| ≤ E entry by entry."""
-        middle, error = nearest(self.whole, self.unit)
-        return middle, plus(error, self.radius)
-
-
-def _places(layout: Layout) -> list[tuple[View, slice]]:
-    places, start = [], 0
-    for view in layout:
-        places.append((view, slice(start, start + view.columns)))
-        start += view.columns
-    return places
 
 
 class Forms:
@@ -229,6 +82,32 @@ class Forms:
             return Form.identity(view, start, stop, positions)
         return self._computed(self.nodes[name], start, stop, positions)
 
+    def block(self, name: str, start: int, stop: int, positions: int) -> Block:
+        """The same for rows of which only floats and products are wanted, as a rule."""
+        found = self._plainly(name, start, stop) if positions == 1 else None
+        return self.rows(name, start, stop, positions) if found is None else found
+
+    def _plainly(self, name: str, start: int, stop: int) -> Rows | None:
+        """The rows of a map that acts on a source, scaled, shifted and taken as lines since."""
+        node = None if name in self.sources else self.nodes.get(name)
+        if node is None:
+            return None
+        op = node.op
+        if isinstance(op, Mixing):
+            direct = self._entries(node, op, start, stop, 1)
+            return None if direct is None else Rows.of(*direct)
+        if not isinstance(op, Diagonal | Unitwise):
+            return None
+        below = self._plainly(node.inputs[0], start, stop)
+        if below is None:
+            return None
+        if isinstance(op, Diagonal):
+            scale, shift = self._diagonal(name, op, 1)
+            return below.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
+        slope, doubt = op.piece.slope, self.doubts[name][start:stop]
+        below = below if slope == 1 else below.scaled(Column.of_floats(np.full(len(doubt), slope)))
+        return below.shifted(Column.doubt(doubt)) if doubt.any() else below
+
     def _computed(self, node: Node, start: int, stop: int, positions: int) -> Form:
         """The same from what the node takes."""
         name, op = node.name, node.op
@@ -276,14 +155,27 @@ class Forms:
         key = node.name, positions
         if key not in self._held:
             total = Form.constant(op.channel_bias if positions > 1 else op.bias, positions)
-            for first, last in self.blocks(inside, positions):
-                block = self.rows(inside, first, last, positions)
+
+            def product(span: tuple[int, int]) -> Form:
+                block = self.block(inside, *span, positions)
                 _require_bearable(node, op, block)
-                total = total.plus(_product(op, block, slice(first, last)))
+                return _product(op, block, slice(*span))
+
+            for part in side_by_side(product, self.blocks(inside, positions)):
+                total = total.plus(part)
             self._held[key] = total
         return self._held[key].part(start, stop)
 
     def _direct(self, node: Node, op: Mixing, start: int, stop: int, positions: int) -> Form | None:
+        found = self._entries(node, op, start, stop, positions)
+        if found is None:
+            return None
+        view, rows = found
+        return Form((view,), *exact(rows), np.zeros(rows.shape), positions)
+
+    def _entries(
+        self, node: Node, op: Mixing, start: int, stop: int, positions: int
+    ) -> tuple[View, Floats] | None:
         """The map itself where it acts on a source, or its kernel where that looks at one."""
         (inside,) = node.inputs
         view, weight = None, None
@@ -296,14 +188,13 @@ class Forms:
         if view is None or weight is None:
             return None
         bias = op.channel_bias if positions > 1 else op.bias
-        rows = np.column_stack([weight, bias[start:stop]])
-        return Form((view,), *exact(rows), np.zeros(rows.shape), positions)
+        return view, np.column_stack([weight, bias[start:stop]])
 
 
-def _require_bearable(node: Node, op: Mixing, block: Form) -> None:
+def _require_bearable(node: Node, op: Mixing, block: Block) -> None:
     """Refuse what would take hours: what cannot be composed by kernels is composed unrolled."""
     m, n = op.shape if block.positions == 1 else (op.channels, op.shape[1] // block.positions)
-    k = block.radius.shape[1]
+    k = block.width
     if m * n * k > MOST_WORK:
         raise NotCheckable(
             f"{node.name!r} is composed of {m} × {n} × {k} products, which is more than the "
@@ -311,7 +202,7 @@ def _require_bearable(node: Node, op: Mixing, block: Form) -> None:
         )
 
 
-def _product(op: Mixing, block: Form, columns: slice) -> Form:
+def _product(op: Mixing, block: Block, columns: slice) -> Form:
     """The columns of a map times a block of its inputs, a tile of rows at a time."""
     if block.positions > 1 and isinstance(op, Convolution):
         weight = kernel_of(op)[:, columns]
@@ -320,17 +211,4 @@ def _product(op: Mixing, block: Form, columns: slice) -> Form:
     step = max(1, TILE // weight.shape[1])
     parts = [block.mixed(weight[start : start + step]) for start in range(0, len(weight), step)]
     unit = lcm(*(part.unit for part in parts))
-    return _stacked([part.over(part.layout, unit) for part in parts])
-
-
-def _stacked(parts: list[Form]) -> Form:
-    """Forms over one layout and one denominator, one below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    length = max(len(part.whole.digits) for part in parts)
-    digits = [np.zeros((length, *part.whole.shape), dtype=np.int64) for part in parts]
-    for room, part in zip(digits, parts, strict=True):
-        room[: len(part.whole.digits)] = part.whole.digits
-    first = parts[0]
-    radius = np.concatenate([part.radius for part in parts])
-    return replace(first, whole=Whole(np.concatenate(digits, axis=1)), radius=radius)
+    return stacked([part.over(part.layout, unit) for part in parts])

@@ -15,7 +15,8 @@ from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.extremes import Channels, Seen
-from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.reachable import Range, Ranges, meet
 from proofs_check.certificates.recursion import EDGE, deviation
 from reconstruct.networks import Network, Node
@@ -75,6 +76,10 @@ class Lines(Forms):
         """Few rows at a time: their digits stay in the cache."""
         size = self.network.sizes[name] // positions
         return [(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK)]
+
+    def block(self, name: str, start: int, stop: int, positions: int) -> Form:
+        """Block by block as forms: doubts are found with them."""
+        return self.rows(name, start, stop, positions)
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         if name not in self.inner:

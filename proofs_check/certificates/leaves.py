@@ -33,8 +33,9 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.bends import Band, Bend
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.report import CheckFailed
+from proofs_check.certificates.rows import Block
 from proofs_check.certificates.views import View
 from reconstruct.networks import Box
 from reconstruct.networks.activations import Support, Unitwise
@@ -119,14 +120,14 @@ class LeafBounds:
         self.cuts.append(_Cut(name, form.parts(), floats, op, bend, (lo, hi)))
         self.ranges[name] = (lo, hi) if bend is None else bend.range(lo, hi)
 
-    def of_form(self, form: Form, floats: Range) -> Range:
+    def of_form(self, form: Block, floats: Range) -> Range:
         """Bounds of a form of the sources over all leaves."""
         low, high = np.full(form.rows, np.inf), np.full(form.rows, -np.inf)
         for values in self._passes(form):
             low, high = _joined((low, high), form.parts(), floats, values, self.lo.shape[1])
         return low, high
 
-    def _passes(self, form: Form) -> Iterator[dict[str, Zonotope]]:
+    def _passes(self, form: Block) -> Iterator[dict[str, Zonotope]]:
         """The sources of a form as zonotopes, a batch of leaves at a time; kept, where they are
         small, for the next rows of the same sources."""
         names = frozenset({self.source, *(view.source for view, _ in form.parts())})

@@ -14,7 +14,8 @@ from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Witness
 from proofs_check.certificates.columns import Column, Interval
-from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Network

@@ -19,7 +19,7 @@ from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import columns_of
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.hidden import At, Lines, hidden
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.recursion import needed

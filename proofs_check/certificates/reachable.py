@@ -31,7 +31,8 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.bends import Band, Bend
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.rows import Block
 from proofs_check.certificates.views import Places, View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks.activations import Line, Support, Unitwise
@@ -96,7 +97,7 @@ class Ranges:
         lo, hi = self.ranges[name]
         return np.maximum(np.abs(lo), np.abs(hi))
 
-    def of_form(self, form: Form, floats: Range) -> Range:
+    def of_form(self, form: Block, floats: Range) -> Range:
         """Bounds of a form of the target's sources, its own error included: one for each unit."""
         middle, error = floats
         constant, doubt = (_at_positions(part[:, -1], form.positions) for part in (middle, error))
@@ -117,7 +118,7 @@ class Ranges:
             np.minimum(above, -self._together(form, -middle, error)),
         )
 
-    def _together(self, form: Form, middle: Floats, error: Floats) -> Floats:
+    def _together(self, form: Block, middle: Floats, error: Floats) -> Floats:
         """A lower bound of a form of several sources, carried back at once: branches that come
         from one value may cancel each other."""
         found = np.full(len(middle), -np.inf)

@@ -19,12 +19,15 @@ from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.cells import Cells, in_batches, unit_by_unit
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
-from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import ANY, common, runs
 from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.rows import Block
 from proofs_check.certificates.step import Step
+from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Network, Node
@@ -191,7 +194,7 @@ class Recursion:
         self.segment += 1
         return error
 
-    def _range(self, form: Form, floats: Range) -> Range:
+    def _range(self, form: Block, floats: Range) -> Range:
         """Bounds of a form over the domain; many leaves say more than the box of them all."""
         if self.leaves is not None and len(self.leaves.lo) >= MANY:
             return self.leaves.of_form(form, floats)
@@ -200,7 +203,7 @@ class Recursion:
             found = meet([found, self.leaves.of_form(form, floats)], 1)
         return found
 
-    def _on_boxes(self, form: Form, floats: Range) -> Range:
+    def _on_boxes(self, form: Block, floats: Range) -> Range:
         return meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
 
     def largest(self, source: str) -> Floats:
@@ -214,35 +217,42 @@ class Recursion:
 
     def _inner(self, forms: Forms, node: Node, errors: dict[str, Floats]) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
-        doubts, ends = [], []
         positions = forms.positions(node.inputs[0])
-        for start, stop in forms.blocks(node.inputs[0], positions):
-            form = forms.rows(node.inputs[0], start, stop, positions)
-            floats = form.floats()
-            lo, hi = self._range(form, floats)
-            room: Floats = np.zeros((form.rows, positions))
-            for view, part in form.parts():
-                if view.source in errors:
-                    size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-                    room = plus(room, dot(size, columns(view, errors[view.source])))
-            by = room.ravel()
-            doubt = deviation(forms, node, widened(lo, hi, by))
-            rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
-            if len(rows):  # perhaps by rounding alone
-                few = form.take(rows)
-                edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
-                units = (rows[:, None] * positions + np.arange(positions)).ravel()
-                edge = meet([(lo[units], hi[units]), edge], 1)
-                edge = meet([edge, self._on_boxes(few, few.floats())], 1)
-                doubt[units] = deviation(forms, node, widened(*edge, by[units]))
-            doubts.append(doubt)
-            ends.append((lo, hi))
-        forms.doubts[node.name] = np.concatenate(doubts)
+
+        def doubted(span: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
+            return self._doubted(forms, node, span, positions, errors)
+
+        spans = forms.blocks(node.inputs[0], positions)
+        found = zip(*side_by_side(doubted, spans), strict=True)
+        forms.doubts[node.name], lo, hi = (np.concatenate(parts) for parts in found)
         if forms is self.theirs:
-            lows, highs = zip(*ends, strict=True)
-            self.inner[node.name] = np.concatenate(lows), np.concatenate(highs)
+            self.inner[node.name] = lo, hi
         if self.exact and forms.doubts[node.name].any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
+
+    def _doubted(
+        self,
+        forms: Forms,
+        node: Node,
+        span: tuple[int, int],
+        positions: int,
+        errors: dict[str, Floats],
+    ) -> tuple[Floats, Floats, Floats]:
+        """The same for some rows, and the bounds of F h + d."""
+        form = forms.block(node.inputs[0], *span, positions)
+        floats = form.floats()
+        lo, hi = self._range(form, floats)
+        by = moved(form, floats, errors)
+        doubt = deviation(forms, node, widened(lo, hi, by))
+        rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
+        if len(rows):  # perhaps by rounding alone
+            few = form.take(rows)
+            edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
+            units = (rows[:, None] * positions + np.arange(positions)).ravel()
+            edge = meet([(lo[units], hi[units]), edge], 1)
+            edge = meet([edge, self._on_boxes(few, few.floats())], 1)
+            doubt[units] = deviation(forms, node, widened(*edge, by[units]))
+        return doubt, lo, hi
 
     def _linearise(self, until: str | None) -> None:
         """The same, with e = 0, for the target's activations before `until` that are not cut."""
@@ -253,6 +263,16 @@ class Recursion:
             inner = isinstance(node.op, Unitwise) and node.name not in self.ours.sources
             if inner and node.name in used and node.name not in self.ours.doubts:
                 self._inner(self.ours, node, {})
+
+
+def moved(form: Block, floats: Range, errors: dict[str, Floats]) -> Floats:
+    """|F| e: how far errors of the sources may move the rows of a form."""
+    room: Floats = np.zeros((form.rows, form.positions))
+    for view, part in form.parts():
+        if view.source in errors and errors[view.source].any():
+            size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
+            room = plus(room, dot(size, columns(view, errors[view.source])))
+    return room.ravel()
 
 
 def columns(view: View, values: Floats) -> Floats:

@@ -28,6 +28,7 @@ from proofs_check.certificates.columns import BITS, columns_of
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.recursion import needed
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
+from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Node
 from reconstruct.networks.activations import Line, Unitwise
@@ -36,7 +37,7 @@ from reconstruct.networks.sums import Add
 
 SPARE = 10
 SCALED = 8  # of a scaling: three casts, a product, a quotient and a sum, and some to spare
-TILE = 2**22  # entries of a map that are looked at together
+TILE = 2**20  # entries of a map that are looked at together
 MOST_ENTRIES = 2**29  # of a map, unrolled: seconds
 
 
@@ -146,12 +147,13 @@ class Evaluation:
         rows, terms = op.shape[0], int(op.summands) + SPARE
         step = max(1, TILE // max(1, op.shape[1]))
         columns = Value(value.size[:, None], value.local[:, None])
-        found = []
-        for start in range(0, rows, step):
+
+        def tile(start: int) -> Value:
             part = slice(start, min(rows, start + step))
             weight = np.asarray(op.tile(part.start, part.stop), dtype=np.float64)
-            found.append(self._rows(weight, op.bias[part], columns, terms))
-        return _joined(found)
+            return self._rows(weight, op.bias[part], columns, terms)
+
+        return _joined(list(side_by_side(tile, range(0, rows, step))))
 
     def _kernel(self, op: Convolution, value: Value) -> Value:
         """A convolution, all positions at once: the columns are what the kernel meets there."""
@@ -169,18 +171,20 @@ class Evaluation:
         """Rows of a map on columns of inputs: (rows, columns)."""
         computed, bias = value.computed, np.asarray(bias, dtype=np.float64)[:, None]
         cast, offset = self.format.cast(weight), self.format.cast(bias)
-        size = np.abs(cast)
-        moved = above(np.abs(cast - weight)) * (cast != weight)
-        rounded = plus(dot(size, computed), np.abs(offset))
-        local = plus(dot(size, value.local), _by(rounded, self.format.gamma(terms)))
-        if moved.any():
-            local = plus(local, dot(moved, computed))
+        held = exact = np.abs(cast)
+        rounded = plus(dot(held, computed), np.abs(offset))
+        local = _by(rounded, self.format.gamma(terms))
+        if value.local.any():
+            local = plus(local, dot(held, value.local))
+        if not np.array_equal(cast, weight):
+            moved = above(np.abs(cast - weight)) * (cast != weight)
+            local, exact = plus(local, dot(moved, computed)), np.abs(weight)
         local = plus(local, above(np.abs(offset - bias)) * (offset != bias))
         lost = terms * self.format.tiny * (1 + float(np.max(computed, initial=0.0)))
         if not float(np.max(rounded, initial=0.0)) < self.format.limit:
             raise NoBound("a sum may overflow")
-        exact = plus(dot(np.abs(weight), value.size), np.abs(bias))
-        return Value(exact, plus(local, np.full(local.shape, lost)))
+        size = plus(dot(exact, value.size), np.abs(bias))
+        return Value(size, plus(local, np.full(local.shape, lost)))
 
     def _norm(self, node: Node, op: Norm, value: Value) -> Value:
         numbers = columns_of(op, None, BITS, op.positions)

@@ -8,7 +8,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Node

@@ -31,6 +31,7 @@ from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
+from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.sharing import dealt_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
@@ -41,6 +42,8 @@ MANY = 64  # leaves from which on forms are not carried back to the whole box be
 WORKERS = 2  # threads that bound batches of boxes
 ROUND = 16  # batches between two reports of progress
 TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
+
+Tile = tuple[slice, Array, Array]  # which functionals, their forms and offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,9 @@ class Reach:
         self._check(name)
         shift = self._check_forms(name, forms, offsets)
         keys = np.empty(len(shift), dtype=KEYS)
-        for part, tile, offset in tiles(forms, shift, tile_rows(self.network, 1)):
-            keys[part] = keys_of(tile, offset)
+        named = in_order(_named, tiles(forms, shift, tile_rows(self.network, 1)))
+        for part, names in named:
+            keys[part] = names
         ends, fresh = self.asked.find(name, keys)
         if len(fresh):
             found = self._bounded(name, forms[fresh], shift[fresh], progress or silent)
@@ -125,16 +129,24 @@ class Reach:
         if self.parts is not None:
             step = min(step, max(1, TILE_PAIRS // self.parts.boxes))
         lo, hi = np.empty(len(offsets)), np.empty(len(offsets))
-        for part, tile, offset in tiles(forms, offsets, step):
-            found = self.whole.functionals(name, tile, offset)
-            if self.parts is not None:
-                found = meet(found, worst_functionals(self.parts, name, tile, offset))
+
+        def one(tile: Tile) -> tuple[slice, Range]:
+            return tile[0], self._tile(name, *tile[1:])
+
+        for part, found in in_order(one, tiles(forms, offsets, step)):
             lo[part], hi[part] = found[0][0], found[1][0]
             progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         if self.leaves is not None:
             found = self.leaves.functionals(name, dense(forms), offsets)
             lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
         return lo, hi
+
+    def _tile(self, name: str, forms: Array, offsets: Array) -> Range:
+        """The same for some rows, on the whole box and on the parts that it has."""
+        found = self.whole.functionals(name, forms, offsets)
+        if self.parts is not None:
+            found = meet(found, worst_functionals(self.parts, name, forms, offsets))
+        return found
 
     def windows(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of `kernel · v[index]` at the worst position, row by row.
@@ -310,6 +322,11 @@ def _adapt(
     if cuts is None:
         cuts = find_cuts(network, box, certain, method.boxes, method.seconds, progress)
     return bound_leaves(network, box, cuts, certain)
+
+
+def _named(tile: Tile) -> tuple[slice, Array]:
+    """The names of some functionals."""
+    return tile[0], keys_of(*tile[1:])
 
 
 def _union(ranges: Range) -> Range:

@@ -29,6 +29,7 @@ from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.networks import Activation, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
+from reconstruct.numbers.in_order import in_order
 
 
 class Reachable(Protocol):
@@ -299,22 +300,29 @@ class Recursion:
     ) -> tuple[Array, Array]:
         """Bounds of a candidate node's value over the domain, block of rows by block: one for
         each row of its form, at the worst position."""
-        lows, highs = [], []
-        for _, form in composites.blocks(name):
-            constant = form.constant
-            lo, hi = constant.high, constant.high
-            doubt = np.abs(constant.low) + constant.radius
-            for view, matrix in form.parts():
-                below, above = self._functionals(view, matrix.high)
-                lo, hi = lo + below, hi + above
-                known = errors[view.source], self.state.magnitudes[view.source]
-                e, h = (view.worst(part) for part in known)
-                doubt = doubt + matrix.magnitude() @ e
-                doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
-                doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
-            lows.append(lo - upward(doubt + 2.0**-52 * np.abs(lo)))
-            highs.append(hi + upward(doubt + 2.0**-52 * np.abs(hi)))
+
+        def ends(span: tuple[int, int]) -> tuple[Array, Array]:
+            return self._ends(composites.block(name, span), errors)
+
+        lows, highs = zip(*in_order(ends, composites.spans(name)), strict=True)
         return np.concatenate(lows), np.concatenate(highs)
+
+    def _ends(self, form: Form[Enclosure], errors: dict[str, Array]) -> tuple[Array, Array]:
+        """The same for some of the rows."""
+        constant = form.constant
+        lo, hi = constant.high, constant.high
+        doubt = np.abs(constant.low) + constant.radius
+        for view, matrix in form.parts():
+            below, above = self._functionals(view, matrix.high)
+            lo, hi = lo + below, hi + above
+            known = errors[view.source], self.state.magnitudes[view.source]
+            e, h = (view.worst(part) for part in known)
+            if e.any():
+                doubt = doubt + matrix.magnitude() @ e
+            doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
+            doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
+        down, up = (upward(doubt + 2.0**-52 * np.abs(end)) for end in (lo, hi))
+        return lo - down, hi + up
 
     def _functionals(self, view: View, matrix: Array) -> tuple[Array, Array]:
         """Bounds of the rows on what the view sees, at the worst position."""

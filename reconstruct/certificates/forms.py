@@ -9,7 +9,8 @@ proof and rationals for the exact one: see `arithmetic`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Generic
 
 import numpy as np
@@ -32,10 +33,11 @@ from reconstruct.networks import (
     Sparse,
 )
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.splitting import CHUNK
+from reconstruct.numbers.in_order import in_order
 
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
-CHUNK_ELEMENTS = 2**22  # a block of rows of a wide layer holds at most about this many numbers
+ROWS = 2**13  # of a wide layer that are looked at together, at most
+ELEMENTS = 2**20  # a block of them holds at most about this many numbers: 8 MiB stay in cache
 UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
 DEPTH = 32  # steps in a row after which a form is kept, so that no chain is too long to follow
 
@@ -106,13 +108,15 @@ class Composites(Generic[N]):
         count = self.positions(name) if positions is None else positions
         return self.rows(name, 0, self.network.sizes[name] // count, count)
 
-    def blocks(self, name: str) -> Iterator[tuple[int, Form[N]]]:
-        """The form of a node in blocks of rows, each with its first row."""
-        positions = self.positions(name)
-        size = self.network.sizes[name] // positions
-        step = max(1, min(CHUNK, CHUNK_ELEMENTS // (self._columns(name) + 1)))
-        for start in range(0, size, step):
-            yield start, self.rows(name, start, min(size, start + step), positions)
+    def block(self, name: str, span: tuple[int, int]) -> Form[N]:
+        """Some rows of the form of a node."""
+        return self.rows(name, *span, self.positions(name))
+
+    def spans(self, name: str) -> list[tuple[int, int]]:
+        """The rows of the form of a node, block by block: where they start and stop."""
+        size = self.network.sizes[name] // self.positions(name)
+        step = max(1, min(ROWS, ELEMENTS // (self._columns(name) + 1)))
+        return [(start, min(size, start + step)) for start in range(0, size, step)]
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form[N]:
         """Rows `start:stop` of the form of a node, its channels at that many positions."""
@@ -310,20 +314,19 @@ class Composites(Generic[N]):
     def _composed(self, node: Node, op: Mixing) -> Form[N]:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""
         total: Form[N] | None = None
-        pixels = isinstance(op, Convolution)
-        for start, block in self.blocks(node.inputs[0]):
-            stop = start + block.matrix.shape[0]
-            if block.positions != op.positions:
-                raise _not_composed(node, f"{op.positions} positions meet {block.positions}")
-            columns = (
-                op.spread_columns(start, stop) if pixels else op.columns(start, stop)  # type: ignore[attr-defined]
-            )
-            product = self.arithmetic.product(columns, block.matrix)
-            part = Form(block.layout, product, op.positions)
+        for part in in_order(partial(self._summand, node, op), self.spans(node.inputs[0])):
             total = part if total is None else self.combine([total, part])
         assert total is not None
         constant = self.arithmetic.exact(op.channel_bias)
         return Form(total.layout, self._shifted(total.matrix, constant), op.positions)
+
+    def _summand(self, node: Node, op: Mixing, span: tuple[int, int]) -> Form[N]:
+        """What a block of the inner width contributes."""
+        block = self.block(node.inputs[0], span)
+        if block.positions != op.positions:
+            raise _not_composed(node, f"{op.positions} positions meet {block.positions}")
+        columns = op.spread_columns(*span) if isinstance(op, Convolution) else op.columns(*span)
+        return Form(block.layout, self.arithmetic.product(columns, block.matrix), op.positions)
 
     def _shifted(self, matrix: N, constant: N) -> N:
         """The rows with `constant` added to their last column."""

@@ -107,7 +107,8 @@ class _Proof:
 
     def _range(self, name: str) -> Range:
         """Bounds of a value over the box, block of rows by block."""
-        ends = [self._bounds(form) for _, form in self.theirs.blocks(name)]
+        spans = self.theirs.spans(name)
+        ends = [self._bounds(self.theirs.block(name, span)) for span in spans]
         return np.concatenate([lo for lo, _ in ends]), np.concatenate([hi for _, hi in ends])
 
     def _bounds(self, form: Form[RationalMatrix]) -> Range:

@@ -37,8 +37,10 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.maps.map import Fed
 from reconstruct.numbers.double_double import Array, Enclosure, upward
+from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.precision import Precision
 
+ELEMENTS = 2**20  # entries of a map that are looked at together
 KERNEL_ELEMENTS = 2**21  # entries of a kernel that are held in float64 at once
 FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
 
@@ -184,9 +186,11 @@ class Roundoff:
         """Products in blocks of rows, so that a wide map is never copied whole."""
         if isinstance(op, Convolution):
             return self._convolution(node, op, value)
-        results = []
-        for start, stop, weight in op.tiles(2**22):
-            results.append(self._rows(weight, op.bias[start:stop], value))
+
+        def rows(span: tuple[int, int]) -> tuple[Array, ...]:
+            return self._rows(op.tile(*span), op.bias[slice(*span)], value)
+
+        results = list(in_order(rows, op.spans(ELEMENTS)))
         size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
         if not self.known.forms.moves(node.inputs[0]):
             carried = np.minimum(carried, self._through_composite(node.name))
@@ -194,13 +198,16 @@ class Roundoff:
 
     def _rows(self, weight: Array, bias: Array, value: Value) -> tuple[Array, ...]:
         cast, offset = self.precision.cast(weight), self.precision.cast(bias)
-        size = upward(np.abs(weight) @ value.size + np.abs(bias))
-        rounded = upward(np.abs(cast) @ value.computed + np.abs(offset))
+        moved = None if np.array_equal(cast, weight) else np.abs(cast - weight) @ value.computed
+        exact = np.abs(weight)
+        held = exact if moved is None else np.abs(cast)
+        size = upward(exact @ value.size + np.abs(bias))
+        rounded = upward(held @ value.computed + np.abs(offset))
         terms = weight.shape[1] + FOLDED
-        local = np.abs(cast) @ value.local + self.precision.gamma(terms) * rounded
-        local = local + np.abs(cast - weight) @ value.computed + np.abs(offset - bias)
+        local = held @ value.local + self.precision.gamma(terms) * rounded
+        local = local + (0.0 if moved is None else moved) + np.abs(offset - bias)
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
-        return size, upward(np.abs(weight) @ value.carried), upward(local + lost), rounded
+        return size, upward(exact @ value.carried), upward(local + lost), rounded
 
     def _convolution(self, node: Node, op: Convolution, value: Value) -> Value:
         """The same for a kernel, at all positions at once, a tile of channels at a time."""

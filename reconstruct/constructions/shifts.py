@@ -10,6 +10,7 @@ Rests on proofs_check: active-relu-is-identity.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from math import fsum, isfinite
 
 import numpy as np
@@ -18,6 +19,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks import Matrix, Piece, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.drawn import is_drawn
+from reconstruct.numbers.in_order import in_order
 
 SLACK = 2.0**-5  # of |A|·max|h|: room for the errors of a float32 evaluation, 3 % of the shift
 ROOM = 2.0**-12  # the same for two layers: a thousand units of float32 and more, 0.02 %
@@ -72,10 +74,12 @@ def exact_dot(matrix: Matrix, shift: Vector) -> Vector:
     it exactly; `fsum` adds those of all columns exactly and rounds once.
     """
     step = max(1, COLUMNS // matrix.shape[0])
-    sums: list[Vector] = []
-    for start in range(0, len(shift), step):
+
+    def added(start: int) -> list[Vector]:
         part = slice(start, start + step)
-        sums += _exact_sums(_exact_products(_columns(matrix, part), shift[part]))
+        return _exact_sums(_exact_products(_columns(matrix, part), shift[part]))
+
+    sums = list(chain(*in_order(added, range(0, len(shift), step))))
     return np.array([fsum(float(part[i]) for part in sums) for i in range(matrix.shape[0])])
 
 

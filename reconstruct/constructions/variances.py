@@ -32,4 +32,4 @@ def _carried(op: Map, variance: Vector) -> Vector:
     """A tile of the entries at a time."""
     if not isinstance(op, Mixing):  # one summand to a unit
         return np.asarray(op.absolute(np.sqrt(variance)) ** 2)
-    return np.concatenate([rows**2 @ variance for _, _, rows in op.tiles(TILE)])
+    return np.concatenate([op.tile(*span) ** 2 @ variance for span in op.spans(TILE)])

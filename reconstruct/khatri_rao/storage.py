@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from reconstruct.numbers.drawn import Drawn, Transposed, is_drawn
+from reconstruct.numbers.in_order import in_order
 
 Vector: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Stored: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
+
+Made = TypeVar("Made")
 
 CHUNK = 4096  # rows looked at together
 
@@ -67,10 +70,22 @@ def chunks(matrix: Stored) -> Iterator[Stored]:
         yield matrix[start : start + CHUNK]
 
 
+def of_chunks(function: Callable[[Stored], Made], matrix: Stored) -> Iterator[Made]:
+    """`function` of each of the pieces in turn, on all processors: they may have to be drawn."""
+    if is_sparse(matrix):
+        return map(function, (matrix,))
+    starts = range(0, matrix.shape[0], CHUNK)
+    return in_order(lambda start: function(matrix[start : start + CHUNK]), starts)
+
+
 def largest(matrix: Stored) -> float:
     """`max |entry|`; NaN or inf if there is one, 0 for an empty matrix."""
-    sizes = [float(np.max(np.abs(entries(part)), initial=0.0)) for part in chunks(matrix)]
+    sizes = list(of_chunks(_top, matrix))
     return float(np.max(sizes, initial=0.0))
+
+
+def _top(part: Stored) -> float:
+    return float(np.max(np.abs(entries(part)), initial=0.0))
 
 
 def scaled(matrix: Stored, power: int) -> Stored:

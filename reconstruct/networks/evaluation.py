@@ -8,7 +8,7 @@ for all its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,11 +17,13 @@ import numpy as np
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing
 from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.in_order import in_order
 
 if TYPE_CHECKING:
     from reconstruct.networks.graph import Network, Node
 
 TILE_ELEMENTS = 2**20  # hidden values that are held at once: 8 MiB
+TILE_WEIGHTS = 2**23  # their weights: 64 MiB
 LEAST_CHANNELS = 64  # a tile has at least as many channels: narrower products are slow
 WIDENING = 4  # a layer is hidden when it has this many times the values of its neighbours
 
@@ -57,15 +59,24 @@ class Bottleneck:
     hidden: tuple[str, ...]
 
     def __call__(self, h: Array, seen: Seen = unheard) -> Array:
-        width = self.first.channels
-        step = max(LEAST_CHANNELS, TILE_ELEMENTS // max(1, len(h) * self.first.positions))
         total: Array | None = None
-        for start in range(0, width, step):
-            part = self._tile(h, start, min(width, start + step), seen)
+        for part in self._parts(h, seen):
             total = part if total is None else np.add(total, part, out=total)
         assert total is not None
         total += self.last.bias.astype(h.dtype)
         return total
+
+    def _parts(self, h: Array, seen: Seen) -> Iterator[Array]:
+        """What tiles of hidden channels contribute; who listens hears one after the other."""
+        width, weights = self.first.channels, self.first.weights + self.last.weights
+        step = TILE_ELEMENTS // max(1, len(h) * self.first.positions)
+        step = max(LEAST_CHANNELS, min(step, TILE_WEIGHTS * width // max(1, weights)))
+        spans = [(start, min(width, start + step)) for start in range(0, width, step)]
+
+        def one(span: tuple[int, int]) -> Array:
+            return self._tile(h, *span, seen)
+
+        return in_order(one, spans) if seen is unheard else map(one, spans)
 
     def _tile(self, h: Array, start: int, stop: int, seen: Seen) -> Array:
         first, last = self.first.hidden_rows(start, stop), self.last.hidden_inputs(start, stop)

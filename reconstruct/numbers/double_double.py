@@ -27,6 +27,16 @@ def upward(values: ArrayLike) -> Array:
     return np.asarray(np.asarray(values, dtype=np.float64) * _SLACK + TINY)
 
 
+def everywhere(value: float, shape: tuple[int, ...]) -> Array:
+    """One number in every place, which takes no memory; read-only."""
+    return np.broadcast_to(np.float64(value), shape)
+
+
+def constant(values: Array) -> float | None:
+    """The number that is `everywhere`; None for arrays of any other kind."""
+    return float(values.flat[0]) if values.size and not any(values.strides) else None
+
+
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """`s + e = a + b` exactly, with s the rounded sum (Knuth)."""
     s = a + b
@@ -60,7 +70,8 @@ class Enclosure:
     def exact(cls, values: ArrayLike) -> Enclosure:
         """The array of these floats, without doubt."""
         high = np.asarray(values, dtype=np.float64)
-        return cls(high, np.zeros_like(high), np.zeros_like(high))
+        none = everywhere(0.0, high.shape)
+        return cls(high, none, none)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> Enclosure:
@@ -69,6 +80,11 @@ class Enclosure:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.high.shape
+
+    @property
+    def plain(self) -> bool:
+        """Whether these are floats and known to be: told without a look at the entries."""
+        return constant(self.low) == constant(self.radius) == 0.0
 
     def __getitem__(self, key: Any) -> Enclosure:
         return Enclosure(self.high[key], self.low[key], self.radius[key])
@@ -91,8 +107,13 @@ class Enclosure:
         return self + (-other)
 
     def __mul__(self, other: Enclosure) -> Enclosure:
-        """The product entry by entry (shapes broadcast)."""
+        """The product entry by entry (shapes broadcast).
+
+        Of floats it is p + e but for underflow, and fl(p + e) = p: e is what rounding took.
+        """
         p, e = two_product(self.high, other.high)
+        if self.plain and other.plain:
+            return Enclosure(p + e, e, everywhere(TINY, p.shape))
         cross = self.high * other.low + self.low * other.high
         tail = np.abs(self.high * other.low) + np.abs(self.low * other.high)
         dropped = 4 * UNIT * (np.abs(e) + tail) + np.abs(self.low * other.low)

@@ -1,11 +1,12 @@
 """Matrix products to about 2⁻¹⁰⁰ on an ordinary float64 BLAS, by error-free splitting.
 
 Each operand is cut into slices of integers of at most 20 bits, relative to its row (left) or
-column (right) maximum: `A = 2^e Σ_p 2^(−20(p+1)) A_p`. With at most 2¹³ terms to a sum,
-2¹³·2²⁰·2²⁰ = 2⁵³, so every product A_p B_q is a matrix of integers that float64 holds exactly,
-whatever the order of summation and with or without fused operations. The exact products are then
-added from the smallest to the largest; what was never multiplied is bounded and goes into the
-radius. (Ozaki, Ogita, Oishi and Rump's splitting, with integers instead of offsets.)
+column (right) maximum: `A = 2^e Σ_p 2^(−20(p+1)) A_p`. All pairs of one scale, p + q = l, are one
+product, `[A_0 … A_l] [B_l; …; B_0]`. With at most 2¹³ terms to its sums, 2¹³·2²⁰·2²⁰ = 2⁵³, so it
+is a matrix of integers that float64 holds exactly, whatever the order of summation and with or
+without fused operations. The exact products are then added from the smallest to the largest; what
+was never multiplied is bounded and goes into the radius. (Ozaki, Ogita, Oishi and Rump's splitting,
+with integers instead of offsets.)
 
 Rests on proofs_check: exact-splitting.
 """
@@ -14,11 +15,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.numbers.double_double import TINY, UNIT, Array, Enclosure, two_sum, upward
+from reconstruct.numbers.double_double import (
+    TINY,
+    UNIT,
+    Array,
+    Enclosure,
+    constant,
+    everywhere,
+    two_sum,
+    upward,
+)
 
 BITS = 20
 SLICES = 5  # 100 bits
-CHUNK = 2**13  # 2·BITS + 13 = 53: the exactness of every partial product rests on this
+CHUNK = 3 * 2**9  # SLICES·CHUNK ≤ 2¹³ and 2·BITS + 13 = 53: what is exact rests on this
+ORDINARY = 900  # exponents up to which a power of two times a number neither over- nor underflows
 
 
 def product(left: Array, right: Enclosure) -> Enclosure:
@@ -32,16 +43,35 @@ def product(left: Array, right: Enclosure) -> Enclosure:
 
 def _short_product(left: Array, right: Enclosure) -> Enclosure:
     high, low = two_sum(right.high, right.low)  # now |low| ≤ u·|high|
-    e, rows, left_full = _slices(left, np.zeros_like(left), axis=1)
+    e, rows, left_full = _slices(left, everywhere(0.0, left.shape), axis=1)
     f, columns, right_full = _slices(high, low, axis=0)
     sums = _exact_sums(rows, columns, (left.shape[0], right.shape[1]))
     exponent = e + f
-    centre, tail = np.ldexp(sums.high, exponent), np.ldexp(sums.low, exponent)
+    centre, tail = _scaled(sums.high, exponent), _scaled(sums.low, exponent)
     dropped = _dropped(len(rows), len(columns), left_full, right_full) * left.shape[1]
-    radius = np.ldexp(sums.radius + dropped + 2.0**-1000, exponent)
-    if right.radius.any():
-        radius = radius + np.abs(left) @ right.radius
-    return Enclosure(centre, tail, upward(radius))
+    radius = _scaled(sums.radius + dropped + 2.0**-1000, exponent)
+    return Enclosure(centre, tail, upward(radius + _doubt(left, right.radius)))
+
+
+def _doubt(left: Array, radius: Array) -> Array:
+    """`|left| radius` from above but for rounding, quickly for columns of one number."""
+    sizes = np.abs(left).sum(axis=1, keepdims=True)
+    everyone = constant(radius)
+    if everyone is not None:
+        return np.asarray(sizes * everyone)
+    most = radius.max(axis=0, initial=0.0)
+    doubt = sizes * most
+    mixed = np.flatnonzero(~(radius.min(axis=0, initial=np.inf) == most))
+    if len(mixed):
+        doubt[:, mixed] = np.abs(left) @ radius[:, mixed]
+    return np.asarray(doubt)
+
+
+def _scaled(values: Array, exponent: Array) -> Array:
+    """`values·2^exponent`: by a product, which is as exact, where the power is a float."""
+    if np.all(np.abs(exponent) <= ORDINARY):
+        return np.asarray(values * np.ldexp(1.0, exponent))
+    return np.ldexp(values, exponent)
 
 
 def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], bool]:
@@ -53,8 +83,8 @@ def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], boo
     """
     top = np.max(np.abs(high), axis=axis, keepdims=True, initial=0.0)
     exponent = np.frexp(top)[1]
-    rest = np.ldexp(high, BITS - exponent)
-    tail = np.ldexp(low, 3 * BITS - exponent)
+    rest = _scaled(high, BITS - exponent)
+    tail = _scaled(low, 3 * BITS - exponent)
     slices: list[Array] = []
     for index in range(SLICES):
         if index == 2:
@@ -70,16 +100,16 @@ def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], boo
 
 
 def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int]) -> Enclosure:
-    """Σ_{p+q < SLICES} 2^(−BITS(p+q+2)) A_p B_q, each product exact, smallest scale first."""
-    beside = np.concatenate(columns, axis=1)
-    k = shape[1]
-    products = [part @ beside[:, : (SLICES - p) * k] for p, part in enumerate(rows)]
+    """Σ_{p+q < SLICES} 2^(−BITS(p+q+2)) A_p B_q, each scale exact, the smallest first."""
+    left, right = np.concatenate(rows, axis=1), np.concatenate(columns[::-1])
+    n, last = rows[0].shape[1], len(columns) - 1
     high, low, radius = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for level in reversed(range(SLICES)):
-        for p in range(max(0, level - len(columns) + 1), min(level + 1, len(rows))):
-            q = level - p
-            exact = products[p][:, q * k : (q + 1) * k] * 2.0 ** (-BITS * (level + 2))
-            high, error = two_sum(high, exact)
+        p = slice(max(0, level - last), min(level + 1, len(rows)))
+        if p.start < p.stop:  # the slices B_q, q = level − p, lie below each other
+            q = slice(last - level + p.start, last - level + p.stop)
+            exact = left[:, p.start * n : p.stop * n] @ right[q.start * n : q.stop * n]
+            high, error = two_sum(high, exact * 2.0 ** (-BITS * (level + 2)))
             low = low + error
             radius += UNIT * np.abs(low)
     return Enclosure(*two_sum(high, low), upward(radius) if radius.any() else radius)

@@ -10,7 +10,7 @@ import scipy.linalg as la
 from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, chunks, to_dense
+from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, of_chunks, to_dense
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -57,10 +57,15 @@ class Whitened:
     def _second_moment(self, rows: Stored) -> Array:
         """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders."""
         total = np.zeros((rows.shape[1], rows.shape[1]))
-        for part in chunks(rows):
-            tile = to_dense(part).astype(np.float64)
-            total += tile.T @ tile
+        for part in of_chunks(_squared, rows):
+            total += part
         return np.asarray(self.operator.engine.add(total) / self.operator.width)
+
+
+def _squared(rows: Stored) -> Array:
+    """`Σ_l row_l row_lᵀ`."""
+    tile = to_dense(rows).astype(np.float64)
+    return np.asarray(tile.T @ tile)
 
 
 def _inverse_root(moment: Array) -> tuple[Array, float]:

@@ -6,7 +6,6 @@ Rests on proofs_check: accumulated-rounding, active-relu-is-identity.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from functools import cached_property
 from typing import ClassVar
 
@@ -136,13 +135,11 @@ class Mixing(Map):
 
         return Affine(kernel)
 
-    def tiles(self, entries: int) -> Iterator[tuple[int, int, Array]]:
-        """`(start, stop, rows)` over all rows, about `entries` numbers at a time."""
+    def spans(self, entries: int) -> list[tuple[int, int]]:
+        """`(start, stop)` over all rows, about `entries` numbers at a time."""
         m, k = self.shape
         step = max(1, entries // max(1, k))
-        for start in range(0, m, step):
-            stop = min(m, start + step)
-            yield start, stop, self.tile(start, stop)
+        return [(start, min(m, start + step)) for start in range(0, m, step)]
 
     # --- what follows from that -----------------------------------------------------------------
 

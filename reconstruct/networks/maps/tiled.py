@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,10 @@ from reconstruct.networks.maps.dense import Dense
 from reconstruct.networks.maps.mixing import Mixing
 from reconstruct.numbers.arrays import Array, Matrix, Vector, dense, frozen_array
 from reconstruct.numbers.drawn import TILE, Drawn
+from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.rounding import smallest
+
+Made = TypeVar("Made")
 
 BLOCK = 2**21  # entries that are taken at once: 16 MiB in float64
 
@@ -152,12 +155,18 @@ class Tiled(Mixing):
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
         """The matrix along its longer side: rows of a tall one, columns of another."""
+        yield from self._made(lambda part, block: block)
+
+    def _made(self, make: Callable[[slice, Array], Made]) -> Iterator[tuple[slice, Made]]:
+        """What is made of every block, on all processors, drawing or reading them included."""
         length, across = max(self.shape), min(self.shape)
         step = max(1, BLOCK // across // TILE) * TILE
         take = self.blocks.rows if self.tall else self.blocks.columns
-        for start in range(0, length, step):
-            stop = min(start + step, length)
-            yield slice(start, stop), take(start, stop)
+
+        def one(part: slice) -> tuple[slice, Made]:
+            return part, make(part, take(part.start, part.stop))
+
+        return in_order(one, [slice(i, min(i + step, length)) for i in range(0, length, step)])
 
     def linear(self, rows: Array) -> Array:
         return self._times(rows, lambda part: part.astype(rows.dtype, copy=False))
@@ -168,21 +177,30 @@ class Tiled(Mixing):
     def _times(self, rows: Array, change: Callable[[Array], Array]) -> Array:
         """`rows @ change(W)ᵀ`, a block at a time."""
         out = np.zeros((*rows.shape[:-1], self.shape[0]), rows.dtype)
-        for part, block in self.parts():
+
+        def product(part: slice, block: Array) -> Array:
+            return np.asarray((rows if self.tall else rows[..., part]) @ change(block).T)
+
+        for part, found in self._made(product):
             if self.tall:
-                out[..., part] = rows @ change(block).T
+                out[..., part] = found
             else:
-                out += rows[..., part] @ change(block).T
+                out += found
         return out
 
     def pull(self, form: Array, size: int) -> Array:
         rows = form.reshape(-1, form.shape[-1])
         out = np.zeros((len(rows), self.shape[1]), form.dtype)
-        for part, block in self.parts():
+
+        def product(part: slice, block: Array) -> Array:
+            taken = rows[:, part] if self.tall else rows
+            return np.asarray(taken @ block.astype(form.dtype, copy=False))
+
+        for part, found in self._made(product):
             if self.tall:
-                out += rows[:, part] @ block.astype(form.dtype, copy=False)
+                out += found
             else:
-                out[:, part] = rows @ block.astype(form.dtype, copy=False)
+                out[:, part] = found
         return out.reshape(*form.shape[:-1], -1)
 
     def tile(self, start: int, stop: int) -> Array:
@@ -220,13 +238,9 @@ class Tiled(Mixing):
 
     @cached_property
     def _extent(self) -> _Extent:
-        least, largest, count = np.inf, 0.0, 0
-        for _, block in self.parts():
-            if not np.isfinite(block).all():
-                raise InputError("its weight must be finite numbers, but has others")
-            least, largest = min(least, smallest(block)), max(largest, float(np.abs(block).max()))
-            count += int(np.count_nonzero(block))
-        return _Extent(least, largest, count)
+        found = [extent for _, extent in self._made(lambda part, block: _extent_of(block))]
+        least, largest = min(e.least for e in found), max(e.largest for e in found)
+        return _Extent(least, largest, sum(e.nonzeros for e in found))
 
     @property
     def least(self) -> float:
@@ -246,6 +260,12 @@ class Tiled(Mixing):
     def held(self) -> dict[str, Array]:
         """The bias; the entries are looked at when they are first asked for their extent."""
         return {"bias": self.bias}
+
+
+def _extent_of(block: Array) -> _Extent:
+    if not np.isfinite(block).all():
+        raise InputError("its weight must be finite numbers, but has others")
+    return _Extent(smallest(block), float(np.abs(block).max()), int(np.count_nonzero(block)))
 
 
 @dataclass(frozen=True)

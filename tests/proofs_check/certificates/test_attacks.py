@@ -104,7 +104,7 @@ def test_an_input_of_any_name_is_not_the_constant(tmp_path, source) -> None:
 
 
 def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
-    from proofs_check.certificates.forms import Form
+    from proofs_check.certificates.form import Form
     from proofs_check.certificates.views import View
 
     named = Form.identity(View("", 2), 0, 2)

@@ -16,7 +16,7 @@ from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.digits import rescaled
 from proofs_check.certificates.extremes import Channels, Seen
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.views import View, windows
 from proofs_check.certificates.windows import Windows

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.views import View
 from reconstruct.bounds import Crown, Interval, Split
 from reconstruct.networks import Affine, Box, Clip, Elu, LeakyRelu, Mixing, Network, Relu, Selu

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from proofs_check.certificates import CheckStatus, check
-from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.rounded import Value
 from proofs_check.certificates.roundoff import SPARE, Evaluation
