@@ -28,8 +28,9 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.bends import Band, Bend
-from proofs_check.certificates.forms import Form
+from proofs_check.certificates.form import Form
 from proofs_check.certificates.reachable import SMALL, TILE
+from proofs_check.certificates.rows import Block
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Convolution, Network
 from reconstruct.networks.activations import MaxPool, Support, Unitwise
@@ -73,7 +74,7 @@ class Cells:
         self.taken: dict[str, Range] = {}
         self.cuts: list[_Cut] = []
 
-    def of_form(self, form: Form, floats: Range) -> Range:
+    def of_form(self, form: Block, floats: Range) -> Range:
         """Bounds of a form of the target's sources, its own error included: the worst cell's."""
         return _worst(self._on_each(form, floats))
 
@@ -85,7 +86,7 @@ class Cells:
         lo, hi = self.ends[name]
         return np.maximum(np.abs(lo), np.abs(hi))
 
-    def _on_each(self, form: Form, floats: Range) -> Range:
+    def _on_each(self, form: Block, floats: Range) -> Range:
         middle, error = floats
         shape = self.count, form.rows
         start = np.broadcast_to(middle[:, -1], shape), np.broadcast_to(error[:, -1], shape)
@@ -102,7 +103,7 @@ class Cells:
             np.minimum(most, -self._together(form, -middle, error)),
         )
 
-    def _together(self, form: Form, middle: Floats, error: Floats) -> Floats:
+    def _together(self, form: Block, middle: Floats, error: Floats) -> Floats:
         """A lower bound of a form of several sources, carried back at once."""
         found = np.full((self.count, form.rows), -np.inf)
         if not self.cuts:

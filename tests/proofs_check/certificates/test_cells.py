@@ -8,7 +8,8 @@ import pytest
 from proofs_check.certificates import cells as module
 from proofs_check.certificates.cells import Cells, in_batches, unit_by_unit
 from proofs_check.certificates.checker import check
-from proofs_check.certificates.forms import Form, Forms
+from proofs_check.certificates.form import Form
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.reachable import Ranges, meet
 from reconstruct.bounds import Split
 from reconstruct.networks import Add, Affine, Box, Clip, LeakyRelu, Network, Node, Relu
