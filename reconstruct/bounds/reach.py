@@ -107,6 +107,8 @@ class Reach:
         """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
         self._check(name)
         shift = self._check_forms(name, forms, offsets)
+        if name == self.network.source and self.parts is None and self.leaves is None:
+            return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
         keys = np.empty(len(shift), dtype=KEYS)
         named = in_order(_named, tiles(forms, shift, tile_rows(self.network, 1)))
         for part, names in named:

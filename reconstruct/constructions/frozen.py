@@ -33,8 +33,9 @@ from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import SPARSE_BELOW, Pencil, Weights
 from reconstruct.networks.given import as_network
 from reconstruct.networks.normal_form import rebuilt
+from reconstruct.numbers.in_order import in_order
 
-ROWS = 2**13  # of a weight that are hashed together
+ROWS = 2**11  # of a weight that are hashed together
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,19 +236,20 @@ def weights_hash(network: Network) -> str:
         digest.update(node.name.encode())
         for part in parts:
             for rows in _along(part):
-                digest.update(np.ascontiguousarray(rows, np.float64).tobytes())
+                digest.update(rows.tobytes())
     return digest.hexdigest()
 
 
 def _along(part: Matrix) -> Iterator[NDArray[np.float64]]:
     """The numbers along the longer side, as whoever draws tiles has them; some at a time."""
-    if part.ndim == 1:
-        yield part
-        return
-    tall = part if part.shape[0] > part.shape[1] else part.T
-    for start in range(0, tall.shape[0], ROWS):
-        rows = tall[start : start + ROWS]
-        yield rows.toarray() if sparse.issparse(rows) else rows
+    tall = part if part.ndim == 1 or part.shape[0] > part.shape[1] else part.T
+
+    def rows(start: int) -> NDArray[np.float64]:
+        found = tall[start : start + ROWS]
+        held = found.toarray() if sparse.issparse(found) else found
+        return np.ascontiguousarray(held, np.float64)
+
+    return in_order(rows, range(0, tall.shape[0], ROWS))
 
 
 def as_stored(network: Network) -> Network:

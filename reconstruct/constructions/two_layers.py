@@ -10,12 +10,11 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
 from reconstruct.constructions.matched_betas import matched
@@ -37,9 +36,11 @@ from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.drawn import is_drawn
+from reconstruct.numbers.in_order import in_order
 from reconstruct.progress import Progress
 
 UNITS = 2**13  # hidden units that are bounded together
+DRAWN = 2**21  # weights of them, where none are held: 16 MiB
 MOST_REFINED = 2**27  # products of a map up to which gammas are refined: some seconds
 MOST_HELD = 2**24  # entries of a frozen matrix up to which it may be held for that
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
@@ -196,21 +197,25 @@ def channels(frozen: Network, layer: Layer) -> int:
     return norm_at(frozen, layer.norm).channels
 
 
-def hidden_rows(matrix: Matrix) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """The rows of an M1 in float64, some hidden units at a time."""
-    for start in range(0, matrix.shape[0], UNITS):
-        part = slice(start, min(start + UNITS, matrix.shape[0]))
-        yield part, dense(matrix[part])
+def hidden_parts(matrix: Matrix) -> list[slice]:
+    """The hidden units of an M1, some at a time; of one that is drawn fewer, if it is wide."""
+    count, across = matrix.shape
+    step = min(UNITS, max(1, DRAWN // across)) if is_drawn(matrix) else UNITS
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
+
+    def prepared(part: slice) -> tuple[slice, Array, Array]:
+        functional = s[part, None] * dense(layers.M1[part])
+        return part, functional, np.abs(functional) @ task.magnitude
+
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
-        for part, rows in hidden_rows(layers.M1):
-            functional = s[part, None] * rows
+        for part, functional, size in in_order(prepared, hidden_parts(layers.M1)):
             lo[part], hi[part] = task.functionals(functional)
-            magnitude[part] = np.abs(functional) @ task.magnitude
+            magnitude[part] = size
     return place(layers.activation.piece, lo, hi, magnitude, ROOM)
 
 
