@@ -128,9 +128,10 @@ class Forms:
             scale, shift = self._diagonal(name, op, positions)
             return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
         if isinstance(op, Unitwise):
-            line = form.scaled(Column.of_floats(np.full(form.rows, op.piece.slope)))
-            doubt = self.doubts[name].reshape(-1, positions).max(axis=1)
-            return line.shifted(Column.doubt(doubt[start:stop]))
+            slope = op.piece.slope
+            line = form if slope == 1 else form.scaled(Column.of_floats(np.full(form.rows, slope)))
+            doubt = self.doubts[name].reshape(-1, positions).max(axis=1)[start:stop]
+            return line.shifted(Column.doubt(doubt)) if doubt.any() else line
         raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")
 
     def _looks(self, name: str, positions: int) -> View | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reconstruct.networks.graph import Network, Node
 
 TILE_ELEMENTS = 2**20  # hidden values that are held at once: 8 MiB
-TILE_WEIGHTS = 2**23  # their weights: 64 MiB
+TILE_WEIGHTS = 2**20  # their weights: 8 MiB in float64
 LEAST_CHANNELS = 64  # a tile has at least as many channels: narrower products are slow
 WIDENING = 4  # a layer is hidden when it has this many times the values of its neighbours
 

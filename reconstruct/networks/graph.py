@@ -276,7 +276,7 @@ class Network:
                 np.maximum(high, values.max(axis=1), out=high)
 
         for start in range(0, len(batch), rows := self._chunk()):
-            self._evaluate(batch[start : start + rows], seen)
+            self._evaluate(batch[start : start + rows], seen, seen)
         return found
 
     def _chunk(self) -> int:
@@ -293,7 +293,8 @@ class Network:
     def _hidden(self) -> frozenset[str]:
         return inner_names(self, self._bottlenecks)
 
-    def _evaluate(self, batch: Array, seen: Seen = unheard) -> Array:
+    def _evaluate(self, batch: Array, seen: Seen = unheard, inside: Seen = unheard) -> Array:
+        """The output; `seen` hears the nodes that are held, `inside` those of hidden layers."""
         tiled = self._bottlenecks
         steps = [
             (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
@@ -304,7 +305,7 @@ class Network:
         values = {self.source: batch}
         for i, (name, inputs) in enumerate(steps):
             if name in tiled:
-                values[name] = tiled[name](values[inputs[0]], seen)
+                values[name] = tiled[name](values[inputs[0]], inside)
             else:
                 values[name] = self.node(name).op(*(values[j] for j in inputs))
             seen(name, values[name])
