@@ -156,12 +156,11 @@ def _proved(target: Network, network: Network, result: Result) -> Row:
     """What is proved of the file as written, beside the same figures of the target."""
     known = result.known
     assert known is not None
-    method = known.method
     found = certify(
         target,
         network,
         domain=result.domain,
-        bounds=replace(method, cuts=known.cuts) if isinstance(method, Adaptive) else method,
+        bounds=known.again,
         tolerance=ANY,
         known=known,
     )

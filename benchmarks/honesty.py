@@ -115,7 +115,8 @@ def cases(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     target = random_target(rng)
     box = random_box(rng, target.size_in)
-    method = (Interval(), Crown(), Adaptive(boxes=64), Split(parts=2))[seed % 4]
+    methods = (Interval(), Crown(), Adaptive(boxes=64), Split(parts=2), Adaptive(boxes=1))
+    method = methods[seed % len(methods)]
     try:
         frozen = draw(
             target,

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.bounds import Adaptive, Crown, Method, Reach, reach
+from reconstruct.bounds import Crown, Method, Reach, reach
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
@@ -203,13 +203,12 @@ def width_for(
 ) -> tuple[float, Method]:
     """The ratio of a wide construction for a wanted float32 error, as far as it can be predicted.
 
-    With it the method that bounded the target, its tree of cuts included, to be used again.
+    With it the method that bounded the target, what its search found included, to be used again.
     """
     box = fitting(domain, target)
     layout = balanced(lay_out(target, Wide(), merge=merge), Wide(), box)
     known = reach(layout.scaled, box, bounds)
-    same = replace(bounds, cuts=known.cuts) if isinstance(bounds, Adaptive) else bounds
-    return ratio_for(layout.form.network, known, wanted), same
+    return ratio_for(layout.form.network, known, wanted), known.again
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ def draw_case(rng: Generator, folder: Path) -> Case:
     certificate = certify(
         *pair,
         domain=result.domain,
-        bounds=method if result.cuts is None else Adaptive(cuts=result.cuts),
+        bounds=method if result.known is None else result.known.again,
         tolerance=float(rng.choice([1e-12, 1e-6, 1e-2])),
         exact_norms=result.exact,
         time_limit=SECONDS,
@@ -170,5 +170,6 @@ def _construction(rng: Generator, kind: str) -> Construction:
 def _method(rng: Generator, domain: Domain) -> Method:
     methods: list[Method] = [Crown(), Crown(), Interval()]
     if domain.kind == "box":
+        methods.append(Adaptive(boxes=1))
         methods += [Split(parts=2), Adaptive(boxes=40)] if domain.size <= 3 else []
     return methods[int(rng.integers(len(methods)))]

@@ -18,7 +18,6 @@ from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
     Floats,
-    Marks,
     Tally,
     above,
     dot,
@@ -29,7 +28,7 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.form import Form
-from proofs_check.certificates.reachable import SMALL, TILE
+from proofs_check.certificates.reachable import SMALL, TILE, Hints
 from proofs_check.certificates.rows import Block
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Convolution, Network
@@ -189,11 +188,11 @@ class Cells:
         floats: Range,
         op: Unitwise | None,
         bend: Bend | Windows | None,
-        marks: Marks | None = None,
+        hints: Hints | None = None,
     ) -> None:
         """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend).
 
-        `marks` choose lines on the whole box and say nothing of its cells.
+        `hints` choose lines on the whole box and say nothing of its cells.
         """
         assert not isinstance(bend, Windows)
         lo, hi = self._on_each(form, floats)

@@ -27,6 +27,7 @@ SCHEMA = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 CELLS = 2**16  # a grid of more cells than this is refused
 NODES = 2**18  # a tree of more nodes than this is refused
+SLOPES = 2**25  # more slopes than this are refused
 POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
@@ -83,6 +84,7 @@ def read(document: Mapping[str, Json]) -> Claims:
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
         marks=_marks(document.get("lines", {})),
+        slopes=_slopes(document.get("slopes", {})),
         grid=_grid(document.get("grid"), domain),
         tree=_tree(document.get("tree"), domain),
         scales=_scales(document.get("scales", {})),
@@ -223,6 +225,27 @@ def _marks(value: Json) -> dict[str, str]:
     return {name: _text(marks, "lines") for name, marks in _object(value, "lines").items()}
 
 
+def _slopes(value: Json) -> dict[str, dict[str, bytes]]:
+    """Bytes in hexadecimal, one per unit, by activation, in sets by the activation they end at."""
+    found: dict[str, dict[str, bytes]] = {}
+    for last, rows in _object(value, "slopes").items():
+        found[last] = {n: _bytes(row, "slopes") for n, row in _object(rows, "slopes").items()}
+    if sum(len(row) for rows in found.values() for row in rows.values()) > SLOPES:
+        raise CheckFailed("slopes", f"at most {SLOPES} slopes are checked, but it has more")
+    return found
+
+
+def _bytes(value: Json, field: str) -> bytes:
+    """Bytes as two hexadecimal digits each, and nothing between them."""
+    text = _text(value, field)
+    if text and not (text.isascii() and text.isalnum()):
+        raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}")
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}") from None
+
+
 def _grid(value: Json, domain: tuple[Box, ...]) -> tuple[int, ...] | None:
     if value is None:
         return None
@@ -246,10 +269,7 @@ def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:
     text = _text(value, "tree")
     if len(text) > 2 * NODES:
         raise CheckFailed("tree", f"at most {NODES} nodes are checked, but it has more")
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise CheckFailed("tree", f"bytes in hexadecimal are needed, not {_shown(value)}") from None
+    return _bytes(text, "tree")
 
 
 def _scales(value: Json) -> dict[str, tuple[int, ...]]:

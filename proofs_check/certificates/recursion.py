@@ -23,7 +23,7 @@ from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import ANY, common, runs
-from proofs_check.certificates.reachable import Range, Ranges, meet, widened
+from proofs_check.certificates.reachable import Hints, Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.rows import Block
 from proofs_check.certificates.step import Step
@@ -109,10 +109,10 @@ class Recursion:
             forms = self._forms(ours.inputs[0], node.inputs[0])
         self.errors[name] = self._compare((name, node.name), *forms, bend)
         floats = forms[0].floats()
-        marks = self.claims.lines(name, self.target.sizes[name])
+        hints = self._hints(name)
         for index, reach in enumerate(self.reach):
-            hint = marks if index < self.whole else None
-            reach.add_cut(name, forms[0], floats, op, bend, hint)
+            known = hints if index < self.whole else None
+            reach.add_cut(name, forms[0], floats, op, bend, known)
         if self.leaves is not None:
             certain = self.reach[0].of_form(forms[0], floats)
             if isinstance(bend, Windows):
@@ -124,6 +124,15 @@ class Recursion:
                 taken = self.leaves.cuts[-1].known
             step = self.steps[-1]
             step.node, step.op, step.bend, step.taken = node, op, bend, taken
+
+    def _hints(self, name: str) -> Hints:
+        """Which lines the certificate wants at a cut of one box, and for what it gives on."""
+        size, chosen = self.target.sizes[name], None
+        for node in self.target.nodes:
+            chosen = node.name if node.name in self.claims.slopes else chosen
+            if node.name == name:
+                break
+        return Hints(self.claims.lines(name, size), self.claims.shares(name, size), chosen)
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""

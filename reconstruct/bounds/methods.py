@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from reconstruct.bounds.adaptive.tree import Cuts
+from reconstruct.bounds.leaning import Slopes
 from reconstruct.errors import InputError
 from reconstruct.numbers.given import number, whole
 
@@ -45,12 +46,14 @@ class Adaptive:
     The search ends after `boxes` boxes, or, if they are given, so early that all of the bounding
     takes about `seconds` (the outcome then depends on the machine). `cuts` brings a tree from an
     earlier search: no other is looked for.
-    For networks of few inputs; with more than `MOST_INPUTS` it is CROWN on the whole box.
+    With more than `MOST_INPUTS` inputs, or a single box, nothing is cut: it is CROWN on the whole
+    box with slopes that are searched for (alpha-CROWN); `slopes` brings those of an earlier search.
     """
 
     seconds: float | None = None
     boxes: int = 2**12
     cuts: Cuts | None = field(default=None, repr=False, compare=False)
+    slopes: Slopes | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 <= number(self.seconds, "seconds") < float("inf"):
@@ -62,6 +65,15 @@ class Adaptive:
                 f"cuts must be the tree of an earlier search, reach.cuts, but are of the type "
                 f"{type(self.cuts).__name__}"
             )
+        if self.slopes is not None and not isinstance(self.slopes, Slopes):
+            raise InputError(
+                f"slopes must be those of an earlier search, reach.slopes, but are of the type "
+                f"{type(self.slopes).__name__}"
+            )
+
+    def cutting(self, inputs: int) -> bool:
+        """Whether a box of so many inputs is cut."""
+        return inputs <= MOST_INPUTS and (self.boxes > 1 or self.cuts is not None)
 
 
 MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing

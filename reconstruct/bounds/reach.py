@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
@@ -13,11 +13,13 @@ from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.at_points import ranges_at
+from reconstruct.bounds.leaning import Slopes
 from reconstruct.bounds.local import local_bounds
-from reconstruct.bounds.methods import MOST_INPUTS, Adaptive, Interval, Method, Split, as_method
+from reconstruct.bounds.methods import Adaptive, Interval, Method, Split, as_method
 from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
+    Chooser,
     Ranges,
     meet,
     merged,
@@ -26,6 +28,7 @@ from reconstruct.bounds.propagation import (
     tiles,
 )
 from reconstruct.bounds.recall import KEYS, Recall, keys_of
+from reconstruct.bounds.slopes import SlopeSearch
 from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
@@ -68,12 +71,26 @@ class Reach:
         """The tree of a branch and bound, to bound on the same leaves again without a search."""
         return None if self.leaves is None else self.leaves.cuts
 
+    @property
+    def slopes(self) -> Slopes | None:
+        """The slopes of chosen lines, to bound with the same ones again without a search."""
+        searched = isinstance(self.method, Adaptive) and self.parts is None and self.leaves is None
+        return Slopes.of(self.whole.leaning) if searched else None
+
+    @property
+    def again(self) -> Method:
+        """The method with what its search found, so that none is made again."""
+        if not isinstance(self.method, Adaptive):
+            return self.method
+        return replace(self.method, cuts=self.cuts, slopes=self.slopes)
+
     def serves(self, network: Network, box: Box | Points, method: Method) -> bool:
         """Whether these are the bounds that the method would give for that network and domain."""
-        given = method.cuts if isinstance(method, Adaptive) else None
+        given = (method.cuts, method.slopes) if isinstance(method, Adaptive) else (None, None)
         return (
             self.method == method
-            and given in (None, self.cuts)
+            and given[0] in (None, self.cuts)
+            and given[1] in (None, self.slopes)
             and self.box.same(box)
             and self.network.same(network)
         )
@@ -246,13 +263,27 @@ def reach(
         hull = propagate(network, lo, hi, backward=False)
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
     backward = not isinstance(chosen, Interval) and _bearable(network)
-    whole = propagate(network, lo, hi, backward=backward, progress=progress or silent)
-    if isinstance(chosen, Adaptive) and network.size_in <= MOST_INPUTS:
+    cutting = isinstance(chosen, Adaptive) and chosen.cutting(network.size_in)
+    choose = _chooser(network, chosen) if backward and not cutting else None
+    whole = propagate(
+        network, lo, hi, backward=backward, choose=choose, progress=progress or silent
+    )
+    if isinstance(chosen, Adaptive) and cutting:
         leaves = _adapt(network, domain, chosen, whole, progress or silent)
         return Reach(network, domain, chosen, whole, leaves=leaves)
     if not isinstance(chosen, Split):
         return Reach(network, domain, chosen, whole)
     return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
+
+
+def _chooser(network: Network, method: Method) -> Chooser | None:
+    """Where slopes come from: a search, or an earlier one."""
+    if not isinstance(method, Adaptive):
+        return None
+    if method.slopes is not None:
+        method.slopes.check(network)
+        return method.slopes
+    return SlopeSearch(network, method.seconds)
 
 
 def _bearable(network: Network) -> bool:

@@ -80,6 +80,7 @@ def _filled(
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
         lines=_lines(known, alignment),
+        slopes=_slopes(known, alignment),
         grid=_grid(known),
         tree=None if known.cuts is None else known.cuts.code,
     )
@@ -121,3 +122,13 @@ def _lines(known: Reach, alignment: Alignment) -> dict[str, str]:
             lo, hi = known.whole.values[node.inputs[0]]
             marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
     return marks
+
+
+def _slopes(known: Reach, alignment: Alignment) -> dict[str, dict[str, bytes]]:
+    """The sets of slopes that were searched for, as far as they are of cuts."""
+    found = known.slopes
+    cuts = {name for name, _ in alignment.pairs}
+    return {
+        last: {name: row for name, row in rows.items() if name in cuts}
+        for last, rows in (found.sets if found is not None else {}).items()
+    }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds import Crown, Interval, Method, Split
 from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
@@ -57,14 +57,14 @@ def bounds(options: Namespace, network: Network) -> Method:
     """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one."""
     name, seconds = options.bounds, options.bounds_seconds
     chosen = default_bounds(network)
-    if name == "adaptive" or (name is None and isinstance(chosen, Adaptive)):
+    if name == "adaptive":
         return adaptive(network, seconds)
+    if name is None:
+        return chosen if seconds is None else replace(chosen, seconds=seconds)
     if seconds is not None:
-        raise InputError(
-            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name or 'crown'}"
-        )
+        raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
     table: dict[str, Method] = {"interval": Interval(), "crown": Crown(), "split": Split()}
-    return chosen if name is None else table[name]
+    return table[name]
 
 
 def time_limit(options: Namespace) -> float | None:

@@ -216,7 +216,8 @@ def _add_bounds(parser: argparse._ActionsContainer) -> None:
         choices=["interval", "crown", "split", "adaptive"],
         help="how to bound the target's values, from fast to tight: interval arithmetic, crown "
         "(linear relaxations), split (crown on sub-boxes), adaptive (cuts the domain where that "
-        "helps); tighter bounds give smaller shifts (adaptive for up to 8 inputs, else crown)",
+        "helps, and with more than 16 inputs searches for the slopes of crown); tighter bounds "
+        "give smaller shifts (adaptive, with more than 8 inputs by slopes alone)",
     )
     parser.add_argument(
         "--bounds-seconds", type=float, metavar="T", help="time that adaptive bounds may take"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from reconstruct.bounds import Adaptive, Crown, Method
+from reconstruct.bounds import Adaptive
 from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
-FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
+FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time; else slopes
 LEAST_BOXES, MOST_BOXES = 64, 512
 WEIGHTS_PER_BOX = 4000  # frozen weights: bounding a box takes about as long as solving for them
 
 
-def default_bounds(network: Network) -> Method:
-    """A branch and bound where there are few inputs, and CROWN elsewhere."""
-    return adaptive(network) if network.size_in <= FEW_INPUTS else Crown()
+def default_bounds(network: Network) -> Adaptive:
+    """A branch and bound where there are few inputs, elsewhere CROWN with searched slopes."""
+    return adaptive(network) if network.size_in <= FEW_INPUTS else Adaptive(boxes=1)
 
 
 def adaptive(network: Network, seconds: float | None = None) -> Adaptive:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Adaptive, Crown, Method
+from reconstruct.bounds import Crown, Method
 from reconstruct.certificates.conclude import Conclusion, conclude
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
@@ -267,7 +267,7 @@ def _guard(job: Job, result: Result) -> dict[str, Any] | None:
 
 
 def _same_leaves(method: Method, result: Result) -> Method:
-    """The same method; a branch and bound goes on with the tree that it found."""
-    if isinstance(method, Adaptive) and result.cuts is not None:
-        return replace(method, cuts=result.cuts)
+    """The same method; a search goes on with what it found."""
+    if result.known is not None and result.known.method == method:
+        return result.known.again
     return method
