@@ -15,8 +15,11 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/reconstruct demo -o demo-out --force
 
+# One thread each, as many at once as there are processors; what one process compiles, the hundred
+# others that tests start do not compile again, whatever the environment says about that.
 test: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check .

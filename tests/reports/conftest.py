@@ -14,6 +14,8 @@ import reconstruct as rc
 from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
+from reconstruct.reports.page import render
+from reconstruct.reports.run_files import read_run
 
 EVIL = "<script>alert(1)</script>"
 OPTIONS = {
@@ -67,6 +69,25 @@ def report(finished: tuple[dict[str, Any], bytes]) -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path, finished: tuple[dict[str, Any], bytes]) -> Path:
     return write_folder(tmp_path, *finished)
+
+
+@pytest.fixture(scope="session")
+def page(finished: tuple[dict[str, Any], bytes], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of the finished run, drawn once."""
+    return render(read_run(write_folder(tmp_path_factory.mktemp("page"), *finished)))
+
+
+@pytest.fixture
+def paged(folder: Path, page: str) -> Path:
+    """The folder of the finished run with its page."""
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without their figures, for tests that read words."""
+    monkeypatch.setattr("reconstruct.reports.figures.canvas.available", lambda: False)
 
 
 def write_folder(path: Path, report: dict[str, Any], norms: bytes | None) -> Path:

@@ -28,9 +28,8 @@ def test_the_page_is_silent_and_a_layer_name_is_text(tmp_path: Path) -> None:
     assert "<script" not in shown and "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 
 
-def test_whatever_would_be_loaded_or_run_is_blocked_and_heard(folder: Path) -> None:
-    write_page(folder)
-    page = folder / "report.html"
+def test_whatever_would_be_loaded_or_run_is_blocked_and_heard(paged: Path) -> None:
+    page = paged / "report.html"
     bad = '<main><script>document.title = "run"</script><img src="http://192.0.2.1/x.png">'
     page.write_text(page.read_text(encoding="utf-8").replace("<main>", bad), encoding="utf-8")
     shown, console = browse(page, "--dump-dom")
@@ -38,27 +37,25 @@ def test_whatever_would_be_loaded_or_run_is_blocked_and_heard(folder: Path) -> N
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(folder: Path, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(paged: Path, width: int) -> None:
     """The page in a frame of that width reports its own width through a script of the test."""
-    write_page(folder)
-    text = (folder / "report.html").read_text(encoding="utf-8")
+    text = (paged / "report.html").read_text(encoding="utf-8")
     policy = text[text.index("<meta http-equiv") :]
     text = text.replace(policy[: policy.index(">") + 1], "")  # so that the probe may run
     probe = "<script>document.title = document.documentElement.scrollWidth</script></body>"
-    (folder / "probe.html").write_text(text.replace("</body>", probe), encoding="utf-8")
-    (folder / "frame.html").write_text(
+    (paged / "probe.html").write_text(text.replace("</body>", probe), encoding="utf-8")
+    (paged / "frame.html").write_text(
         f'<iframe src="probe.html" style="width:{width}px;height:800px;border:0"></iframe>'
         "<script>onload = () => document.title = frames[0].document.title</script>"
     )
-    shown, _ = browse(folder / "frame.html", "--dump-dom", "--allow-file-access-from-files")
+    shown, _ = browse(paged / "frame.html", "--dump-dom", "--allow-file-access-from-files")
     found = shown.partition("<title>")[2].partition("</title>")[0]
     assert 0 < int(found) <= width
 
 
-def test_screenshots_can_be_taken(folder: Path, tmp_path: Path) -> None:
-    write_page(folder)
+def test_screenshots_can_be_taken(paged: Path, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    browse(folder / "report.html", f"--screenshot={picture}", "--window-size=1100,1400")
+    browse(paged / "report.html", f"--screenshot={picture}", "--window-size=1100,1400")
     assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1100, 1400)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from reconstruct.cli import main
 from reconstruct.errors import InputError
-from reconstruct.reports import page
-from reconstruct.reports.page import render, write_page
+from reconstruct.reports import page as pages
+from reconstruct.reports.page import render
 from reconstruct.reports.run_files import RunFiles, read_run
 from reconstruct.reports.sections.reproduce import command
 from tests.reports.conftest import (
@@ -52,32 +52,31 @@ def outline(text: str) -> Outline:
     return parsed
 
 
-def test_nothing_from_outside(folder: Path) -> None:
-    text = render(read_run(folder))
-    seen = outline(text)
+def test_nothing_from_outside(page: str) -> None:
+    seen = outline(page)
     assert "script" not in seen.tags and "link" not in seen.tags and "iframe" not in seen.tags
     assert seen.links and all(link.startswith("#") for link in seen.links)
     assert not seen.handlers
-    assert "@import" not in text and "url(http" not in text
-    outside = set(re.findall(r"https?://[^\s\"'<]+", text))
+    assert "@import" not in page and "url(http" not in page
+    outside = set(re.findall(r"https?://[^\s\"'<]+", page))
     assert outside <= {"http://www.w3.org/2000/svg"}  # the name of SVG, never fetched
 
 
-def test_ids_are_unique_and_links_lead_somewhere(folder: Path) -> None:
-    seen = outline(render(read_run(folder)))
+def test_ids_are_unique_and_links_lead_somewhere(page: str) -> None:
+    seen = outline(page)
     assert len(seen.ids) == len(set(seen.ids))
     assert {link[1:] for link in seen.links} <= set(seen.ids)
 
 
-def test_every_part_is_there(folder: Path) -> None:
-    seen = outline(render(read_run(folder)))
+def test_every_part_is_there(page: str) -> None:
+    seen = outline(page)
     parts = {"errors", "networks", "layers", "norms", "solves", "difference", "reproduce"}
     assert parts <= set(seen.ids)
     assert {"norms-title", "spectrum-title", "slice-title", "histogram-title"} <= set(seen.ids)
 
 
-def test_the_same_files_give_the_same_page(folder: Path) -> None:
-    assert render(read_run(folder)) == render(read_run(folder))
+def test_the_same_files_give_the_same_page(folder: Path, page: str) -> None:
+    assert render(read_run(folder)) == page
 
 
 def test_a_layer_named_like_a_script_shows_as_text(tmp_path: Path) -> None:
@@ -87,6 +86,7 @@ def test_a_layer_named_like_a_script_shows_as_text(tmp_path: Path) -> None:
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5  # title, tables, diagram
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_text_that_would_mislead_is_written_out(report: dict[str, Any]) -> None:
     report["target"]["file"] = "safe\u202exnno.exe\x00\ud800"
     text = render(RunFiles(report))
@@ -94,6 +94,7 @@ def test_text_that_would_mislead_is_written_out(report: dict[str, Any]) -> None:
     text.encode()  # no half of a surrogate pair is left
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_certified_says_what_where_and_how(report: dict[str, Any]) -> None:
     text = render(RunFiles(report))
     assert "Certified: the two networks agree" in text
@@ -101,6 +102,7 @@ def test_certified_says_what_where_and_how(report: dict[str, Any]) -> None:
     assert "first.onnx" in text and "Rigorous: a proof" in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
     text = render(RunFiles(refuted(report)))
     assert "Refuted: the two networks differ" in text
@@ -109,6 +111,7 @@ def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
     assert "Certified" not in outline_text(text)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_undecided_does_not_claim(report: dict[str, Any]) -> None:
     text = render(RunFiles(undecided(report)))
     assert "Undecided: no proof, and no counterexample" in text
@@ -123,12 +126,14 @@ def outline_text(text: str) -> str:
     )
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
     report["layers"][0]["status"] = "rank_deficient"
     report["layers"][0]["message"] = "rank 20 of 24 needed"
     assert "was not solved. rank 20 of 24 needed" in render(RunFiles(report))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_comparison_of_two_networks_has_a_page(report: dict[str, Any]) -> None:
     report.update(frozen=None, layers=[], measurements=None, candidate={"file": "b.onnx"})
     report["options"] = {"target": "a.onnx", "candidate": "b.onnx", "domain": "0,1"}
@@ -137,9 +142,9 @@ def test_comparison_of_two_networks_has_a_page(report: dict[str, Any]) -> None:
     assert "reconstruct verify a.onnx b.onnx --domain 0,1" in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_matplotlib_the_page_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "available", lambda: False)
-    monkeypatch.setattr("reconstruct.reports.figures.canvas.available", lambda: False)
+    monkeypatch.setattr(pages, "available", lambda: False)
     text = render(read_run(folder))
     assert "made without its plots" in text
     assert 'id="diagram-title"' in text and 'id="norms-title"' not in text
@@ -155,14 +160,13 @@ def test_command_of_the_demo(report: dict[str, Any]) -> None:
     assert command(report) == "reconstruct demo --seed 0 --output demo-out --force"
 
 
-def test_report_command_rebuilds_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_page(folder)
-    first = (folder / "report.html").read_bytes()
-    (folder / "report.html").unlink()
+def test_report_command_rebuilds_the_page(
+    folder: Path, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", str(folder)]) == 0
-    assert (folder / "report.html").read_bytes() == first
+    assert (folder / "report.html").read_bytes() == page.encode()
     assert capsys.readouterr().out.strip().endswith("report.html")
-    assert len(first) < 2_000_000
+    assert len(page.encode()) < 2_000_000
 
 
 def test_report_command_refuses_other_directories(
