@@ -1,4 +1,7 @@
-"""Property tests draw the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones."""
+"""Property tests draw the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
+
+Workers take whole files: those that take longest come first, so that none is left for the end.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,33 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+HERE = Path(__file__).parent
+SLOWEST = (
+    "docs/test_commands.py",
+    "certificates/test_honesty.py",
+    "certificates/test_attack_classes.py",
+    "docs/test_site.py",
+    "cli/test_run.py",
+    "studies/test_studies.py",
+    "proofs_check/test_chain.py",
+    "proofs_check/certificates/test_forger.py",
+    "cli/test_folder.py",
+    "cli/test_speech.py",
+    "khatri_rao/test_mpi.py",
+    "khatri_rao/test_checkpoint.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files are handed out as they are ordered here, not by how many tests they have."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {HERE / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture

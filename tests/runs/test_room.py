@@ -67,9 +67,8 @@ def test_without_room_shifts_are_those_of_real_arithmetic(cli, deep_target, tmp_
 
 def test_the_shifts_of_the_report_are_those_of_the_file(cli, deep_target, tmp_path) -> None:
     out = tmp_path / "out"
-    assert cli("run", deep_target, *DOMAIN, "-o", out, "--dtype", "float32", "--room", "always")[
-        0
-    ] in (0, 3)
+    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
+    assert cli(*way, "-o", out, "--room", "always")[0] == 0
     report = json.loads((out / "report.json").read_text())
     norms = np.load(out / "norms.npz")
     hidden = [norms[name] for name in norms.files if name.endswith("norm1.bias")]
@@ -86,7 +85,8 @@ def test_float64_is_written_as_before(cli, deep_target, tmp_path) -> None:
 
 def test_a_network_in_blocks_is_a_frozen_network_like_any_other(cli, deep_target, tmp_path) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
-    assert cli("run", deep_target, *DOMAIN, "-o", out, "--dtype", "float32")[0] in (0, 3)
+    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
+    assert cli(*way, "-o", out)[0] == 0
     frozen = out / "network.onnx"
     assert any(isinstance(node.op, Select) for node in load(frozen).nodes)
     code, _, said = cli("run", deep_target, *DOMAIN, "-o", again, "--frozen", frozen)
