@@ -77,6 +77,7 @@ class Claims:
     slopes: Mapping[str, Mapping[str, bytes]]
     grid: tuple[int, ...] | None
     tree: bytes | None
+    leaf_lines: bool
     scales: Mapping[str, tuple[int, ...]]
     segments: tuple[Segment, ...]
     exact_identity: bool

@@ -8,7 +8,8 @@ every leaf a value is enclosed by linear forms in shared symbols,
 
 one symbol for each input, and one for each unit that bends. With T = |centre| + Σ|forms| + radius,
 a map known as middle ± error costs |middle| radius + error T + γ|middle| T, all of it added to the
-radius. What an activation takes is met with its range over all leaves, which is known by then.
+radius. What an activation takes on a leaf is met with what is certain on the whole domain, and,
+where the certificate asks for it, with lines carried back to the leaf's own box (see `lines`).
 
 Rests on proofs_check: shared-symbols, accumulated-rounding.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,12 +30,14 @@ from proofs_check.certificates.arithmetic import (
     below,
     dot,
     gamma,
+    norms,
     plus,
     product_error,
     times,
 )
 from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.form import Form
+from proofs_check.certificates.lines import Lines
 from proofs_check.certificates.report import CheckFailed
 from proofs_check.certificates.rows import Block
 from proofs_check.certificates.views import View
@@ -57,6 +61,7 @@ class Zonotope:
     forms: Floats
     radius: Floats
 
+    @cached_property
     def spread(self) -> Floats:
         """Σ|forms| + radius, from above."""
         with np.errstate(all="ignore"):
@@ -64,8 +69,22 @@ class Zonotope:
         room = np.full(total.shape, 1 + 2 * gamma(self.forms.shape[1] + 1))
         return plus(times(total, room), self.radius)
 
+    @cached_property
+    def shapes(self) -> Range:
+        """C = Σ_e G_e G_eᵀ/(w_e S) of every leaf (leaves, m, m), and S: see `by_lengths`.
+
+        w_e ≥ ‖G_e‖ and S ≥ Σ w_e, so that the trace of C is at most 1.
+        """
+        leaves, symbols, units = self.forms.shape
+        columns = self.forms.transpose(2, 0, 1).reshape(units, -1)
+        lengths = np.maximum(norms(columns), 2.0**-400).reshape(leaves, symbols)
+        with np.errstate(all="ignore"):
+            span = above(lengths.sum(axis=1) * (1 + symbols * 2.0**-51))
+            scaled = self.forms / np.sqrt(lengths * span[:, None])[:, :, None]
+            return np.matmul(scaled.transpose(0, 2, 1), scaled), span
+
     def bounds(self) -> Range:
-        spread = self.spread()
+        spread = self.spread
         with np.errstate(all="ignore"):
             low = np.where(spread == 0, self.centre, below(self.centre - spread))
             high = np.where(spread == 0, self.centre, above(self.centre + spread))
@@ -77,21 +96,20 @@ Passes = list[dict[str, Zonotope]]
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """A cut: its form over the sources, its activation (None for a sum), its input's range."""
+    """A cut: its form over the sources, its activation (None for a sum)."""
 
     name: str
     parts: Parts
     floats: Range
     op: Unitwise | None
     bend: Bend | None
-    known: Range
 
 
 class LeafBounds:
     """Bounds of the target's values over all leaves, cut by cut, as `Reachable` gives them."""
 
-    def __init__(self, source: str, domain: Box, code: bytes) -> None:
-        self.source = source
+    def __init__(self, source: str, domain: Box, code: bytes, lines: bool) -> None:
+        self.source, self.lines = source, lines
         self.lo, self.hi = leaves_of(domain, code)
         self.ranges: dict[str, Range] = {source: (domain.lo, domain.hi)}
         self.taken: dict[str, Range] = {}  # what cuts take on each leaf, (leaves, m)
@@ -111,42 +129,61 @@ class LeafBounds:
 
         `certain` bounds the form on the whole domain.
         """
-        passes = self._passes(form)
-        found = [image(form.parts(), floats, values).bounds() for values in passes]
-        lo = np.maximum(np.min([low.min(axis=0) for low, _ in found], axis=0), certain[0])
-        hi = np.minimum(np.max([high.max(axis=0) for _, high in found], axis=0), certain[1])
-        lows, highs = (np.concatenate(side) for side in zip(*found, strict=True))
-        self.taken[name] = np.maximum(lows, lo), np.minimum(highs, hi)
-        self.cuts.append(_Cut(name, form.parts(), floats, op, bend, (lo, hi)))
+        lows, highs = [], []
+        for part, values in self._passes(form):
+            lo, hi = _meet(image(form.parts(), floats, values).bounds(), certain)
+            if self.lines:
+                lo, hi = _meet((lo, hi), self._lines(part).bounds(form.parts(), floats))
+            lows.append(lo)
+            highs.append(hi)
+        self.taken[name] = np.concatenate(lows), np.concatenate(highs)
+        lo, hi = self.union(name)
+        self.cuts.append(_Cut(name, form.parts(), floats, op, bend))
         self.ranges[name] = (lo, hi) if bend is None else bend.range(lo, hi)
+
+    def union(self, name: str) -> Range:
+        """What a cut takes, over all leaves."""
+        lo, hi = self.taken[name]
+        return lo.min(axis=0), hi.max(axis=0)
 
     def of_form(self, form: Block, floats: Range) -> Range:
         """Bounds of a form of the sources over all leaves."""
         low, high = np.full(form.rows, np.inf), np.full(form.rows, -np.inf)
-        for values in self._passes(form):
-            low, high = _joined((low, high), form.parts(), floats, values, self.lo.shape[1])
+        for _, values in self._passes(form):
+            low, high = _joined((low, high), form.parts(), floats, values)
         return low, high
 
-    def _passes(self, form: Block) -> Iterator[dict[str, Zonotope]]:
+    def _passes(self, form: Block) -> Iterator[tuple[slice, dict[str, Zonotope]]]:
         """The sources of a form as zonotopes, a batch of leaves at a time; kept, where they are
         small, for the next rows of the same sources."""
         names = frozenset({self.source, *(view.source for view, _ in form.parts())})
         if self._kept[2] and self._kept[:2] == (names, len(self.cuts)):
-            yield from self._kept[2]
+            yield from zip(self._batches(), self._kept[2], strict=True)
             return
         found: Passes = []
         room = KEPT
-        for start in range(0, len(self.lo), BATCH):
-            part = slice(start, start + BATCH)
-            values = self._sources(self.lo[part], self.hi[part])
+        for part in self._batches():
+            values = self._sources(part)
             values = {name: values[name] for name in names}
             room -= sum(value.forms.size for value in values.values())
             if room >= 0:
                 found.append(values)
-            yield values
+            yield part, values
         self._kept = names, len(self.cuts), found if room >= 0 else []
 
-    def _sources(self, lo: Floats, hi: Floats) -> dict[str, Zonotope]:
+    def _batches(self) -> list[slice]:
+        return [slice(start, start + BATCH) for start in range(0, len(self.lo), BATCH)]
+
+    def _lines(self, part: slice) -> Lines:
+        """The cuts so far between lines, on some of the leaves."""
+        lines = Lines(self.source, self.lo[part], self.hi[part])
+        for cut in self.cuts:
+            lo, hi = self.taken[cut.name]
+            lines.add(cut.name, cut.parts, cut.floats, cut.op, cut.bend, (lo[part], hi[part]))
+        return lines
+
+    def _sources(self, part: slice) -> dict[str, Zonotope]:
+        lo, hi = self.lo[part], self.hi[part]
         inputs = lo.shape[1]
         with np.errstate(all="ignore"):
             centre = 0.5 * lo + 0.5 * hi
@@ -159,10 +196,15 @@ class LeafBounds:
         for cut in self.cuts:
             value = image(cut.parts, cut.floats, values)
             if cut.op is not None and cut.bend is not None:
-                value = _bent(cut.op, cut.bend, value, cut.known, symbols)
+                low, high = self.taken[cut.name]
+                value = _bent(cut.op, cut.bend, value, (low[part], high[part]), symbols)
                 symbols = value.forms.shape[1]
             values[cut.name] = value
         return values
+
+
+def _meet(first: Range, second: Range) -> Range:
+    return np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
 
 
 def leaves_of(domain: Box, code: bytes) -> Range:
@@ -204,7 +246,7 @@ def image(parts: Parts, floats: Range, values: dict[str, Zonotope]) -> Zonotope:
             centre = centre + value.centre @ matrix.T
             rows = value.forms.reshape(-1, width) @ matrix.T
             forms[:, :own] += rows.reshape(batch, own, -1)
-        most = plus(np.abs(value.centre), value.spread())
+        most = plus(np.abs(value.centre), value.spread)
         sizes = plus(sizes, dot(most, np.abs(matrix).T))
         lost = dot(most, error[:, part].T) if error[:, part].any() else np.zeros(centre.shape)
         radius = plus(radius, dot(value.radius, np.abs(matrix).T), lost)
@@ -224,7 +266,7 @@ def _bent(op: Unitwise, bend: Bend, value: Zonotope, known: Range, first: int) -
         half = np.where(band.low == band.high, 0.0, half)
         centre = np.where(slope == 0, offset, slope * value.centre + offset)
         kept = np.where(slope[:, None] == 0, 0.0, slope[:, None] * value.forms)
-    size = times(np.abs(slope), plus(np.abs(value.centre), value.spread()))
+    size = times(np.abs(slope), plus(np.abs(value.centre), value.spread))
     size = plus(size, np.abs(offset))
     floor = above(np.full(size.shape, 8 * (value.forms.shape[1] + 2) * TINY))
     rounding = plus(times(size, np.full(size.shape, 8 * UNIT)), floor)
@@ -255,13 +297,11 @@ def _tube(op: Unitwise, bend: Bend, lo: Floats, hi: Floats) -> Band:
     return Band(*(np.where(closer, *(getattr(p, f) for p in pairs)) for f in fields))
 
 
-def _joined(
-    found: Range, parts: Parts, floats: Range, values: dict[str, Zonotope], inputs: int
-) -> Range:
+def _joined(found: Range, parts: Parts, floats: Range, values: dict[str, Zonotope]) -> Range:
     """The bounds over the leaves so far, joined with those of one more batch.
 
-    A form of one source is bounded coarsely first, with one interval per unit for all symbols but
-    the inputs' own, and again with all of them where that would be worse than what is known.
+    A form of one source is bounded by lengths first, and again with every symbol where that would
+    be worse than what is known.
     """
     low, high = found
     if len(parts) != 1:
@@ -269,9 +309,7 @@ def _joined(
         return np.minimum(low, lows.min(axis=0)), np.maximum(high, highs.max(axis=0))
     name = parts[0][0].source
     value = values[name]
-    rest = Zonotope(value.centre, value.forms[:, inputs:], value.radius).spread()
-    coarse = Zonotope(value.centre, value.forms[:, :inputs], rest)
-    lows, highs = image(parts, floats, {name: coarse}).bounds()
+    lows, highs = by_lengths(parts[0][1], floats, value)
     for leaf in range(len(lows)):
         rows = np.flatnonzero((lows[leaf] < low) | (highs[leaf] > high))
         if len(rows):
@@ -280,3 +318,31 @@ def _joined(
             low[rows] = np.minimum(low[rows], np.maximum(lows[leaf, rows], fine[0][0]))
             high[rows] = np.maximum(high[rows], np.minimum(highs[leaf, rows], fine[1][0]))
     return low, high
+
+
+def by_lengths(part: slice, floats: Range, value: Zonotope) -> Range:
+    """Bounds of a form of one source by Cauchy and Schwarz:
+
+        Σ_e |a·G_e| ≤ √S √(Σ_e (a·G_e)²/w_e) = S √(a·C a),    and |a·radius| ≤ ‖a‖ ‖radius‖.
+
+    Since the trace of C is at most 1, a·C a is known to ‖a‖² times 2^-50 for each of the terms of
+    its three sums, and to 2^-1000 for what underflows.
+    """
+    middle, error = floats
+    matrix, constant = middle[:, part], middle[:, -1]
+    symbols, units = value.forms.shape[1:]
+    (shapes, span), sizes = value.shapes, norms(matrix.T)
+    terms = np.full(sizes.shape, (2 * units + symbols + 32) * 2.0**-50)
+    room = plus(times(times(sizes, sizes), terms), np.full(sizes.shape, 2.0**-1000))
+    with np.errstate(all="ignore"):
+        squares = np.array([((matrix @ shape) * matrix).sum(axis=1) for shape in shapes])
+        roots = above(np.sqrt(plus(np.maximum(squares, 0.0), room)) * (1 + 2.0**-50))
+        centre = value.centre @ matrix.T + constant
+    spread = plus(times(roots, span[:, None]), times(norms(value.radius.T)[:, None], sizes))
+    most = plus(np.abs(value.centre), value.spread)
+    spread = plus(spread, error[:, -1], dot(most, error[:, part].T))
+    reach = plus(dot(np.abs(value.centre), np.abs(matrix).T), np.abs(constant))
+    spread = plus(spread, product_error(reach, units + 2, 2.0))
+    with np.errstate(all="ignore"):
+        low, high = below(centre - spread), above(centre + spread)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

@@ -87,6 +87,7 @@ def read(document: Mapping[str, Json]) -> Claims:
         slopes=_slopes(document.get("slopes", {})),
         grid=_grid(document.get("grid"), domain),
         tree=_tree(document.get("tree"), domain),
+        leaf_lines=_flag(document.get("leaf_lines", False), "leaf_lines"),
         scales=_scales(document.get("scales", {})),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),

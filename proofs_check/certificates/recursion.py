@@ -74,7 +74,7 @@ class Recursion:
         self.reach += in_batches(source, cells)
         self.leaves = None
         if claims.tree is not None:
-            self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
+            self.leaves = LeafBounds(source, claims.domain[0], claims.tree, claims.leaf_lines)
         self.segment = 0
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.inner: dict[str, Range] = {}
@@ -121,7 +121,7 @@ class Recursion:
         if not self.exact:
             taken = meet([reach.taken[name] for reach in self.reach], self.whole)
             if self.leaves is not None:
-                taken = self.leaves.cuts[-1].known
+                taken = self.leaves.union(name)
             step = self.steps[-1]
             step.node, step.op, step.bend, step.taken = node, op, bend, taken
 

@@ -86,6 +86,12 @@ class Linker(Protocol):
     def __call__(self, state: Ranges, node: Node, /) -> Swap | None: ...
 
 
+class Other(Protocol):
+    """Bounds of a node's value by another method; called when those of its inputs are known."""
+
+    def __call__(self, state: Ranges, node: Node, /) -> Range: ...
+
+
 def propagate(
     network: Network,
     lo: Array,
@@ -97,6 +103,7 @@ def propagate(
     supports: tuple[Support, ...] = tuple(Support),
     link: Linker | None = None,
     choose: Chooser | None = None,
+    other: Other | None = None,
     progress: Progress = silent,
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
@@ -106,7 +113,8 @@ def propagate(
     or that is the output. `lean` does so only for units that intervals leave in doubt about the
     activation's piece, and not for the output. `supports` are the kinds of lines tried; `link`
     may say how units of an activation hang together with units of earlier ones, and `choose`
-    which slopes lines have besides, for values from an activation on.
+    which slopes lines have besides, for values from an activation on. `other` bounds the values of
+    maps and sums instead of intervals.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     kinds = supports if backward else ()
@@ -115,20 +123,27 @@ def propagate(
     bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, Activation)}
     for done, node in enumerate(network.nodes):
         progress(Step("bounds of values", done, len(network.nodes)))
-        value = image(node.op, *(values[i] for i in node.inputs))
-        if known is not None and node.name in known:
-            value = meet(value, known[node.name])
-        values[node.name] = value
-        swap = link(state, node) if link is not None and isinstance(node.op, Activation) else None
+        bends = isinstance(node.op, Activation)
+        values[node.name] = _begun(state, node, known or {}, None if bends else other)
+        swap = link(state, node) if link is not None and bends else None
         for known_back, kind in zip(transfers, kinds, strict=True):
             known_back[node.name] = replace(transfer(node, values, kind), swap=swap)
-        if not backward or isinstance(node.op, Activation):
+        if not backward or bends:
             continue
         if node.name in bent or (node.name == network.output and not lean):
             if choose is not None:
                 _lean(state, choose, node.name, set(bent))
             values[node.name] = _sharpen(state, node.name, bent[node.name] if lean else None)
     return state
+
+
+def _begun(state: Ranges, node: Node, known: Mapping[str, Range], other: Other | None) -> Range:
+    """Bounds of a node's value before lines are carried back."""
+    if other is None:
+        value = image(node.op, *(state.values[name] for name in node.inputs))
+    else:
+        value = other(state, node)
+    return meet(value, known[node.name]) if node.name in known else value
 
 
 def _lean(state: Ranges, choose: Chooser, name: str, bent: set[str]) -> None:

@@ -123,6 +123,7 @@ def build_document(
         },
         "grid": None if certificate.grid is None else list(certificate.grid),
         "tree": None if certificate.tree is None else certificate.tree.hex(),
+        "leaf_lines": certificate.leaf_lines,
         "scales": {name: list(row) for name, row in certificate.scales.items()},
         "segments": [_segment(segment) for segment in certificate.segments],
         "exact_identity": certificate.exact_identity,

@@ -83,6 +83,7 @@ def _filled(
         slopes=_slopes(known, alignment),
         grid=_grid(known),
         tree=None if known.cuts is None else known.cuts.code,
+        leaf_lines=known.leaves is not None and known.leaves.lines,
     )
 
 

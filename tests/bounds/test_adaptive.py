@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from reconstruct.bounds import Adaptive, Crown, Reach, Split, reach
 from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
+from reconstruct.bounds.adaptive.worst import Worst, _shapes
 from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, Zonotope, activate, of_boxes, tube
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Clip, LeakyRelu, Network, Points, Relu
@@ -262,3 +264,71 @@ def test_bounds_serve_the_same_question_alone():
     assert not known.serves(network, Box([-1.0, -1.0], [1.0, 2.0]), Adaptive(boxes=64))
     assert not known.serves(network, Points([[0.0, 0.0]]), Adaptive(boxes=64))
     assert not known.serves(wiggly(1), box, Adaptive(boxes=64))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_activations_take_is_known_on_every_leaf(seed):
+    rng = np.random.default_rng(seed)
+    network = random_network(rng)
+    box = random_box(rng, network.size_in).of_size(network.size_in)
+    cuts = Cuts(network.size_in, bytes([network.size_in, 1, 0, 0, 0]))
+    leaves = bound_leaves(network, box, cuts, certain(network, box))
+    assert leaves.lines and set(leaves.taken) == set(leaves.known)
+    for leaf, (lo, hi) in enumerate(zip(leaves.lo, leaves.hi, strict=True)):
+        for point in [lo, hi, *Box(lo, hi).sample(2, rng)]:
+            exact = rational_values(network, point)
+            for name, (low, high) in leaves.taken.items():
+                assert holds((low[leaf], high[leaf]), exact[name]), name
+
+
+def test_lines_on_leaves_tighten_deep_layers(monkeypatch):
+    """A random network of six layers: the last activation takes less than three quarters."""
+    rng = np.random.default_rng(0)
+    sizes = (3, 12, 12, 12, 12, 12, 12, 1)
+    shapes = list(zip(sizes[1:], sizes, strict=False))
+    network = Network.mlp([rng.normal(size=s) * np.sqrt(2 / s[1]) for s in shapes], None)
+    box = Box(-1, 1).of_size(3)
+    tree = Cuts(3, bytes([1, 2, 0, 0, 3, 0, 0]))
+    with_lines = bound_leaves(network, box, tree, certain(network, box))
+    monkeypatch.setattr("reconstruct.bounds.adaptive.leaves.MOST_LINES", 0.0)
+    without = bound_leaves(network, box, tree, certain(network, box))
+    assert with_lines.lines and not without.lines
+    widths = [np.subtract(*found.known["layer6"][::-1]).mean() for found in (with_lines, without)]
+    assert widths[0] < 0.75 * widths[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_functionals_by_lengths_hold_whatever_the_sizes(seed):
+    """Rows from 1e-200 to 1e150 and symbols of all sizes: what is reached lies inside."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(30, 5)) * 10.0 ** rng.integers(-200, 150, size=(30, 1))
+    rows[0] = 0.0
+    forms = rng.normal(size=(4, 9, 5)) * 10.0 ** rng.integers(-40, 30, size=(4, 9, 1))
+    forms[:, 3] = 0.0
+    radius = np.abs(rng.normal(size=(4, 5))) * (seed % 2)
+    value = Zonotope(rng.normal(size=(4, 5)) * 10.0 ** (seed % 7), forms, radius)
+    nothing = np.array([np.full(30, np.inf), np.full(30, -np.inf)])
+    worst = Worst(rows, np.zeros(30), nothing)
+    everywhere = worst.over(value)
+    shapes, spans = _shapes(forms)
+    for box in range(4):
+        with np.errstate(all="ignore"):
+            coarse = worst._by_length(value, box, shapes[box], spans[box])
+        at, spread = reached(rows, value.centre[box], forms[box], radius[box])
+        for low, high in (coarse, everywhere):
+            assert all(x <= c - s for x, c, s in zip(low, at, spread, strict=True))
+            assert all(c + s <= x for x, c, s in zip(high, at, spread, strict=True))
+
+
+def reached(rows, centre, symbols, radius) -> tuple[list[Fraction], list[Fraction]]:
+    """Middle and half width of functionals of a zonotope, exactly."""
+
+    def exactly(values):
+        return [Fraction(x) for x in values.tolist()]
+
+    at = rational_forms(rows, exactly(centre), np.zeros(len(rows)))
+    spread = rational_forms(np.abs(rows), exactly(radius), np.zeros(len(rows)))
+    for symbol in symbols:
+        part = rational_forms(rows, exactly(symbol), np.zeros(len(rows)))
+        spread = [s + abs(x) for s, x in zip(spread, part, strict=True)]
+    return at, spread

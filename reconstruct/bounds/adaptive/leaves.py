@@ -1,11 +1,12 @@
 """Bounds on the leaves of a tree of cuts: rigorous, whatever tree it is.
 
-Layer after layer: with the ranges of the activations before it known over all leaves, a pass bounds
-what the next activation takes on every leaf; the union over the leaves is its range, and the passes
-after it rest on that. No leaf's zonotope is trusted beyond it, so that looseness of one leaf in one
-layer does not compound in the next.
+One pass over a batch of leaves bounds value after value: by zonotopes, by what is certain on the
+whole box, and, where that is bearable, by lines that are carried back to the leaf's own box
+(CROWN). What an activation takes is met with all of them before the pass goes on, so that looseness
+in one layer compounds less in the next: in deep layers lines and symbols together are several times
+tighter than each alone.
 
-Rests on proofs_check: shared-symbols.
+Rests on proofs_check: shared-symbols, back-substitution.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ import numpy as np
 from reconstruct.bounds.adaptive.passing import Pass
 from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.bounds.adaptive.worst import Worst
-from reconstruct.networks import Box, Network
+from reconstruct.bounds.interval import image
+from reconstruct.bounds.propagation import Ranges, meet, propagate
+from reconstruct.networks import Box, Network, Node
+from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.sharing import dealt_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
@@ -27,6 +31,8 @@ from reconstruct.numbers.threads import cpu_count, one_blas_thread
 BATCH = 64
 WORKERS = 2
 SAMPLES = 2000
+MOST_LINES = 2.0**39  # products of numbers in all, for lines that are carried back on every leaf
+MOST_KEPT = 2**24  # units on leaves whose ranges are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,8 @@ class Leaves:
     """The leaves `lo`, `hi` (leaves, inputs) of a tree, and what is proved on them.
 
     `known` holds ranges (size,) of activations' inputs, `ranges` those of every node's value, over
-    all leaves.
+    all leaves; `taken` what activations take on each leaf, (leaves, size), unless that is too much
+    to keep. `lines` says whether lines were carried back on every leaf.
     """
 
     network: Network
@@ -43,6 +50,8 @@ class Leaves:
     hi: Array
     known: Mapping[str, Range]
     ranges: Mapping[str, Range]
+    taken: Mapping[str, Range]
+    lines: bool
 
     def functionals(self, name: str, forms: Array, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` over all leaves, v the value `name`.
@@ -51,16 +60,31 @@ class Leaves:
         no finer; samples never enter the bounds. Which leaves those are depends on no clock, so the
         numbers are the same whoever works them out.
         """
-        known = self.network, dict(self.known), name, forms, offsets
-        first, *rest = _parts(len(self.lo))
+        given = name, forms, offsets
+        order = self._widest(name)
+        first, *rest = (order[part] for part in _parts(len(order)))
         sampled = self._sampled(name, forms) + offsets
         with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-            low, high = worst_on(*known, sampled, self.lo[first], self.hi[first])
+            low, high = worst_on(*self._part(first), *given, sampled)
             seen = np.stack([np.minimum(sampled[0], low), np.maximum(sampled[1], high)])
-            items = [(*known, seen, self.lo[part], self.hi[part]) for part in rest]
+            items = [(*self._part(part), *given, seen) for part in rest]
             sent = forms.size + self.network.parameters
             ends = [(low, high), *dealt_out(worst_on, items, numbers=sent, pool=pool)]
         return np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
+
+    def _widest(self, name: str) -> Array:
+        """The leaves, those first on which the value of an activation varies most."""
+        bent = {node.name: node for node in self.network.activation_nodes()}
+        if name not in bent or not self.taken:
+            return np.arange(len(self.lo))
+        low, high = image(bent[name].op, self.taken[bent[name].inputs[0]])
+        with np.errstate(all="ignore"):
+            return np.argsort(-np.nan_to_num(high - low).sum(axis=1), kind="stable")
+
+    def _part(self, part: Array) -> tuple[Network, Array, Array, dict[str, Range]]:
+        """Some leaves, and what is known there of what activations take."""
+        known = {name: (low[part], high[part]) for name, (low, high) in self.taken.items()}
+        return self.network, self.lo[part], self.hi[part], known or dict(self.known)
 
     def _sampled(self, name: str, forms: Array) -> Array:
         """Values (2, rows) below and above which the functionals go at some sampled point."""
@@ -74,60 +98,93 @@ class Leaves:
 
 def worst_on(
     network: Network,
+    lo: Array,
+    hi: Array,
     known: Mapping[str, Range],
     name: str,
     forms: Array,
     offsets: Array,
     seen: Array,
-    lo: Array,
-    hi: Array,
 ) -> Range:
     """Bounds of functionals over a batch of leaves, finer where they go beyond `seen`."""
-    return Worst(forms, offsets, seen).over(Pass(network, lo, hi, known).until(name), lo.shape[1])
+    return Worst(forms, offsets, seen).over(Pass(network, lo, hi, known).until(name))
 
 
 def bound_leaves(network: Network, box: Box, cuts: Cuts, certain: Mapping[str, Range]) -> Leaves:
     """Bounds of every value on the leaves; `certain` are ranges (size,) that hold on the box."""
     lo, hi = _widest_first(*cuts.boxes(box))
-    known: dict[str, Range] = {}
-    for node in network.activation_nodes():
-        name = node.inputs[0]
-        if name not in known:
-            known[name] = _within(_union(network, lo, hi, known, (name,))[name], certain[name])
-    names = tuple(node.name for node in network.nodes)
-    ranges = _union(network, lo, hi, known, names)
-    ranges = {name: _within(found, certain[name]) for name, found in ranges.items()}
-    ranges[network.source] = (box.lo, box.hi)
-    return Leaves(network, cuts, lo, hi, known, {**ranges, **known})
-
-
-def _union(
-    network: Network, lo: Array, hi: Array, known: Mapping[str, Range], names: tuple[str, ...]
-) -> dict[str, Range]:
-    """The ranges of some values over all leaves, from one pass that meets what is known."""
-    items = [(network, lo[part], hi[part], known, names) for part in _parts(len(lo))]
+    lines = len(lo) * work_of_lines(network) <= MOST_LINES
+    items = [(network, lo[part], hi[part], certain, lines) for part in _parts(len(lo))]
     with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
         parts = dealt_out(ranges_on, items, numbers=network.parameters, pool=pool)
-    return {
-        name: (
-            np.min([part[i][0] for part in parts], axis=0),
-            np.max([part[i][1] for part in parts], axis=0),
-        )
-        for i, name in enumerate(names)
+    ranges = {
+        name: meet(_union([part[name] for part in parts]), certain[name]) for name in network.sizes
     }
+    ranges[network.source] = (box.lo, box.hi)
+    taken = {name: _joined([part[name] for part in parts]) for name in _taken(network)}
+    kept = taken if sum(lows.size for lows, _ in taken.values()) <= MOST_KEPT else {}
+    known = {name: ranges[name] for name in taken}
+    return Leaves(network, cuts, lo, hi, known, ranges, kept, lines)
 
 
 def ranges_on(
-    network: Network, lo: Array, hi: Array, known: Mapping[str, Range], names: tuple[str, ...]
-) -> list[Range]:
-    """The ranges of some values over a batch of leaves."""
-    state = Pass(network, lo, hi, known)
-    found = []
+    network: Network, lo: Array, hi: Array, certain: Mapping[str, Range], lines: bool
+) -> dict[str, Range]:
+    """The ranges of all values on a batch of leaves, (leaves, size)."""
+    taken = _taken(network)
     with np.errstate(all="ignore"):  # threads do not take it over from who started them
-        for name in names:
-            below, above = state.until(name).bounds()
-            found.append((below.min(axis=0), above.max(axis=0)))
-    return found
+        found = propagate(
+            network,
+            lo,
+            hi,
+            backward=lines,
+            lean=True,
+            known={name: (certain[name][0][None], certain[name][1][None]) for name in taken},
+            other=_Zonotopes(),
+        )
+    return dict(found.values)
+
+
+class _Zonotopes:
+    """What the zonotopes of one pass say, whose activations rest on the ranges found so far.
+
+    No intervals of the maps one by one: who proves it again knows their product alone.
+    """
+
+    def __init__(self) -> None:
+        self.state: Pass | None = None
+
+    def __call__(self, found: Ranges, node: Node, /) -> Range:
+        if self.state is None:
+            self.state = Pass(found.network, *found.values[found.network.source], found.values)
+        return self.state.until(node.name).bounds()
+
+
+def work_of_lines(network: Network) -> float:
+    """Products of numbers on one leaf when all that activations take is carried back to its box."""
+    total, before, taken, sizes = 0.0, 0.0, _taken(network), network.sizes
+    products = {n.name: sizes[n.name] * sizes[n.inputs[0]] for n in network.mixing_nodes()}
+    for node in network.nodes:
+        before += products.get(node.name, 0)
+        if node.name in taken:
+            total += 2 * len(Support) * sizes[node.name] * before
+    return total
+
+
+def _taken(network: Network) -> tuple[str, ...]:
+    """The values that activations take, in order."""
+    return tuple(dict.fromkeys(node.inputs[0] for node in network.activation_nodes()))
+
+
+def _union(parts: list[Range]) -> Range:
+    return (
+        np.min([low.min(axis=0) for low, _ in parts], axis=0),
+        np.max([high.max(axis=0) for _, high in parts], axis=0),
+    )
+
+
+def _joined(parts: list[Range]) -> Range:
+    return np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts])
 
 
 def _widest_first(lo: Array, hi: Array) -> Range:
@@ -139,7 +196,3 @@ def _widest_first(lo: Array, hi: Array) -> Range:
 
 def _parts(count: int) -> list[slice]:
     return [slice(i, i + BATCH) for i in range(0, count, BATCH)]
-
-
-def _within(found: Range, certain: Range) -> Range:
-    return np.maximum(found[0], certain[0]), np.minimum(found[1], certain[1])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.leaves import LeafBounds, leaves_of
+from proofs_check.certificates.leaves import LeafBounds, Zonotope, by_lengths, leaves_of
+from proofs_check.certificates.lines import Lines
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.bounds import Adaptive, Crown
 from reconstruct.certificates import Verdict
 from reconstruct.constructions import Wide
 from reconstruct.constructions.frozen import draw
-from reconstruct.networks import Affine, Box, LeakyRelu, Network, Node, Relu
+from reconstruct.networks import Add, Affine, Box, LeakyRelu, Network, Node, Relu
 from reconstruct.pipeline import reconstruct
 from tests.bounds.rational import holds, rational_values
 from tests.certificates.building import random_target
@@ -23,11 +25,11 @@ from tests.certificates.building import random_target
 from .making import certified, document_of, edit
 
 
-def tight(folder, seed: int = 0, activation=None) -> Network:
+def tight(folder, seed: int = 0, activation=None, sizes=(2, 6, 6, 5, 2)) -> Network:
     """A reconstruction whose shifts rest on a tree, with its certificate."""
     rng = np.random.default_rng(seed)
-    target = random_target(rng, (2, 6, 6, 5, 2), activation=activation or Relu())
-    box = Box(-1.0, 1.0).of_size(2)
+    target = random_target(rng, sizes, activation=activation or Relu())
+    box = Box(-1.0, 1.0).of_size(sizes[0])
     frozen = draw(target, Wide(ratio=1.5), seed=seed)
     result = reconstruct(target, frozen, domain=box, bounds=Adaptive(boxes=200))
     method = Adaptive(cuts=result.cuts)
@@ -75,8 +77,9 @@ def test_leaves_cover_the_domain() -> None:
         leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 0]))
 
 
+@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
+def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines) -> None:
     """Random trees and networks of all sizes of weights: no rational value is outside."""
     rng = np.random.default_rng(seed)
     scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
@@ -87,7 +90,7 @@ def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
     box = Box([-0.5, 0.25], [-0.5 + width, 1.0])
     names = ["act1", "act2"]
     forms = Forms(network, {"input": "input", **{n: n for n in names}})
-    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]))
+    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]), lines)
     nothing = np.full(4, np.inf)
     for name in names:
         node = forms.nodes[name]
@@ -100,6 +103,69 @@ def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
         assert holds(found, exact["layer3"])
         for name in names:
             assert holds(leaves.ranges[name], exact[name])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lines_on_leaves_hold_through_sums_of_branches(seed) -> None:
+    """Two sources that come from one value, carried back together; no rational value is outside."""
+    rng = np.random.default_rng(seed)
+    scale = (1.0, 1e-3, 1e100)[seed % 3]
+    maps = [scale * rng.normal(size=(4, 3)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
+    nodes = (
+        Node("one", Affine(maps[0], rng.normal(size=4)), ("input",)),
+        Node("act1", Relu(), ("one",)),
+        Node("two", Affine(maps[1], rng.normal(size=4)), ("act1",)),
+        Node("act2", Relu(), ("two",)),
+        Node("sum", Add(), ("act1", "act2")),
+        Node("out", Affine(maps[2], rng.normal(size=3)), ("sum",)),
+    )
+    network, box = Network(3, nodes, "out"), Box(-1.0, 0.75).of_size(3)
+    forms = Forms(network, {n: n for n in ("input", "act1", "act2")})
+    lo, hi = leaves_of(box, bytes([3, 1, 0, 0, 0]))
+    lines = Lines("input", lo, hi)
+    for name in ("act1", "act2"):
+        form = forms.whole(forms.nodes[name].inputs[0])
+        taken = lines.bounds(form.parts(), form.floats())
+        bend = forms.bend(forms.nodes[name])
+        lines.add(name, form.parts(), form.floats(), Relu(), bend, taken)
+    form = forms.whole("out")
+    found = lines.bounds(form.parts(), form.floats())
+    for leaf in range(len(lo)):
+        own = found[0][leaf], found[1][leaf]
+        for point in [lo[leaf], hi[leaf], *Box(lo[leaf], hi[leaf]).sample(4, rng)]:
+            assert holds(own, rational_values(network, point)["out"])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_lengths_bound_what_all_symbols_bound(seed) -> None:
+    """Rows and symbols of all sizes: never within what the zonotope really reaches."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(20, 7)) * 10.0 ** rng.integers(-200, 150, size=(20, 1))
+    rows[0] = 0.0
+    forms = rng.normal(size=(3, 9, 6)) * 10.0 ** rng.integers(-90, 60, size=(3, 9, 1))
+    forms[:, 4] = 0.0
+    centre, radius = rng.normal(size=(3, 6)), np.abs(rng.normal(size=(3, 6))) * (seed % 2)
+    value = Zonotope(centre * 10.0 ** (seed % 5), forms, radius)
+    low, high = by_lengths(slice(0, 6), (rows, np.zeros(rows.shape)), value)
+    for leaf in range(3):
+        for row in range(20):
+            a = [Fraction(x) for x in rows[row].tolist()]
+            spread = sum(
+                abs(sum(x * Fraction(y) for x, y in zip(a, symbol, strict=False)))
+                for symbol in forms[leaf].tolist()
+            ) + sum(abs(x) * Fraction(y) for x, y in zip(a, radius[leaf].tolist(), strict=False))
+            at = sum(x * Fraction(y) for x, y in zip(a, value.centre[leaf].tolist(), strict=False))
+            assert low[leaf, row] <= at + a[-1] - spread and at + a[-1] + spread <= high[leaf, row]
+
+
+def test_shifts_that_rest_on_lines_need_them(tmp_path) -> None:
+    """Zonotopes alone cannot show that the units stay active."""
+    tight(tmp_path, sizes=(3, 12, 12, 12, 12, 12, 1))
+    assert document_of(tmp_path)["leaf_lines"] is True
+    edit(tmp_path, "leaf_lines", value=False)
+    assert not check(tmp_path).accepted
+    edit(tmp_path, "leaf_lines", value="yes")
+    assert check(tmp_path).field == "leaf_lines"
 
 
 def lattice(seed: int = 0) -> Network:

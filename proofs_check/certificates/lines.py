@@ -1,0 +1,202 @@
+"""Lines that are carried back to the box of every leaf (`reachable`, on many boxes at once).
+
+A form of the sources is bounded from below, on each leaf by itself: where a coefficient of f(z) is
+positive f is replaced by a line below it, elsewhere by a line above it, then z by its form, until
+only the inputs are left, of which the leaf's box is known. Arrays of coefficients are (leaves,
+rows, units). Coefficients are floats and taken as they are; what is lost on the way is bounded by
+values, `|Δ coefficient|·max|h|` on the leaf, and taken off in the end.
+
+Rests on proofs_check: back-substitution, accumulated-rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofs_check.certificates.arithmetic import (
+    TINY,
+    UNIT,
+    Floats,
+    Tally,
+    above,
+    dot,
+    gamma,
+    plus,
+    product_error,
+    times,
+)
+from proofs_check.certificates.bends import Band, Bend
+from proofs_check.certificates.views import View
+from reconstruct.networks.activations import Support, Unitwise
+
+Range = tuple[Floats, Floats]
+Parts = list[tuple[View, slice]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A cut between lines: z = Σ A h + c, one band around f(z) per kind of line, (leaves, m) each.
+
+    `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources, and
+    `floor` (leaves, 1) what underflow loses whatever the coefficients.
+    """
+
+    name: str
+    maps: tuple[tuple[str, Floats], ...]
+    constant: Floats
+    bands: tuple[Band, ...]
+    loss: Floats
+    floor: Floats
+
+
+class Lines:
+    """The cuts so far on a batch of leaves, and bounds of forms of their values."""
+
+    def __init__(self, source: str, lo: Floats, hi: Floats) -> None:
+        self.source = source
+        self.ranges: dict[str, Range] = {source: (lo, hi)}
+        self.cuts: list[_Cut] = []
+
+    def add(
+        self,
+        name: str,
+        parts: Parts,
+        floats: Range,
+        op: Unitwise | None,
+        bend: Bend | None,
+        taken: Range,
+    ) -> None:
+        """One more cut: its form over the sources, what it does (None: nothing), what it takes."""
+        lo, hi = taken
+        if op is None or bend is None:
+            one, zero = np.ones_like(lo), np.zeros_like(lo)
+            bands = tuple(Band(one, one, zero, zero) for _ in Support)
+            self.ranges[name] = lo, hi
+        else:
+            with np.errstate(all="ignore"):
+                slopes = [op.slopes(lo, hi, kind) for kind in Support]
+            bands = tuple(bend.band(lo, hi, pair) for pair in slopes)
+            self.ranges[name] = bend.range(lo, hi)
+        maps = tuple((view.source, floats[0][:, part]) for view, part in parts)
+        loss, floor = self._loss(parts, floats, np.maximum(np.abs(lo), np.abs(hi)))
+        self.cuts.append(_Cut(name, maps, floats[0][:, -1], bands, loss, floor))
+
+    def bounds(self, parts: Parts, floats: Range) -> Range:
+        """Bounds of the rows of a form on every leaf, (leaves, rows) each."""
+        middle, error = floats
+        rows = np.concatenate([middle, -middle])
+        doubt = np.concatenate([error, error])
+        missed = np.broadcast_to(doubt[:, -1], (self.leaves, len(doubt)))
+        for view, part in parts:
+            if doubt[:, part].any():
+                missed = plus(missed, dot(self._largest(view.source), doubt[:, part].T))
+        low = self._interval(parts, rows).add(rows[:, -1], missed).lowest()
+        for kind in range(len(Support)):
+            forms = {view.source: rows[None, :, part] for view, part in parts}
+            found = self._carried_back(forms, kind).add(rows[:, -1], missed)
+            low = np.maximum(low, found.lowest())
+        return low[:, : len(middle)], -low[:, len(middle) :]
+
+    @property
+    def leaves(self) -> int:
+        return len(self.ranges[self.source][0])
+
+    def _largest(self, name: str) -> Floats:
+        lo, hi = self.ranges[name]
+        return np.maximum(np.abs(lo), np.abs(hi))
+
+    def _loss(self, parts: Parts, floats: Range, reach: Floats) -> Range:
+        """What one unit of |coefficient of z| loses: the form's own error, m products and sums for
+        every coefficient of a source, and the product of coefficient and slope."""
+        middle, error = floats
+        units = len(middle)
+        loss = plus(times(reach, np.full(reach.shape, 2 * UNIT)), error[:, -1])
+        constant = times(np.abs(middle[:, -1]), np.full(units, gamma(units + 1)))
+        loss = plus(loss, constant)
+        far = plus(np.ones(len(reach)), _total(reach))
+        for view, part in parts:
+            most = self._largest(view.source)
+            size = dot(most, np.abs(middle[:, part]).T)
+            loss = plus(loss, times(size, np.full(size.shape, gamma(units))))
+            if error[:, part].any():
+                loss = plus(loss, dot(most, error[:, part].T))
+            far = plus(far, _total(most))
+        return loss, above(above(far * (2 * units * TINY)))[:, None]
+
+    def _interval(self, parts: Parts, rows: Floats) -> Tally:
+        """a⁺·lo + a⁻·hi of each source on its own."""
+        tally = Tally.start(*(np.zeros((self.leaves, len(rows))) for _ in range(2)))
+        for view, part in parts:
+            tally = _onto_box(tally, rows[None, :, part], self.ranges[view.source])
+        return tally
+
+    def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
+        """A lower bound of Σ a·h over some sources, carried back along lines of one kind."""
+        waiting = dict(forms)
+        shape = self.leaves, next(iter(forms.values())).shape[1]
+        tally = Tally.start(np.zeros(shape), np.zeros(shape))
+        for cut in reversed(self.cuts):
+            if cut.name in waiting:
+                tally, d = _onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
+                tally = self._onto_sources(tally, d, cut, waiting)
+        if self.source in waiting:
+            tally = _onto_box(tally, waiting[self.source], self.ranges[self.source])
+        return tally
+
+    def _onto_sources(
+        self, tally: Tally, d: Floats, cut: _Cut, waiting: dict[str, Floats]
+    ) -> Tally:
+        """d·z = d·c + Σ (d A_j)·h_j: coefficients go to the sources, d·c into the tally."""
+        with np.errstate(all="ignore"):
+            plain = d @ cut.constant
+        tally = tally.add(plain, _weighted(np.abs(d), cut.loss), cut.floor)
+        for source, matrix in cut.maps:
+            with np.errstate(all="ignore"):
+                more = (d.reshape(-1, d.shape[2]) @ matrix).reshape(*d.shape[:2], -1)
+                if source in waiting:
+                    more = waiting[source] + more
+            if source in waiting:
+                lost = _weighted(np.abs(more), self._largest(source))
+                tally = tally.add(np.zeros(lost.shape), times(lost, np.full(lost.shape, 2 * UNIT)))
+            waiting[source] = more
+        return tally
+
+
+def _onto_lines(tally: Tally, a: Floats, band: Band) -> tuple[Tally, Floats]:
+    """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0."""
+    rising = np.maximum(a, 0.0)
+    falling = np.minimum(a, 0.0)
+    with np.errstate(all="ignore"):
+        d = rising * band.below[:, None] + falling * band.above[:, None]
+        const = _product(rising, band.low) + _product(falling, band.high)
+    size = _weighted(np.abs(a), np.maximum(np.abs(band.low), np.abs(band.high)))
+    return tally.add(const, product_error(size, 2 * a.shape[2] + 2, 1.0)), d
+
+
+def _onto_box(tally: Tally, a: Floats, box: Range) -> Tally:
+    """a·h ≥ a⁺·lo + a⁻·hi."""
+    lo, hi = box
+    with np.errstate(all="ignore"):
+        value = _product(np.maximum(a, 0.0), lo) + _product(np.minimum(a, 0.0), hi)
+    size = _weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
+    return tally.add(value, product_error(size, 2 * a.shape[2] + 2, 1.0))
+
+
+def _product(a: Floats, values: Floats) -> Floats:
+    """`a·values` for every row on every leaf."""
+    return np.asarray(np.matmul(a, values[:, :, None])[..., 0])
+
+
+def _weighted(size: Floats, values: Floats) -> Floats:
+    """The same for numbers that are not negative, from above; infinity where nothing is known."""
+    n = size.shape[2]
+    with np.errstate(all="ignore"):
+        return above(above(_product(size, values) + n * TINY) * (1 + n * 2.0**-51))
+
+
+def _total(values: Floats) -> Floats:
+    """The sum over all units on every leaf, from above."""
+    with np.errstate(all="ignore"):
+        return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))
