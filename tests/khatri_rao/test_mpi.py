@@ -173,6 +173,7 @@ def words(out: str, *more: str) -> list[str]:
     ]
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_run_on_two_ranks(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("command", target, *words("two"))
     assert done.returncode == 0, done.stderr
@@ -186,11 +187,12 @@ def test_a_run_on_two_ranks(target: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_run_whose_rank_was_killed_is_resumed(target: Path) -> None:
-    died = run("command", target, *words("out"), "die-at-map-2")
+    given = words("out", "--bounds", "crown")
+    died = run("command", target, *given, "die-at-map-2")
     assert died.returncode != 0
     assert not (target / "out" / "report.json").exists()
     assert len(list((target / "out" / ".partial").glob("site-*.npz"))) == 1
-    resumed = run("command", target, *words("out", "--resume"))
+    resumed = run("command", target, *given, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.startswith("CERTIFIED")
 
