@@ -59,6 +59,53 @@ def test_matrix_products_hold_the_truth_and_are_narrow(kind: type, spread: float
             assert found.radius[i, j] <= 2.0**-85 * scale
 
 
+@pytest.mark.parametrize("exponent", [0, -480, 480, -515])
+def test_products_of_floats_are_exact_but_for_underflow(exponent: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (np.ldexp(rng.standard_normal(50), exponent) for _ in range(2))
+    a[3] = 0.0
+    found = Enclosure.exact(a) * Enclosure.exact(b)
+    for i in range(50):
+        truth = Fraction(float(a[i])) * Fraction(float(b[i]))
+        assert inside(found, (i,), truth)
+        if exponent > -515:
+            assert found.high[i] == a[i] * b[i] and value(found, (i,)) == truth
+    assert (found.radius <= 2.0**-1000).all()
+
+
+def test_columns_of_one_radius_and_of_many_are_both_counted() -> None:
+    rng = np.random.default_rng(8)
+    left = rng.standard_normal((3, 20))
+    high, radius = rng.standard_normal((20, 4)), np.zeros((20, 4))
+    radius[:, 1], radius[:, 2] = 0.25, rng.random(20)
+    found = product(left, Enclosure(high, np.zeros_like(high), radius))
+    everywhere = product(left, Enclosure(high, np.zeros_like(high), np.broadcast_to(0.25, (20, 4))))
+    for i in range(3):
+        for j in range(4):
+            terms = [Fraction(float(left[i, n])) * Fraction(high[n, j]) for n in range(20)]
+            doubts = [abs(Fraction(float(left[i, n]))) * Fraction(radius[n, j]) for n in range(20)]
+            for sign in (-1, 1):
+                assert inside(found, (i, j), sum(terms) + sign * sum(doubts))
+            if sum(doubts):
+                assert found.radius[i, j] <= float(sum(doubts)) * (1 + 2.0**-25)
+            largest = Fraction(1, 4) * sum(abs(Fraction(float(w))) for w in left[i])
+            assert inside(everywhere, (i, j), sum(terms) + largest)
+            assert everywhere.radius[i, j] <= float(largest) * (1 + 2.0**-25)
+
+
+@pytest.mark.parametrize("exponent", [950, -950])
+def test_products_of_numbers_far_from_one_hold_the_truth(exponent: int) -> None:
+    rng = np.random.default_rng(9)
+    left = np.ldexp(rng.standard_normal((2, 6)), exponent)
+    right = np.ldexp(rng.standard_normal((6, 2)), -exponent)
+    found = product(left, Enclosure.exact(right))
+    for i in range(2):
+        for j in range(2):
+            terms = [Fraction(left[i, n]) * Fraction(right[n, j]) for n in range(6)]
+            assert inside(found, (i, j), sum(terms))
+            assert found.radius[i, j] < 2.0**-80
+
+
 def test_products_longer_than_a_chunk() -> None:
     rng = np.random.default_rng(2)
     n = CHUNK + 17

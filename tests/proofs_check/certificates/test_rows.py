@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ from proofs_check.certificates.arithmetic import LONG, exact
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.rows import Rows
+from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
 
 ROWS, COLUMNS = 7, 5
@@ -95,3 +97,24 @@ def test_short_numbers_are_held_exactly_in_words_or_not(scale: float) -> None:
         odd = unit == 1 or any(n % 2 for n in whole.integers())
         assert odd, "the denominator is as small as it can be"
         assert len(whole.digits) < LONG
+
+
+def test_blocks_side_by_side_are_given_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proofs_check.certificates.threads.processors", lambda: 2)
+    barrier, names = threading.Barrier(2, timeout=20), []
+
+    def block(item: int) -> int:
+        names.append(threading.current_thread().name)
+        if item:  # the first alone, then two at once
+            barrier.wait()
+            np.full(2, 1e300) * 1e300  # an overflow that is nobody's fault
+        return -item
+
+    assert list(side_by_side(block, range(5))) == [0, -1, -2, -3, -4]
+    assert names[0] not in names[1:] and len(set(names)) == 3
+
+
+def test_what_a_block_refuses_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proofs_check.certificates.threads.processors", lambda: 2)
+    with pytest.raises(ZeroDivisionError):
+        list(side_by_side(lambda i: 1 // (4 - i), range(9)))
