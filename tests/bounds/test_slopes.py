@@ -25,6 +25,7 @@ from reconstruct.networks import (
     Node,
     Relu,
 )
+from reconstruct.runs.defaults import default_bounds
 
 from .cases import points_of, random_box, random_network
 from .rational import holds, rational_forms, rational_values
@@ -164,6 +165,13 @@ def test_rows_weigh_alike():
     low = -np.concatenate([np.full(32, 1.0), np.full(3, 4.0)] * 2)
     assert rows.widths(low) == [2.0, 8.0]
     assert -low @ rows.weights([2.0, 8.0]) == pytest.approx(1.0)
+
+
+def test_it_is_what_is_meant_where_there_are_many_inputs():
+    for inputs, cut in ((8, True), (9, False), (16, False), (17, False)):
+        method = default_bounds(Network.mlp([np.ones((2, inputs))], None))
+        assert method.cutting(inputs) is cut
+    assert Adaptive().cutting(16) and not Adaptive().cutting(17)
 
 
 # --- soundness ------------------------------------------------------------------------------------
