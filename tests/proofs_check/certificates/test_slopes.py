@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from proofs_check.certificates import reading
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.forms import Forms
@@ -100,6 +101,12 @@ def test_a_slope_too_many_is_rejected_by_its_numbers(folder) -> None:
     edit(folder, "slopes", value={"act3": {"act1": "00" * 7}})
     report = check(folder)
     assert report.field == "slopes.act3" and "'act1' has 6 units, but 7 slopes" in report.reason
+
+
+def test_more_slopes_than_are_checked_are_refused(folder, monkeypatch) -> None:
+    monkeypatch.setattr(reading, "SLOPES", 30)
+    report = check(folder)
+    assert report.field == "slopes" and "at most 30 slopes" in report.reason
 
 
 def test_certificates_without_slopes_are_read(tmp_path) -> None:
