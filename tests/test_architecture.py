@@ -10,6 +10,7 @@ import ast
 import re
 import statistics
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,12 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's code, read once for all questions about it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(tree: ast.AST) -> Iterator[str]:
     """Modules of this project that the code imports, wherever the import stands."""
     for node in ast.walk(tree):
@@ -92,7 +99,7 @@ def edges() -> set[tuple[str, str, str]]:
     found = set()
     for path in FILES:
         here = home(name_of(path))
-        for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        for module in imported(parsed(path)):
             if module.split(".")[0] in PACKAGES and home(module) != here:
                 found.add((str(path.relative_to(ROOT)), here, home(module)))
     return found
@@ -147,7 +154,7 @@ def test_adding_something_touches_at_most_three_files() -> None:
 
 
 def functions(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
             yield node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}: {node.name}"
@@ -199,7 +206,7 @@ def test_few_places_ask_for_the_kind_of_an_operation(single: bool, limit: int) -
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in OURS
-        for number in asked(ast.parse(path.read_text(encoding="utf-8")), names)
+        for number in asked(parsed(path), names)
     ]
     assert len(found) <= limit, "\n".join(found)
 
@@ -212,7 +219,7 @@ def test_questions_are_counted() -> None:
 def test_no_two_classes_have_one_name() -> None:
     found: dict[str, list[str]] = {}
     for path in OURS:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
