@@ -27,7 +27,8 @@ from reconstruct.networks.activations import Bends, Support
 from reconstruct.numbers.arrays import Array
 
 ROWS = 32  # random ones, and units, in one step
-WORTH = 2.0**-8  # of the widths: a set that gains less is not worth the time that it takes
+WORTH = 2.0**-6  # of the widths: a set that gains less is not worth the time that it takes
+HOPE = 0.25  # of that has to be gained by a third of the steps, or else there will be no more
 STEPS, MOST_STEPS = 24, 256  # at one activation: without a time limit, and with one
 RATE = 0.2  # of the way from one slope to the other, in the first step
 MEAN, SQUARE, PATH = 0.9, 0.98, 0.8  # kept of the mean gradient, its square, the mean of the path
@@ -105,10 +106,11 @@ class SlopeSearch:
                 return None
             starts = [{**start, **self.shares} for start in _starts(relaxed)]
             path = _Path(max(starts, key=judge.worth))
-            for _ in range(count):
+            for step in range(count):
                 some = rows()
                 path.step(relaxed.climb(path.at, some.forms, some.weights(widths)))
-                if time.perf_counter() > end:
+                hopeless = step == count // 3 and judge.gain(path.rounded()) < HOPE * WORTH
+                if hopeless or time.perf_counter() > end:
                     break
             self.shares = path.rounded()
             return self.shares if judge.gain(self.shares) >= WORTH else None
