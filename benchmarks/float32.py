@@ -98,6 +98,7 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     yield replace(whole, room=False)
     yield replace(whole, blocks=False, room=False)
     yield Setting(Crown())
+    yield replace(whole, room=False, ratio=2.6)
     if extent == "quick":
         return
     yield replace(whole, ratio=2.6)
