@@ -68,5 +68,5 @@ def test_weighted_gammas_solve_the_same_systems(tmp_path, monkeypatch) -> None:
 
 def test_settings_are_told_apart() -> None:
     rows = [(one.measures, one.ratio) for one in benchmark.settings(64, "full")]
-    assert len(set(rows)) == len(rows) == 21
-    assert [*rows[:4]] == [(o.measures, o.ratio) for o in benchmark.settings(64, "quick")]
+    assert len(set(rows)) == len(rows) == 22
+    assert [*rows[:5]] == [(o.measures, o.ratio) for o in benchmark.settings(64, "quick")]
