@@ -1,10 +1,11 @@
-"""Lines that are carried back to the box of every leaf (`reachable`, on many boxes at once).
+"""Lines that are carried back on many boxes at once: the leaves of a tree, the cells of a grid.
 
-A form of the sources is bounded from below, on each leaf by itself: where a coefficient of f(z) is
-positive f is replaced by a line below it, elsewhere by a line above it, then z by its form, until
-only the inputs are left, of which the leaf's box is known. Arrays of coefficients are (leaves,
-rows, units). Coefficients are floats and taken as they are; what is lost on the way is bounded by
-values, `|Δ coefficient|·max|h|` on the leaf, and taken off in the end.
+As `reachable` on one box, on each by itself: where a coefficient of f(z) is positive f is replaced
+by a line below it, elsewhere by a line above it, then z by its form, until only the inputs are
+left, of which the box is known. Ends of values are arrays (boxes, units), coefficients (boxes,
+rows, units): lines and what they lose differ from box to box, maps do not. Coefficients are floats
+and taken as they are; what is lost on the way is bounded by values, `|Δ coefficient|·max|h|` on the
+box, and taken off in the end. Images, whose rows stand at many positions, are bounded one by one.
 
 Rests on proofs_check: back-substitution, accumulated-rounding.
 """
@@ -33,14 +34,15 @@ from reconstruct.networks.activations import Support, Unitwise
 
 Range = tuple[Floats, Floats]
 Parts = list[tuple[View, slice]]
+TILE = 2**21  # coefficients that are carried back at once
 
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """A cut between lines: z = Σ A h + c, one band around f(z) per kind of line, (leaves, m) each.
+    """A cut between lines: z = Σ A h + c, one band around f(z) per kind of line, (boxes, m) each.
 
     `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources, and
-    `floor` (leaves, 1) what underflow loses whatever the coefficients.
+    `floor` (boxes, 1) what underflow loses whatever the coefficients.
     """
 
     name: str
@@ -52,7 +54,7 @@ class _Cut:
 
 
 class Lines:
-    """The cuts so far on a batch of leaves, and bounds of forms of their values."""
+    """The cuts so far on some boxes, and bounds of forms of their values."""
 
     def __init__(self, source: str, lo: Floats, hi: Floats) -> None:
         self.source = source
@@ -84,23 +86,45 @@ class Lines:
         self.cuts.append(_Cut(name, maps, floats[0][:, -1], bands, loss, floor))
 
     def bounds(self, parts: Parts, floats: Range) -> Range:
-        """Bounds of the rows of a form on every leaf, (leaves, rows) each."""
+        """Bounds of the rows of a form on every box, its own error included: (boxes, rows) each."""
+        widest = max(lo.shape[1] for lo, _ in self.ranges.values())
+        step = max(1, TILE // (2 * self.boxes * widest))
+        found = [
+            self._of_rows(parts, (floats[0][i : i + step], floats[1][i : i + step]))
+            for i in range(0, len(floats[0]), step)
+        ]
+        low, high = (np.concatenate(side, axis=1) for side in zip(*found, strict=True))
+        return low, high
+
+    def _of_rows(self, parts: Parts, floats: Range) -> Range:
+        """The same of a few rows: each source by itself in the best way, and all together, for
+        branches that come from one value may cancel each other."""
         middle, error = floats
-        rows = np.concatenate([middle, -middle])
-        doubt = np.concatenate([error, error])
-        missed = np.broadcast_to(doubt[:, -1], (self.leaves, len(doubt)))
-        for view, part in parts:
-            if doubt[:, part].any():
-                missed = plus(missed, dot(self._largest(view.source), doubt[:, part].T))
-        low = self._interval(parts, rows).add(rows[:, -1], missed).lowest()
-        for kind in range(len(Support)):
+        rows, doubt = np.concatenate([middle, -middle]), np.concatenate([error, error])
+        shape = self.boxes, len(rows)
+        tally = Tally.start(*(np.broadcast_to(end[:, -1], shape) for end in (rows, doubt)))
+        missed = [dot(self._largest(view.source), doubt[:, part].T) for view, part in parts]
+        for (view, part), lost in zip(parts, missed, strict=True):
+            tally = tally.add(self._least(view.source, rows[None, :, part]), lost)
+        low = tally.lowest()
+        if len(parts) > 1:
             forms = {view.source: rows[None, :, part] for view, part in parts}
-            found = self._carried_back(forms, kind).add(rows[:, -1], missed)
-            low = np.maximum(low, found.lowest())
+            for kind in range(len(Support)):
+                tally = self._carried_back(forms, kind).add(rows[:, -1], doubt[:, -1], *missed)
+                low = np.maximum(low, tally.lowest())
         return low[:, : len(middle)], -low[:, len(middle) :]
 
+    def _least(self, source: str, a: Floats) -> Floats:
+        """A lower bound of a·h on every box, the best of all ways."""
+        nothing = Tally.start(*(np.zeros((self.boxes, a.shape[1])) for _ in range(2)))
+        found = _onto_box(nothing, a, self.ranges[source]).lowest()
+        if source != self.source:
+            for kind in range(len(Support)):
+                found = np.maximum(found, self._carried_back({source: a}, kind).lowest())
+        return found
+
     @property
-    def leaves(self) -> int:
+    def boxes(self) -> int:
         return len(self.ranges[self.source][0])
 
     def _largest(self, name: str) -> Floats:
@@ -125,17 +149,10 @@ class Lines:
             far = plus(far, _total(most))
         return loss, above(above(far * (2 * units * TINY)))[:, None]
 
-    def _interval(self, parts: Parts, rows: Floats) -> Tally:
-        """a⁺·lo + a⁻·hi of each source on its own."""
-        tally = Tally.start(*(np.zeros((self.leaves, len(rows))) for _ in range(2)))
-        for view, part in parts:
-            tally = _onto_box(tally, rows[None, :, part], self.ranges[view.source])
-        return tally
-
     def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
         """A lower bound of Σ a·h over some sources, carried back along lines of one kind."""
         waiting = dict(forms)
-        shape = self.leaves, next(iter(forms.values())).shape[1]
+        shape = self.boxes, next(iter(forms.values())).shape[1]
         tally = Tally.start(np.zeros(shape), np.zeros(shape))
         for cut in reversed(self.cuts):
             if cut.name in waiting:
@@ -185,7 +202,7 @@ def _onto_box(tally: Tally, a: Floats, box: Range) -> Tally:
 
 
 def _product(a: Floats, values: Floats) -> Floats:
-    """`a·values` for every row on every leaf."""
+    """`a·values` for every row on every box."""
     return np.asarray(np.matmul(a, values[:, :, None])[..., 0])
 
 
@@ -197,6 +214,6 @@ def _weighted(size: Floats, values: Floats) -> Floats:
 
 
 def _total(values: Floats) -> Floats:
-    """The sum over all units on every leaf, from above."""
+    """The sum over all units on every box, from above."""
     with np.errstate(all="ignore"):
         return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))
