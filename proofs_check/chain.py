@@ -19,6 +19,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    norm_rounding,
     shared_symbols,
     window_maximum,
 )
@@ -71,6 +72,7 @@ _FILES = (
     error_recursion,
     carried_errors,
     accumulated_rounding,
+    norm_rounding,
     exact_splitting,
     back_substitution,
     shared_symbols,

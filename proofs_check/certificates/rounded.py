@@ -37,6 +37,11 @@ class Format:
         part = n * self.unit
         return float(above(part / (1 - part)) * (1 + 2.0**-50)) if part < 0.5 else np.inf
 
+    def more(self, n: int, extra: int) -> float:
+        """γ_{n+extra} − γ_n = extra·u/((1 − (n + extra)u)(1 − nu)), or more."""
+        rest = 1 - (n + extra) * self.unit
+        return float(above(extra * self.unit / rest**2) * (1 + 2.0**-50)) if rest > 0.5 else np.inf
+
     def normal(self, values: Floats) -> Marks:
         """Whether numbers are zero or stay normal: then a cast errs by a unit, relative."""
         size = np.abs(values)
@@ -49,10 +54,11 @@ class Format:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """|exact| ≤ size and |computed − exact| ≤ local."""
+    """|exact| ≤ size and |computed − exact| ≤ local; of a map besides |W̃||ĥ| + |b̃| ≤ gross."""
 
     size: Floats
     local: Floats
+    gross: Floats | None = None
 
     @property
     def computed(self) -> Floats:

@@ -6,20 +6,24 @@ computed first, or folded into the map before it; parameters are first rounded t
 of the segments before included, and `local` what this segment's roundings did to it since. With
 Ĥ = size + local and ~ for rounded parameters,
 
-    map       local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+10} (|W̃| Ĥ + |b̃|) + underflow
-    scaling   local' = |s| local + γ_8 (|s ẑ| + |offset|) + underflow,     s = factor/divisor
-    norm      local' = |s| local + γ_10 (|s ẑ| + 2|s μ| + |β| + |result|) + underflow
+    map       local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+1} (|W̃| Ĥ + |b̃|) + underflow
+    norm      local' = |s| local + the larger of what it costs apart and folded + underflow
+      apart     γ_a |s ẑ| + γ_c |s μ| + γ_b |β|, and u times all that is there at the last sum
+      folded    (γ_{n+1+d} − γ_{n+1}) |s| (|W̃| Ĥ + |b̃|) + γ_{n+1+c} |s μ| + γ_{n+1+b} |β|
+    scaling   the same with its factor over its divisor and its offset
     inner     local' = |slope| local + steepness·(what may leave the line)
 
-10 counts, for any of the three ways, the casts of γ, v and ε, their sum, the root, the quotient,
-the product with a weight, and some to spare.
+For a, c, b, d see `Counts`.
 
-Rests on proofs_check: accumulated-rounding, norm-is-affine.
+Rests on proofs_check: accumulated-rounding, norm-rounding, norm-is-affine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +39,42 @@ from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.sums import Add
 
-SPARE = 10
-SCALED = 8  # of a scaling: three casts, a product, a quotient and a sum, and some to spare
+BIAS = 1  # rounding of a sum of n products and a bias beyond n
 TILE = 2**20  # entries of a map that are looked at together
 MOST_ENTRIES = 2**29  # of a map, unrolled: seconds
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Roundings, casts included: of s z, s μ and the shift before the last sum, and of s W beyond
+    those of W.
+
+    A norm casts γ, casts v and ε, adds, takes the root, its inverse and a product: 6 for s. The
+    formula then has z − μ and a product, a shift computed first a cast, a product and a difference;
+    folded, s W is a product, and s (b − μ) + β a difference, a product and a sum. Where μ = 0 and
+    v + ε = 1 exactly only γ z is left; a scaling casts two numbers, and has a quotient, perhaps by
+    an inverse, and a product.
+    """
+
+    scaled: int
+    centre: int
+    shift: int
+    folded: int
+
+
+NORM = Counts(scaled=8, centre=9, shift=2, folded=8)
+GAMMA_ALONE = Counts(scaled=2, centre=0, shift=1, folded=2)
+SCALING = Counts(scaled=5, centre=0, shift=1, folded=5)
+
+
+class _Parts(NamedTuple):
+    """Bounds of |s|, |s ẑ|, |s μ|, of the shift, and of what a map gives, all unit by unit."""
+
+    scale: Floats
+    scaled: Floats
+    centre: Floats
+    shift: Floats
+    result: Floats
 
 
 class Evaluation:
@@ -55,6 +91,7 @@ class Evaluation:
         inner = [n for n in self.network.nodes if isinstance(n.op, Unitwise) and n.name in used]
         self._feeds = {n.inputs[0]: n for n in inner if n.name not in forms.sources}
         self._known: dict[str, Inner] = {}
+        self._gross: dict[str, Floats | None] = {}  # of maps that are cuts
         self._left = iter(self.network.nodes)
         self._place = {node.name: place for place, node in enumerate(self.network.nodes)}
         self._last = self._last_looks()
@@ -66,7 +103,9 @@ class Evaluation:
                 continue
             if node.name == name:
                 if isinstance(node.op, Add | Diagonal | Mixing):
-                    return self._step(node)
+                    value = self._step(node)
+                    self._gross[node.name] = value.gross
+                    return value
                 return self.values[node.inputs[0]]
             self.values[node.name] = self._step(node)
             self._forget(node)
@@ -93,7 +132,7 @@ class Evaluation:
 
     def settle(self, name: str, size: Floats) -> None:
         """The values of a cut as they are, errors included."""
-        self.values[name] = Value(size, np.zeros(len(size)))
+        self.values[name] = Value(size, np.zeros(len(size)), self._gross.get(name))
 
     def behind(self, op: Unitwise | None, value: Value) -> Floats:
         """What an activation's own rounding adds: casts of its slopes and one product."""
@@ -144,7 +183,7 @@ class Evaluation:
             return self._kernel(op, value)
         if op.shape[0] * op.shape[1] > MOST_ENTRIES:
             raise NoBound(f"a map of {op.shape[0]} × {op.shape[1]} entries is too large to look at")
-        rows, terms = op.shape[0], int(op.summands) + SPARE
+        rows, terms = op.shape[0], int(op.summands) + BIAS
         step = max(1, TILE // max(1, op.shape[1]))
         columns = Value(value.size[:, None], value.local[:, None])
 
@@ -160,7 +199,7 @@ class Evaluation:
         places, kernel = windows(op), kernel_of(op)
         met = [np.where(places >= 0, v[places], 0.0) for v in (value.size, value.local)]
         step = max(1, TILE // max(kernel.shape[1], op.positions))
-        terms, bias = int(op.summands) + SPARE, np.asarray(op.channel_bias, dtype=np.float64)
+        terms, bias = int(op.summands) + BIAS, np.asarray(op.channel_bias, dtype=np.float64)
         found = [
             self._rows(kernel[i : i + step], bias[i : i + step], Value(met[0], met[1]), terms)
             for i in range(0, len(kernel), step)
@@ -184,7 +223,7 @@ class Evaluation:
         if not float(np.max(rounded, initial=0.0)) < self.format.limit:
             raise NoBound("a sum may overflow")
         size = plus(dot(exact, value.size), np.abs(bias))
-        return Value(size, plus(local, np.full(local.shape, lost)))
+        return Value(size, plus(local, np.full(local.shape, lost)), rounded)
 
     def _norm(self, node: Node, op: Norm, value: Value) -> Value:
         numbers = columns_of(op, None, BITS, op.positions)
@@ -194,21 +233,50 @@ class Evaluation:
         size = np.minimum(size, self._limit(node.name, size))
         moved = times(scale, value.local)
         scaled = plus(np.minimum(times(scale, value.size), plus(size, shift)), moved)
-        rough = plus(scaled, times(np.full(len(scale), 2.0), times(scale, mean)), beta)
         inverse = np.maximum(1.0, 1.001 / op.spread(np.sqrt(op.var + op.eps)))
         centred = plus(value.computed, mean)
         entry, inputs = self._before(node)
         room = times(centred, inverse)
         lost = _by(plus(np.ones(len(scale)), scale, gamma, room, np.full(len(scale), inputs)), 8.0)
-        own = _by(plus(rough, size, moved), self.format.gamma(SPARE))
+        counts = GAMMA_ALONE if self._gamma_alone(op) else NORM
+        parts = _Parts(scale, scaled, times(scale, mean), beta, plus(size, moved))
+        own = self._own(node, counts, parts)
         spread = op.var + op.eps
         least, most = float(spread.min()), float(spread.max())
         folded = float(np.max(times(scale, np.full(len(scale), max(1.0, entry))), initial=0.0))
         if not (least >= 2.0**20 * self.format.tiny and most < self.format.limit):
             raise NoBound(f"the variances of {node.name!r} leave the format")
-        for part in (folded * np.ones(1), gamma, rough, times(room, np.maximum(gamma, 1.0))):
+        for part in (folded * np.ones(1), gamma, times(room, np.maximum(gamma, 1.0))):
             self._require(part, node)
         return Value(size, plus(moved, own, _by(lost, self.format.tiny)))
+
+    def _gamma_alone(self, op: Norm) -> bool:
+        """Whether μ = 0 and v + ε = 1 exactly, all of them numbers of the format."""
+        held = [*op.var.tolist(), op.eps]
+        whole = {Fraction(v) + Fraction(op.eps) for v in set(held[:-1])} == {Fraction(1)}
+        fits = np.array_equal(self.format.cast(np.array(held)), np.array(held))
+        return whole and fits and not op.mean.any()
+
+    def _own(self, node: Node, counts: Counts, parts: _Parts) -> Floats:
+        """What a norm or a scaling rounds, apart or folded into the map before it."""
+        gamma, (scale, scaled, centre, shift, result) = self.format.gamma, parts
+        apart = plus(_by(scaled, gamma(counts.scaled)), _by(centre, gamma(counts.centre)))
+        apart = plus(apart, _by(shift, gamma(counts.shift)))
+        apart = plus(apart, _by(plus(result, apart), gamma(1)))
+        self._require(plus(scaled, centre, centre, shift), node)
+        name = node.inputs[0]
+        before = None if name == self.network.source else self.forms.nodes[name].op
+        if not isinstance(before, Mixing):
+            return apart
+        whole = self.values[name].gross
+        assert whole is not None  # every map has one
+        gross = times(scale, whole)
+        self._require(plus(gross, centre, centre, shift), node)
+        summed = int(before.summands) + BIAS
+        folded = _by(gross, self.format.more(summed, counts.folded))
+        folded = plus(folded, _by(shift, gamma(summed + counts.shift)))
+        folded = plus(folded, _by(centre, gamma(summed + counts.centre)))
+        return np.maximum(apart, folded)
 
     def _scaling(self, node: Node, op: Scaling, value: Value) -> Value:
         """A product, a quotient and a sum with numbers that are cast first, or folded into the map
@@ -220,14 +288,15 @@ class Evaluation:
         scale, shift = (part.largest() for part in columns_of(op, None, BITS))
         size = plus(times(scale, value.size), shift)
         size = np.minimum(size, self._limit(node.name, size))
-        rough = plus(times(scale, value.computed), shift)
+        moved, scaled = times(scale, value.local), times(scale, value.computed)
         entry, inputs = self._before(node)
         product = times(np.maximum(numbers[0], 1.0), value.computed)
-        for part in (rough, product, _by(scale, max(1.0, entry))):
+        for part in (product, _by(scale, max(1.0, entry))):
             self._require(part, node)
         lost = plus(np.full(len(scale), 1.0 + inputs), scale, above(1.0 / numbers[1]))
-        own = plus(_by(rough, self.format.gamma(SCALED)), _by(lost, 8.0 * self.format.tiny))
-        return Value(size, plus(times(scale, value.local), own))
+        parts = _Parts(scale, scaled, np.zeros_like(scale), shift, plus(size, moved))
+        own = self._own(node, SCALING, parts)
+        return Value(size, plus(moved, own, _by(lost, 8.0 * self.format.tiny)))
 
     def _limit(self, name: str, size: Floats) -> Floats:
         """What else is known of a value: where an inner activation may take it."""
@@ -256,7 +325,7 @@ class Evaluation:
         size, local = values[0].size, values[0].local
         for value in values[1:]:
             size, local = plus(size, value.size), plus(local, value.local)
-        return Value(size, plus(local, _by(plus(size, local), self.format.gamma(len(values)))))
+        return Value(size, plus(local, _by(plus(size, local), self.format.gamma(len(values) - 1))))
 
     def _activation(self, node: Node, op: Unitwise, value: Value) -> Value:
         """A line but for what may leave it."""
@@ -275,8 +344,8 @@ class Evaluation:
 
 def _joined(parts: list[Value]) -> Value:
     """Rows one below the other, position after position."""
-    sizes, locals_ = ([getattr(p, key).ravel() for p in parts] for key in ("size", "local"))
-    return Value(np.concatenate(sizes), np.concatenate(locals_))
+    keys = ("size", "local", "gross")
+    return Value(*(np.concatenate([getattr(p, key).ravel() for p in parts]) for key in keys))
 
 
 def _by(values: Floats, factor: float) -> Floats:

@@ -9,11 +9,13 @@ composed map A' of the segment (which is as small as the target's own map); `loc
 nodes of this segment add, taken through |W| node by node. At a cut somebody else says how large
 the error is there (see `figures`). With |ĥ| ≤ H + carried + local = Ĥ,
 
-    affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+16} (|W̃| Ĥ + |b̃|)
-    norm:    local' = |s| local + γ_14 (|s ẑ| + 2|s μ| + |β| + |output|)   (its own rule)
+    affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
+    norm:    local' = |s| local + what its own rule says (`networks/maps/diagonal.py`)
     inner:   local' = |slope| local + what the error may push beyond the linear piece
 
-Rests on proofs_check: accumulated-rounding.
+n products and a bias meet n + 1 roundings; one is to spare.
+
+Rests on proofs_check: accumulated-rounding, norm-rounding.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from reconstruct.networks import (
     Network,
     Node,
 )
-from reconstruct.networks.maps.map import Fed
+from reconstruct.networks.maps.map import Fed, Summed
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.precision import Precision
 
 ELEMENTS = 2**20  # entries of a map that are looked at together
 KERNEL_ELEMENTS = 2**21  # entries of a kernel that are held in float64 at once
-FOLDED = 16  # roundings of a folded norm's scale: √, ÷, v + ε, casts, the product; some to spare
+BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to spare
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +179,7 @@ class Roundoff:
         size = upward(np.sum([v.size for v in values], axis=0))
         rough = upward(np.sum([v.computed for v in values], axis=0))
         local = np.sum([v.local for v in values], axis=0)
-        local = upward(local + self.precision.gamma(len(values)) * rough)
+        local = upward(local + self.precision.gamma(len(values) - 1) * rough)
         return Value(size, upward(np.sum([v.carried for v in values], axis=0)), local, rough)
 
     # --- affine maps ----------------------------------------------------------------------------
@@ -203,7 +205,7 @@ class Roundoff:
         held = exact if moved is None else np.abs(cast)
         size = upward(exact @ value.size + np.abs(bias))
         rounded = upward(held @ value.computed + np.abs(offset))
-        terms = weight.shape[1] + FOLDED
+        terms = weight.shape[1] + BIAS
         local = held @ value.local + self.precision.gamma(terms) * rounded
         local = local + (0.0 if moved is None else moved) + np.abs(offset - bias)
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
@@ -231,7 +233,7 @@ class Roundoff:
         )
         size = upward(exact.linear(value.size[None])[0] + np.abs(bias))
         rounded = upward(rough.linear(value.computed[None])[0] + np.abs(offset))
-        terms = op.summands + FOLDED
+        terms = op.summands + BIAS
         local = rough.linear(value.local[None])[0] + self.precision.gamma(terms) * rounded
         local = local + moved.linear(value.computed[None])[0] + np.abs(offset - bias)
         lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
@@ -250,18 +252,20 @@ class Roundoff:
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
         size = np.minimum(size, self._known(node.name, size))
-        entry, inputs = self._before(node)
-        own = op.rounding(Fed(value.size, value.error, size, entry, inputs), self.precision)
+        fed = Fed(value.size, value.error, size, self._before(node))
+        own = op.rounding(fed, self.precision)
         local = upward(scale * value.local + own.error)
         return Value(size, upward(scale * value.carried), local, own.peak)
 
-    def _before(self, node: Node) -> tuple[float, float]:
-        """Of a mixing map that this one may be folded into: the largest entry and Σ|ĥ|."""
+    def _before(self, node: Node) -> Summed | None:
+        """The sums that this map may be folded into."""
         name = node.inputs[0]
-        before = None if name == self.network.source else self.network.node(name)
-        if before is None or not isinstance(before.op, Mixing):
-            return 1.0, 0.0
-        return before.op.largest, float(np.sum(self.values[before.inputs[0]].computed))
+        op = None if name == self.network.source else self.network.node(name).op
+        if not isinstance(op, Mixing):
+            return None
+        (taken,) = self.network.node(name).inputs
+        inputs = float(upward(np.sum(self.values[taken].computed)))
+        return Summed(op.summands + BIAS, op.largest, inputs, self.values[name].peak)
 
     def _activation(self, op: Activation, name: str, value: Value) -> Value:
         own = op.rounding(value.computed, self.precision)

@@ -33,6 +33,11 @@ class Precision:
         nu = n * self.unit
         return float(upward(nu / (1 - nu))) if nu < 0.5 else np.inf
 
+    def more(self, n: int, extra: int) -> float:
+        """A bound of `γ_{n+extra} − γ_n`: what some further roundings of n-fold ones cost."""
+        rest = 1 - (n + extra) * self.unit
+        return float(upward(extra * self.unit / rest**2)) if rest > 0.5 else np.inf
+
     def cast(self, values: Array) -> Array:
         """The values rounded to this format, as float64 again."""
         with np.errstate(over="ignore"):

@@ -21,6 +21,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    norm_rounding,
     shared_symbols,
     window_maximum,
 )
@@ -244,6 +245,20 @@ BROKEN: list[tuple[str, str, Any]] = [
         "accumulated-rounding",
         "half of γ_n",
         accumulated_rounding.Summation(relative=lambda n, u: n * u / 2),
+    ),
+    (
+        "norm-rounding",
+        "the inverse of a root forgotten",
+        norm_rounding.Rule(
+            any_norm=norm_rounding.Counts(scaled=7, centre=8, shift=2, folded=7),
+        ),
+    ),
+    (
+        "norm-rounding",
+        "the casts of a norm without statistics forgotten",
+        norm_rounding.Rule(
+            gamma_alone=norm_rounding.Counts(scaled=1, centre=0, shift=0, folded=1),
+        ),
     ),
     (
         "exact-splitting",

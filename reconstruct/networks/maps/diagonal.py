@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,11 +13,60 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Fed, Loss, Map, Rounding
 from reconstruct.networks.operation import one
 from reconstruct.numbers.arrays import Array, Range, Vector
-from reconstruct.numbers.double_double import Enclosure
+from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, midpoint, times, up
+
+
+@dataclass(frozen=True)
+class Roundings:
+    """How many roundings the parts of `s∘(z − c) + t` meet, casts included, one each to spare.
+
+    `scaled`, `centre` and `shift` count those of s z, of s c and of t before the last sum; `folded`
+    those of s W and s b beyond what W and b meet themselves.
+    """
+
+    scaled: int
+    centre: int
+    shift: int
+    folded: int
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Bounds of |s|, of |s ẑ|, of |s c| and of |t|."""
+
+    scale: Array
+    scaled: Array
+    centre: Array
+    shift: Array
+
+    def error(self, fed: Fed, count: Roundings, precision: Precision) -> Array:
+        """What the map adds, evaluated by itself or folded into the sums before it.
+
+        By itself the last sum rounds once what then is there. Folded, t is one more term of a sum
+        of n products, in any place, so that it meets all of its n roundings.
+        Rests on proofs_check: norm-rounding.
+        """
+        gamma = precision.gamma
+        apart = gamma(count.scaled) * self.scaled + gamma(count.centre) * self.centre
+        apart = upward(apart + gamma(count.shift) * self.shift)
+        there = upward(fed.result + self.scale * fed.error + apart)
+        apart = upward(apart + gamma(1) * there)
+        if fed.before is None:
+            return apart
+        summed = fed.before.roundings
+        folded = precision.more(summed, count.folded) * upward(self.scale * fed.before.gross)
+        folded = folded + gamma(summed + count.shift) * self.shift
+        folded = folded + gamma(summed + count.centre) * self.centre
+        return np.maximum(apart, upward(folded))
+
+    def peak(self, fed: Fed) -> Array:
+        """Of every partial result."""
+        terms = self.scaled if fed.before is None else self.scale * fed.before.gross
+        return upward(np.maximum(self.scaled, terms) + 2 * self.centre + self.shift)
 
 
 class Diagonal(Map):

@@ -32,19 +32,28 @@ class Loss:
 
 
 @dataclass(frozen=True, eq=False)
+class Summed:
+    """Sums `W ĥ + b` whose terms meet `roundings` at most, their own products included: no |entry|
+    of W exceeds `entry`, Σ|ĥ| ≤ `inputs`, and `gross` bounds |W||ĥ| + |b| row by row."""
+
+    roundings: int
+    entry: float
+    inputs: float
+    gross: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Fed:
     """What a map that treats each unit on its own meets when it is evaluated in floats.
 
     `size` bounds |z|, `error` the error of the computed ẑ, `result` the value in real arithmetic.
-    The map may be folded into one before it, whose entries are at most `entry` and whose inputs
-    have magnitudes that sum to `inputs`.
+    The map may be folded into one `before` it.
     """
 
     size: Array
     error: Array
     result: Array
-    entry: float
-    inputs: float
+    before: Summed | None = None
 
     @property
     def computed(self) -> Array:

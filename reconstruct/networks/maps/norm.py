@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import Fed, Rounding
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
@@ -24,7 +24,8 @@ from reconstruct.numbers.rationals import RationalInterval, rational_root, root_
 from reconstruct.numbers.rounding import down, sum_error, up
 from reconstruct.numbers.rounding import times as scaled
 
-ROUNDINGS = 14  # of the formula in any of its forms: √, ÷, v + ε, casts, products; some to spare
+ROUNDINGS = Roundings(scaled=9, centre=10, shift=3, folded=9)  # casts, v + ε, √, 1/√, products
+UNSCALED = Roundings(scaled=3, centre=0, shift=2, folded=3)  # a cast and a product
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
 
@@ -212,22 +213,31 @@ class Norm(Diagonal):
     def rounding(self, fed: Fed, precision: Precision) -> Rounding:
         """By the formula, as a scale and a shift computed first, or folded into the map before.
 
-        γ_14 (|s ẑ| + 2|s mean| + |beta| + |result|), where |s z| ≤ |result| + |t| too, which is
-        far less once z is correlated; and what underflow costs on any of the three ways.
+        |s z| ≤ |result| + |t| too, which is far less once z is correlated; and what underflow costs
+        on any of the three ways.
         """
         scale, shift = (part.magnitude() for part in self.enclosed())
         mean, beta, gamma = (np.abs(self.spread(p)) for p in (self.mean, self.beta, self.gamma))
         moved = upward(scale * fed.error)
         scaled = upward(np.minimum(scale * fed.size, fed.result + shift) + moved)
-        rough = upward(scaled + 2 * upward(scale * mean) + beta)
+        parts = Parts(scale, scaled, upward(scale * mean), beta)
         inverse = np.maximum(1.0, 1.0 / self.spread(self.deviation))
         centred = upward(fed.computed + mean)
-        lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + fed.inputs)
-        error = upward(precision.gamma(ROUNDINGS) * upward(rough + fed.result) + lost)
-        if not self._representable(upward(scale * max(1.0, fed.entry)), precision):
+        entry, inputs = (0.0, 0.0) if fed.before is None else (fed.before.entry, fed.before.inputs)
+        lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + inputs)
+        count = UNSCALED if self._unscaled_in(precision) else ROUNDINGS
+        error = upward(parts.error(fed, count, precision) + lost)
+        if not self._representable(upward(scale * max(1.0, entry)), precision):
             error = np.full_like(error, np.inf)
-        peak = np.maximum(rough, centred * np.maximum(gamma, 1.0) * inverse)
+        peak = np.maximum(parts.peak(fed), centred * np.maximum(gamma, 1.0) * inverse)
         return Rounding(error, upward(peak))
+
+    def _unscaled_in(self, precision: Precision) -> bool:
+        """Whether the mean is 0 and var + eps exactly 1 in the format, so that s is gamma and no
+        operation but `gamma·z + beta` rounds."""
+        total, rest = two_sum(self.var, np.full_like(self.var, self.eps))
+        held = np.array_equal(precision.cast(self.var), self.var) and not precision.moved(self.eps)
+        return bool(held and not self.mean.any() and np.all(total == 1) and not rest.any())
 
     def _representable(self, folded: Array, precision: Precision) -> bool:
         """No parameter, nor a weight that it is folded into, leaves the range of the format."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.diagonal import Diagonal
+from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import Fed, Rounding
 from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
@@ -19,6 +19,8 @@ from reconstruct.numbers.double_double import Enclosure, quotient, upward
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import down, up
+
+ROUNDINGS = Roundings(scaled=6, centre=0, shift=2, folded=6)  # two casts, a quotient, products
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,20 +116,20 @@ class Scaling(Diagonal):
         return [(s, s) for s in scales], [(t, t) for t in offsets]
 
     def rounding(self, fed: Fed, precision: Precision) -> Rounding:
-        """Casts of factor, divisor and offset, a product, a quotient and a sum: γ_8 of all terms.
-
-        |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
+        """A product, a quotient and a sum with numbers that are cast first, or folded into the map
+        before. |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
         """
         scale, shift = (part.magnitude() for part in self.enclosed())
-        rough = upward(scale * fed.computed + shift)
+        parts = Parts(scale, upward(scale * fed.computed), np.zeros_like(shift), shift)
         numbers = [np.abs(part) for part in self.arrays().values()]
         least = min(float(np.min(part[part > 0], initial=1.0)) for part in numbers)
-        lost = 8 * precision.tiny * (1 + scale + 1 / least)
-        error = upward(precision.gamma(8) * rough + lost)
+        inputs = 0.0 if fed.before is None else fed.before.inputs
+        lost = 8 * precision.tiny * (1 + scale + 1 / least + inputs)
+        error = upward(parts.error(fed, ROUNDINGS, precision) + lost)
         if not all(precision.normal(part).all() for part in numbers):
             error = np.full_like(error, np.inf)
-        peak = upward(rough + fed.computed * np.maximum(1.0, np.max(numbers, axis=0)))
-        return Rounding(error, peak)
+        peak = parts.peak(fed) + fed.computed * np.maximum(1.0, np.max(numbers, axis=0))
+        return Rounding(error, upward(peak))
 
     def arrays(self) -> dict[str, Array]:
         return {"factor": self.factor, "divisor": self.divisor, "offset": self.offset}

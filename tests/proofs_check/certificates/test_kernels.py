@@ -13,7 +13,7 @@ from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.rounded import Value
-from proofs_check.certificates.roundoff import SPARE, Evaluation
+from proofs_check.certificates.roundoff import BIAS, Evaluation
 from proofs_check.certificates.views import View, kernel_of, windows
 from reconstruct.constructions import draw
 from reconstruct.formats import save, sha256_file
@@ -189,7 +189,7 @@ def test_rounding_by_kernels_is_that_of_the_unrolled_map(op: Convolution) -> Non
     size, local = rng.uniform(size=op.shape[1]), 1e-7 * rng.uniform(size=op.shape[1])
     evaluation = Evaluation(Forms(network, {"x": "x"}), size, np.float32, lambda node: None)
     found = evaluation._kernel(op, Value(size, local))
-    terms, inputs = op.summands + SPARE, Value(size[:, None], local[:, None])
+    terms, inputs = op.summands + BIAS, Value(size[:, None], local[:, None])
     flat = evaluation._rows(op.tile(0, op.shape[0]), op.bias, inputs, terms)
     assert np.allclose(found.size, flat.size.ravel(), rtol=1e-12, atol=0)
     assert np.allclose(found.local, flat.local.ravel(), rtol=1e-9, atol=0)
