@@ -24,6 +24,7 @@ from reconstruct.constructions.sites import Site
 from reconstruct.constructions.variances import variance_at_output
 from reconstruct.networks import Matrix, Network, dense
 from reconstruct.numbers.drawn import is_drawn
+from reconstruct.numbers.in_order import in_order
 
 Vector = NDArray[np.float64]
 HIDDEN = 2**13  # hidden units of a large site that are looked at together
@@ -69,8 +70,8 @@ def _through(kernels: tuple[Matrix, ...], variance: Vector) -> Vector:
 def _squared(weight: Matrix, variance: Vector) -> Vector:
     if is_drawn(weight):
         tiles = (slice(i, i + HIDDEN) for i in range(0, len(variance), HIDDEN))
-        parts = [variance[t] @ dense(weight.T[t]) ** 2 for t in tiles]
-        return np.asarray(np.sum(parts, axis=0))
+        parts = in_order(lambda t: variance[t] @ np.square(dense(weight.T[t])), tiles)
+        return np.asarray(np.sum(list(parts), axis=0))
     if sparse.issparse(weight):
         return np.asarray(weight.astype(np.float64).power(2) @ variance)
     return np.asarray(dense(weight) ** 2 @ variance)
