@@ -10,10 +10,9 @@ from benchmarks.refusal import MUTATIONS, mutate
 
 @pytest.mark.parametrize("start", [1000, 1010, 1020])
 def test_no_difference_that_is_found_exceeds_a_bound_that_is_stated(start: int) -> None:
-    (row,) = tallies(range(start, start + 10))
-    assert row["cases"] == 50
-    assert row["comparisons"]["certified_bound"] >= 300
-    assert min(row["comparisons"].values()) >= 300 and len(row["comparisons"]) == 3
+    (row,) = tallies(range(start, start + 6))
+    assert row["cases"] == 30
+    assert min(row["comparisons"].values()) >= 180 and len(row["comparisons"]) == 3
     assert row["violations"] == 0, row["examples"]
 
 

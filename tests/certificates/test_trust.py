@@ -139,9 +139,9 @@ def test_no_name_of_a_node_is_magic(name) -> None:
     assert certificate.verdict is Verdict.CERTIFIED and certificate.method == "general"
 
 
-@pytest.mark.parametrize("relu", [False, True])
-def test_long_chains_are_composed_without_recursion(relu) -> None:
-    target, candidate = chain(400, relu=relu), chain(400, relu=relu, last=2.0**-20)
+@pytest.mark.parametrize(("relu", "length"), [(False, 400), (True, 200)])
+def test_long_chains_are_composed_without_recursion(relu, length) -> None:
+    target, candidate = chain(length, relu=relu), chain(length, relu=relu, last=2.0**-20)
     box = Box(0.0, 1.0).of_size(2)
     certificate = certify(target, candidate, domain=box, bounds=rc.Interval(), tolerance=2.0**-19)
     assert certificate.verdict is Verdict.CERTIFIED

@@ -252,7 +252,7 @@ def every_norm_of_a_small_format(rule: Rule, effort: Effort) -> Finding:
     bits, count = 6, 0
     few = effort.choose(2, 5)
     values = [Fraction(i, 24) for i in (-37, -11, 5, 29, 43)][:few]
-    for w, h, b in product(values, (ONE, Fraction(39, 32)), (ZERO, Fraction(21, 32))):
+    for w, (h, b) in product(values, ((ONE, Fraction(21, 32)), (Fraction(39, 32), ZERO))):
         known = nearest(w, bits, Fraction(1, 2**60))  # what a map was cast to
         for g, mean, deviation, beta in product(
             values, (ZERO, *values[:2]), (ONE, Fraction(5, 3), Fraction(1, 7)), values
