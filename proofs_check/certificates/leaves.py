@@ -47,6 +47,7 @@ from reconstruct.networks.activations import Support, Unitwise
 Range = tuple[Floats, Floats]
 Parts = list[tuple[View, slice]]
 BATCH = 64  # leaves at once
+LONG = 128  # units from which on a product with a square of them is not next to nothing
 KEPT = 2**26  # numbers of zonotopes that are kept
 MOST_SYMBOLS = 384  # further ones go into the radius
 SEEN = 2.0**-30  # of the widest: what bends by less goes there, too
@@ -60,6 +61,10 @@ class Zonotope:
     centre: Floats
     forms: Floats
     radius: Floats
+
+    def leaf(self, number: int) -> Zonotope:
+        """The same on one leaf."""
+        return Zonotope(*(a[number][None] for a in (self.centre, self.forms, self.radius)))
 
     @cached_property
     def spread(self) -> Floats:
@@ -301,7 +306,7 @@ def _joined(found: Range, parts: Parts, floats: Range, values: dict[str, Zonotop
     """The bounds over the leaves so far, joined with those of one more batch.
 
     A form of one source is bounded by lengths first, and again with every symbol where that would
-    be worse than what is known.
+    be worse than what is known; but not where a length takes as many products as the symbols do.
     """
     low, high = found
     if len(parts) != 1:
@@ -309,12 +314,19 @@ def _joined(found: Range, parts: Parts, floats: Range, values: dict[str, Zonotop
         return np.minimum(low, lows.min(axis=0)), np.maximum(high, highs.max(axis=0))
     name = parts[0][0].source
     value = values[name]
+    leaves, symbols, units = value.forms.shape
+    if symbols <= units and units >= LONG:
+        for leaf in range(leaves):
+            ends = image(parts, floats, {name: value.leaf(leaf)}).bounds()
+            low, high = np.minimum(low, ends[0][0]), np.maximum(high, ends[1][0])
+        return low, high
     lows, highs = by_lengths(parts[0][1], floats, value)
-    for leaf in range(len(lows)):
+    for leaf in range(leaves):
         rows = np.flatnonzero((lows[leaf] < low) | (highs[leaf] > high))
         if len(rows):
-            one = Zonotope(*(a[leaf][None] for a in (value.centre, value.forms, value.radius)))
-            fine = image(parts, (floats[0][rows], floats[1][rows]), {name: one}).bounds()
+            fine = image(
+                parts, (floats[0][rows], floats[1][rows]), {name: value.leaf(leaf)}
+            ).bounds()
             low[rows] = np.minimum(low[rows], np.maximum(lows[leaf, rows], fine[0][0]))
             high[rows] = np.maximum(high[rows], np.minimum(highs[leaf, rows], fine[1][0]))
     return low, high

@@ -297,13 +297,14 @@ def test_lines_on_leaves_tighten_deep_layers(monkeypatch):
     assert widths[0] < 0.75 * widths[1]
 
 
+@pytest.mark.parametrize("symbols", [9, 5])  # more than units, or not
 @pytest.mark.parametrize("seed", range(20))
-def test_functionals_by_lengths_hold_whatever_the_sizes(seed):
+def test_functionals_of_leaves_hold_whatever_the_sizes(seed, symbols):
     """Rows from 1e-200 to 1e150 and symbols of all sizes: what is reached lies inside."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(30, 5)) * 10.0 ** rng.integers(-200, 150, size=(30, 1))
     rows[0] = 0.0
-    forms = rng.normal(size=(4, 9, 5)) * 10.0 ** rng.integers(-40, 30, size=(4, 9, 1))
+    forms = rng.normal(size=(4, symbols, 5)) * 10.0 ** rng.integers(-40, 30, size=(4, symbols, 1))
     forms[:, 3] = 0.0
     radius = np.abs(rng.normal(size=(4, 5))) * (seed % 2)
     value = Zonotope(rng.normal(size=(4, 5)) * 10.0 ** (seed % 7), forms, radius)
@@ -318,6 +319,21 @@ def test_functionals_by_lengths_hold_whatever_the_sizes(seed):
         for low, high in (coarse, everywhere):
             assert all(x <= c - s for x, c, s in zip(low, at, spread, strict=True))
             assert all(c + s <= x for x, c, s in zip(high, at, spread, strict=True))
+
+
+def test_many_functionals_are_bounded_as_few_are(monkeypatch):
+    """A batch of leaves that is alone shares its rows out; every bound is that of its own row."""
+    rng = np.random.default_rng(1)
+    weights = [rng.normal(size=shape) for shape in ((12, 2), (12, 12), (2, 12))]
+    target, box = Network.mlp(weights, [np.zeros(len(w)) for w in weights]), Box([-1, -1], [1, 1])
+    found = reach(target, box, Adaptive(boxes=100))
+    rows, offsets = rng.normal(size=(50, 12)), rng.normal(size=50)
+    whole = found.leaves.functionals("act2", rows, offsets)
+    monkeypatch.setattr("reconstruct.bounds.adaptive.leaves.ROWS", 7)
+    parts = found.leaves.functionals("act2", rows, offsets)
+    assert all(np.allclose(a, b, rtol=1e-5, atol=0) for a, b in zip(whole, parts, strict=True))
+    none = found.leaves.functionals("act2", rows[:0], offsets[:0])
+    assert [len(end) for end in none] == [0, 0]
 
 
 def reached(rows, centre, symbols, radius) -> tuple[list[Fraction], list[Fraction]]:

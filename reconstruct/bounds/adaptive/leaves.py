@@ -19,18 +19,22 @@ import numpy as np
 
 from reconstruct.bounds.adaptive.passing import Pass
 from reconstruct.bounds.adaptive.tree import Cuts
-from reconstruct.bounds.adaptive.worst import Worst
+from reconstruct.bounds.adaptive.worst import Worst, by_length_pays
+from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.bounds.interval import image
 from reconstruct.bounds.propagation import Ranges, meet, propagate
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.sharing import dealt_out
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
 WORKERS = 2
 SAMPLES = 2000
+ROWS = 2**12  # functionals that are bounded at once
+UNSEEN = np.array([[np.inf], [-np.inf]])
 MOST_LINES = 2.0**39  # products of numbers in all, for lines that are carried back on every leaf
 MOST_KEPT = 2**24  # units on leaves whose ranges are kept
 
@@ -63,11 +67,15 @@ class Leaves:
         given = name, forms, offsets
         order = self._widest(name)
         first, *rest = (order[part] for part in _parts(len(order)))
-        sampled = self._sampled(name, forms) + offsets
-        with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-            low, high = worst_on(*self._part(first), *given, sampled)
-            seen = np.stack([np.minimum(sampled[0], low), np.maximum(sampled[1], high)])
-            items = [(*self._part(part), *given, seen) for part in rest]
+        workers = min(WORKERS, cpu_count())
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            network, lo, hi, known = self._part(first)
+            value = Pass(network, lo, hi, known).until(name)
+            seen = self._sampled(name, forms) + offsets if by_length_pays(value) else UNSEEN
+            low, high = worst_over(value, forms, offsets, seen, alone=True)
+            seen = np.stack([np.minimum(seen[0], low), np.maximum(seen[1], high)])
+            alone = len(rest) < workers
+            items = [(*self._part(part), *given, seen, alone) for part in rest]
             sent = forms.size + self.network.parameters
             ends = [(low, high), *dealt_out(worst_on, items, numbers=sent, pool=pool)]
         return np.min([end[0] for end in ends], axis=0), np.max([end[1] for end in ends], axis=0)
@@ -92,8 +100,9 @@ class Leaves:
         lo, hi = self.lo.min(axis=0), self.hi.max(axis=0)
         with np.errstate(all="ignore"):
             value = self.network.values(lo + points * (hi - lo))[name]
-            rows = value @ forms.T
-        return np.stack([rows.min(axis=0), rows.max(axis=0)])
+            parts = in_order(lambda part: value @ forms[part].T, _rows(len(forms)))
+            ends = [(rows.min(axis=0), rows.max(axis=0)) for rows in parts]
+        return np.concatenate(ends, axis=1)
 
 
 def worst_on(
@@ -105,9 +114,28 @@ def worst_on(
     forms: Array,
     offsets: Array,
     seen: Array,
+    alone: bool,
 ) -> Range:
     """Bounds of functionals over a batch of leaves, finer where they go beyond `seen`."""
-    return Worst(forms, offsets, seen).over(Pass(network, lo, hi, known).until(name))
+    value = Pass(network, lo, hi, known).until(name)
+    return worst_over(value, forms, offsets, seen, alone=alone)
+
+
+def worst_over(value: Zonotope, forms: Array, offsets: Array, seen: Array, *, alone: bool) -> Range:
+    """The same for a value that is known there; a batch that is `alone` has all processors."""
+
+    seen = np.broadcast_to(seen, (2, len(offsets)))
+
+    def some(part: slice) -> Range:
+        return Worst(forms[part], offsets[part], seen[:, part]).over(value)
+
+    parts = _rows(len(offsets))
+    found = list(in_order(some, parts) if alone else map(some, parts))
+    return np.concatenate([low for low, _ in found]), np.concatenate([high for _, high in found])
+
+
+def _rows(count: int) -> list[slice]:
+    return [slice(start, start + ROWS) for start in range(0, max(1, count), ROWS)]
 
 
 def bound_leaves(network: Network, box: Box, cuts: Cuts, certain: Mapping[str, Range]) -> Leaves:

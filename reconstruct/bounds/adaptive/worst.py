@@ -20,8 +20,9 @@ class Worst:
 
     and u = a/‖a‖, by Cauchy and Schwarz: one product with a matrix as small as the value itself,
     and for random rows a quarter too much. The rows for which that is neither within what was seen
-    nor within the worst of the batch so far are bounded again with every symbol. Both in float32,
-    whose errors are small beside the symbols' own sums.
+    nor within the worst of the batch so far are bounded again with every symbol; where there are
+    no more symbols than units, all of them at once. Both in float32, whose errors are small beside
+    the symbols' own sums.
     """
 
     def __init__(self, forms: Array, offsets: Array, seen: Array) -> None:
@@ -36,18 +37,26 @@ class Worst:
         """The bounds over the leaves of a zonotope."""
         low, high = np.full(len(self.forms), np.inf), np.full(len(self.forms), -np.inf)
         with np.errstate(all="ignore"):
-            shapes, spans = _shapes(value.forms)
-            for box in range(len(spans)):
-                lows, highs = self._by_length(value, box, shapes[box], spans[box])
-                matters = ~(lows >= np.minimum(self.seen[0], low))
-                matters |= ~(highs <= np.maximum(self.seen[1], high))
-                rows = np.flatnonzero(matters)
-                if len(rows):
-                    fine = self._fine(value, box, rows)
-                    lows[rows] = np.maximum(lows[rows], fine[0])
-                    highs[rows] = np.minimum(highs[rows], fine[1])
+            shapes = _shapes(value.forms) if by_length_pays(value) else None
+            for box in range(len(value.forms)):
+                if shapes is None:
+                    lows, highs = self._fine(value, box, slice(None))
+                else:
+                    known = np.minimum(self.seen[0], low), np.maximum(self.seen[1], high)
+                    lows, highs = self._beyond(known, value, box, shapes[0][box], shapes[1][box])
                 low, high = np.minimum(low, lows), np.maximum(high, highs)
         return low, high
+
+    def _beyond(self, known: Range, value: Zonotope, box: int, shape: Array, span: float) -> Range:
+        """By its lengths on one leaf, and with every symbol for the rows that then are not within
+        what is known."""
+        lows, highs = self._by_length(value, box, shape, span)
+        rows = np.flatnonzero(~(lows >= known[0]) | ~(highs <= known[1]))
+        if len(rows):
+            fine = self._fine(value, box, rows)
+            lows[rows] = np.maximum(lows[rows], fine[0])
+            highs[rows] = np.minimum(highs[rows], fine[1])
+        return lows, highs
 
     def _by_length(self, value: Zonotope, box: int, shape: Array, span: float) -> Range:
         """`a·c ± ‖a‖(S √(u·C u + ε) + ‖radius‖)` on one leaf, with what float32 loses.
@@ -64,18 +73,20 @@ class Worst:
         spread = self.lengths * (span * np.sqrt(square) + radius + lost * far) * SLACK
         return self._ends(self.lengths * far * cosine, spread, self.offsets)
 
-    def _fine(self, value: Zonotope, box: int, rows: Array) -> Range:
+    def _fine(self, value: Zonotope, box: int, rows: Array | slice) -> Range:
         """The same with every symbol, for some rows on one leaf; in float64 if float32 overflows.
 
         With T = |c| + Σ|G| + radius the float64 sums err by at most γ_{m+s+8}·|A| T, s symbols.
         """
-        symbols, units = value.forms.shape[1:]
+        forms = value.forms[box]
+        forms = forms[forms.any(axis=1)]  # leaves of one batch differ in how many units bend
+        symbols, units = forms.shape
         size, reach = self.size[rows], value.reach[box]
-        products = np.abs(self.short[rows] @ value.forms[box].T.astype(np.float32))
+        products = np.abs(self.short[rows] @ forms.T.astype(np.float32))
         spread = products.sum(axis=1, dtype=np.float64)
         relative, lost = self._short_error(units + symbols, reach[None])
         if not np.isfinite(spread).all():
-            spread = np.abs(self.forms[rows] @ value.forms[box].T).sum(axis=1)
+            spread = np.abs(self.forms[rows] @ forms.T).sum(axis=1)
             relative = 0.0
         error = (relative + gamma(units + symbols + 8)) * (size @ reach) * (SLACK * SLACK)
         spread = spread + size @ value.radius[box] * SLACK + error + lost
@@ -98,6 +109,12 @@ class Worst:
         high = up(up(centre + spread) + offsets)
         bad = ~(np.isfinite(low) & np.isfinite(high))
         return np.where(bad, -np.inf, low), np.where(bad, np.inf, high)
+
+
+def by_length_pays(value: Zonotope) -> bool:
+    """Whether there are more symbols than units, so that lengths take fewer products."""
+    _, symbols, units = value.forms.shape
+    return bool(symbols > units)
 
 
 def lengths_of(rows: Array) -> Array:

@@ -40,10 +40,12 @@ def tight(folder, seed: int = 0, activation=None, sizes=(2, 6, 6, 5, 2)) -> Netw
 
 
 @pytest.mark.parametrize(("seed", "activation"), [(0, Relu()), (1, LeakyRelu(0.1))])
-def test_a_certificate_on_leaves_is_proved_again(tmp_path, seed, activation) -> None:
+def test_a_certificate_on_leaves_is_proved_again(tmp_path, monkeypatch, seed, activation) -> None:
     tight(tmp_path, seed, activation)
-    report = check(tmp_path)
-    assert report.accepted and "bound" in report.verified
+    for long in (128, 1):  # by lengths first, or with every symbol at once
+        monkeypatch.setattr("proofs_check.certificates.leaves.LONG", long)
+        report = check(tmp_path)
+        assert report.accepted and "bound" in report.verified
 
 
 def test_shifts_that_rest_on_a_tree_need_it(tmp_path) -> None:
@@ -79,9 +81,10 @@ def test_leaves_cover_the_domain() -> None:
 
 @pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines) -> None:
+def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines, monkeypatch) -> None:
     """Random trees and networks of all sizes of weights: no rational value is outside."""
     rng = np.random.default_rng(seed)
+    monkeypatch.setattr("proofs_check.certificates.leaves.LONG", (128, 1)[seed // 15])
     scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
     op = (Relu(), LeakyRelu(0.3))[seed % 2]
     weights = [scale * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
