@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from reconstruct.bounds.adaptive.zonotope import Zonotope
@@ -38,9 +40,10 @@ class Worst:
         low, high = np.full(len(self.forms), np.inf), np.full(len(self.forms), -np.inf)
         with np.errstate(all="ignore"):
             shapes = _shapes(value.forms) if by_length_pays(value) else None
+            sums = self._sums(value, slice(None), slice(None)) if shapes is None else ()
             for box in range(len(value.forms)):
                 if shapes is None:
-                    lows, highs = self._fine(value, box, slice(None))
+                    lows, highs = self._fine(value, box, slice(None), [s[:, box] for s in sums])
                 else:
                     known = np.minimum(self.seen[0], low), np.maximum(self.seen[1], high)
                     lows, highs = self._beyond(known, value, box, shapes[0][box], shapes[1][box])
@@ -53,7 +56,7 @@ class Worst:
         lows, highs = self._by_length(value, box, shape, span)
         rows = np.flatnonzero(~(lows >= known[0]) | ~(highs <= known[1]))
         if len(rows):
-            fine = self._fine(value, box, rows)
+            fine = self._fine(value, box, rows, self._sums(value, box, rows))
             lows[rows] = np.maximum(lows[rows], fine[0])
             highs[rows] = np.minimum(highs[rows], fine[1])
         return lows, highs
@@ -73,7 +76,15 @@ class Worst:
         spread = self.lengths * (span * np.sqrt(square) + radius + lost * far) * SLACK
         return self._ends(self.lengths * far * cosine, spread, self.offsets)
 
-    def _fine(self, value: Zonotope, box: int, rows: Array | slice) -> Range:
+    def _sums(
+        self, value: Zonotope, boxes: int | slice, rows: Array | slice
+    ) -> tuple[Array, Array, Array]:
+        """`A c`, `|A| T` and `|A| radius` of some rows, on one leaf or on all at once."""
+        ends = (value.centre[boxes].T, value.reach[boxes].T, value.radius[boxes].T)
+        size = self.size[rows]
+        return self.forms[rows] @ ends[0], size @ ends[1], size @ ends[2]
+
+    def _fine(self, value: Zonotope, box: int, rows: Array | slice, sums: Sequence[Array]) -> Range:
         """The same with every symbol, for some rows on one leaf; in float64 if float32 overflows.
 
         With T = |c| + Σ|G| + radius the float64 sums err by at most γ_{m+s+8}·|A| T, s symbols.
@@ -81,16 +92,16 @@ class Worst:
         forms = value.forms[box]
         forms = forms[forms.any(axis=1)]  # leaves of one batch differ in how many units bend
         symbols, units = forms.shape
-        size, reach = self.size[rows], value.reach[box]
+        middle, total, radius = sums
         products = np.abs(self.short[rows] @ forms.T.astype(np.float32))
         spread = products.sum(axis=1, dtype=np.float64)
-        relative, lost = self._short_error(units + symbols, reach[None])
+        relative, lost = self._short_error(units + symbols, value.reach[box][None])
         if not np.isfinite(spread).all():
             spread = np.abs(self.forms[rows] @ forms.T).sum(axis=1)
             relative = 0.0
-        error = (relative + gamma(units + symbols + 8)) * (size @ reach) * (SLACK * SLACK)
-        spread = spread + size @ value.radius[box] * SLACK + error + lost
-        return self._ends(self.forms[rows] @ value.centre[box], spread, self.offsets[rows])
+        error = (relative + gamma(units + symbols + 8)) * total * (SLACK * SLACK)
+        spread = spread + radius * SLACK + error + lost
+        return self._ends(middle, spread, self.offsets[rows])
 
     def _short_error(self, terms: int, reach: Array) -> tuple[float, Array]:
         """What casts to float32 and sums of products there lose, per unit of |A| T, and at least.
