@@ -7,7 +7,8 @@ shifts raised against partial sums, sums in blocks and room for float32, and for
 it what is proved of the evaluation in floats, and what float16 and bfloat16 would do. Networks of
 ACAS Xu with `--extent quick --boxes 32768`.
 
-    python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu] [--extent full|brief|quick]
+    python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu]
+        [--extent full|brief|quick|large]
 
 FOLDER holds networks by family (acasxu/, hcas/, …), as `benchmarks.targets` takes them; `digits` is
 the shipped network. `--add` keeps the rows of FILE.json about other networks.
@@ -54,6 +55,7 @@ CORNERS = 1_024
 ROUNDS = 4  # of a search around the worst points
 NEARBY = 2_000
 ANY = 1e30  # a tolerance: figures are wanted, and no verdict
+LARGE = 2**26  # weights of a network from which on an evaluation takes all processors
 BLOCK = 256  # terms that a matrix product adds up before it goes on to the next
 
 
@@ -94,6 +96,9 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     """None of it and all together; then each measure alone; then the ratios."""
     adaptive = Adaptive(boxes=boxes)
     whole = Setting(adaptive, slack=True, balance=True, feedback=True, blocks=True, room=True)
+    if extent == "large":  # what --dtype float32 does, where each row takes half an hour
+        yield replace(whole, room=False)
+        return
     yield whole
     yield replace(whole, room=False)
     yield replace(whole, blocks=False, room=False)
@@ -136,7 +141,8 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         save(target, Path(folder) / "target.onnx", dtype=np.float32)
         save(network, Path(folder) / "network.onnx", dtype=np.float32)
-        ours = error_of(target, Path(folder) / "network.onnx", box)
+        threads = 1 if network.weights <= LARGE else 0
+        ours = error_of(target, Path(folder) / "network.onnx", box, threads)
         own = error_of(target, Path(folder) / "target.onnx", box)
         proved = _proved(target, load(Path(folder) / "network.onnx"), result)
     return {
@@ -147,7 +153,7 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
         "target_error": own,
         "factor": ours / own if own else None,
         **proved,
-        **half_errors(target, network, box),
+        **(half_errors(target, network, box) if network.weights <= LARGE else {}),
         "leaves": None if result.cuts is None else result.cuts.leaves,
         "seconds": seconds,
     }
@@ -236,12 +242,15 @@ def steered(result: Result) -> Network:
     return network.with_ops(ops)
 
 
-def error_of(target: Network, path: Path, box: Box) -> float:
-    """The largest |fl32(f) − g| found: samples, corners, and points around the worst of them."""
+def error_of(target: Network, path: Path, box: Box, threads: int = 1) -> float:
+    """The largest |fl32(f) − g| found: samples, corners, and points around the worst of them.
+
+    `threads` 0 are as many as there are processors.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
     x = np.concatenate([box.sample(SAMPLES, rng), box.corners(CORNERS, rng)])
@@ -297,7 +306,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--add", action="store_true", help="keep rows about other networks")
     parser.add_argument("--names", nargs="*", default=[], help="networks whose names hold these")
     parser.add_argument("--boxes", type=int, default=2**13, help="for adaptive bounds")
-    parser.add_argument("--extent", choices=["full", "brief", "quick"], default="full")
+    parser.add_argument("--extent", choices=["full", "brief", "quick", "large"], default="full")
     options = parser.parse_args(argv)
     chosen = (options.only, options.names, options.boxes, options.extent)
     before = earlier(options.output) if options.add else []
