@@ -99,7 +99,9 @@ class Drawn:
         last: tuple[int, NDArray[Any]] | None = getattr(self._last, "tile", None)
         if last is not None and last[0] == index:
             return last[1]
-        drawn = self._keep(index, np.asarray(self._draw(index), dtype=self.dtype))
+        # row by row in memory, as stored weights are: products depend on it in their last bits
+        rows = np.ascontiguousarray(self._draw(index), dtype=self.dtype)
+        drawn = self._keep(index, rows)
         self._last.tile = (index, drawn)
         return drawn
 

@@ -48,6 +48,15 @@ def stored(source: Drawn) -> np.ndarray:
     return np.concatenate([source._draw(index) for index in tiles])
 
 
+@pytest.mark.parametrize("keep", [0, 1 << 20])
+def test_tiles_lie_row_by_row_however_they_were_drawn(keep: int) -> None:
+    columns = np.asfortranarray(np.arange(600.0, dtype=np.float32).reshape(150, 4))
+    source = Drawn((150, 4), lambda i: columns[64 * i : 64 * (i + 1)], tile=64, keep_bytes=keep)
+    for rows in (slice(0, 64), slice(10, 140)):
+        assert np.array_equal(source[rows], columns[rows])
+        assert source[rows].flags.c_contiguous
+
+
 @pytest.mark.parametrize("rows", [slice(0, 5), slice(60, 70), slice(100, 333), slice(64, 128)])
 def test_slices(rows: slice) -> None:
     source = sources(3, 4, 333)[0]
