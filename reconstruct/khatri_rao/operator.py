@@ -7,7 +7,7 @@ gram-hadamard, kronecker-rank.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,7 +24,16 @@ from reconstruct.khatri_rao.storage import (
     to_dense,
     units,
 )
-from reconstruct.khatri_rao.tiles import Scratch, adjoint_tile, apply_tile, tile_rows, tiles
+from reconstruct.khatri_rao.tiles import (
+    Scratch,
+    adjoint_tile,
+    apply_tile,
+    round_trip_tile,
+    tile_rows,
+    tiles,
+)
+
+TileSum: TypeAlias = Callable[[slice, Matrix, Matrix, Matrix], None]  # units, M1, M2ᵀ, what to add
 
 
 class KhatriRao(LinearOperator):  # type: ignore[misc]
@@ -115,7 +124,12 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
         """`M2 diag(s) M1`, of shape `m × k`."""
-        return self._sum_tiles(np.asarray(s, dtype=dtype), None)
+        given = np.asarray(s, dtype=dtype)
+
+        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
+            apply_tile(M1, M2T, given[part], out, self._scratch)
+
+        return self._sum_tiles(given.dtype, add)
 
     def magnitude(self, s: Vector) -> Matrix:
         """`|M2| diag(|s|) |M1|`: what the entries of `apply(s)` are summed from.
@@ -123,7 +137,12 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         One unit in the last place of it is the best residual that rounding `s` can be expected
         to leave.
         """
-        return self._sum_tiles(np.abs(np.asarray(s, dtype=np.float64)), np.abs)
+        given = np.abs(np.asarray(s, dtype=np.float64))
+
+        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
+            apply_tile(np.abs(M1), np.abs(M2T), given[part], out, self._scratch)
+
+        return self._sum_tiles(given.dtype, add)
 
     def apply_transposed(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
@@ -140,6 +159,19 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
         self.engine.map(work, self._shares())
         return out
+
+    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
+        """`z = Kᵀ Y` and `K z`: an iteration's two products in one pass over the weights.
+
+        A tile is still in the cache, or still drawn, when its second product comes.
+        """
+        right = np.ascontiguousarray(Y, dtype=dtype)
+        z = np.empty(self.held, dtype=dtype)
+
+        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
+            round_trip_tile(M1, M2T, right, z[part], out, self._scratch)
+
+        return z, self._sum_tiles(z.dtype, add, products=2)
 
     def inner(self, a: Vector, b: Vector) -> float:
         """`⟨a, b⟩` of two vectors over hidden units."""
@@ -187,27 +219,24 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         first = self._scratch.converted("M1", self.M1[part], dtype)
         return first, self._scratch.converted("M2T", self.M2T[part], dtype)
 
-    def _shares(self) -> list[slice]:
-        return self.engine.shares(self.held, 2.0 * self.held * self.rows)
+    def _shares(self, products: int = 1) -> list[slice]:
+        return self.engine.shares(self.held, 2.0 * products * self.held * self.rows)
 
-    def _sum_tiles(self, s: Vector, part_of: Callable[[Matrix], Matrix] | None) -> Matrix:
-        """Sum over tiles of `part_of(M2) diag(s) part_of(M1)`, in the dtype of `s`."""
+    def _sum_tiles(self, dtype: np.dtype[Any], add: TileSum, products: int = 1) -> Matrix:
+        """The sum over all tiles of what `add` makes of each."""
         size = tile_rows(*self.map_shape)
 
         def work(share: slice) -> Matrix:
-            out = np.zeros(self.map_shape, dtype=s.dtype)
+            total = np.zeros(self.map_shape, dtype=dtype)
             for part in tiles(share, size):
                 if self.engine.stopping:
                     break
-                M1, M2T = self._tile(part, s.dtype)
-                if part_of is not None:
-                    M1, M2T = part_of(M1), part_of(M2T)
-                product = self._scratch.array("sum", self.map_shape, s.dtype)
-                apply_tile(M1, M2T, s[part], product, self._scratch)
-                out += product
-            return out
+                out = self._scratch.array("sum", self.map_shape, dtype)
+                add(part, *self._tile(part, dtype), out)
+                total += out
+            return total
 
-        parts = self.engine.map(work, self._shares())
+        parts = self.engine.map(work, self._shares(products))
         total = parts[0]
         for part in parts[1:]:
             total += part

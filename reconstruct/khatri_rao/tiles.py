@@ -74,3 +74,19 @@ def adjoint_tile(M1: Matrix, M2T: Matrix, Y: Matrix, out: Vector, scratch: Scrat
     product = scratch.array("product", (small.shape[0], small.shape[1]), out.dtype)
     np.matmul(large, right, out=product)
     np.einsum("ij,ij->i", product, small, out=out)
+
+
+def round_trip_tile(
+    M1: Matrix, M2T: Matrix, Y: Matrix, z: Vector, out: Matrix, scratch: Scratch
+) -> None:
+    """`z = diag(M2ᵀ Y M1ᵀ)` and `out = M2 diag(z) M1` of one tile, while it is in the cache."""
+    first = M1.shape[1] <= M2T.shape[1]
+    large, small, right = (M2T, M1, Y) if first else (M1, M2T, Y.T)
+    product = scratch.array("product", (small.shape[0], small.shape[1]), out.dtype)
+    np.matmul(large, right, out=product)
+    np.einsum("ij,ij->i", product, small, out=z)
+    np.multiply(small, z[:, None], out=product)
+    if first:
+        np.matmul(M2T.T, product, out=out)
+    else:
+        np.matmul(product.T, M1, out=out)

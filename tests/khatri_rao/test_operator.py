@@ -44,6 +44,11 @@ def test_dot_test(shape: tuple[int, int, int], dtype: type) -> None:
         size = np.linalg.norm(forward) * np.linalg.norm(Y)
         gap = abs(np.vdot(forward.astype(float), Y) - np.vdot(s, backward.astype(float)))
         assert gap <= tolerance(size=n, dtype=dtype) * max(size, 1.0)
+        back, there = K.round_trip(Y, dtype)
+        assert back.dtype == there.dtype == dtype
+        assert relative(back - backward, backward) <= tolerance(size=n, dtype=dtype)
+        again = K.apply(back, dtype)
+        assert relative(there - again, again) <= tolerance(size=n, dtype=dtype)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -79,6 +84,9 @@ def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     assert np.array_equal(tiled.apply(planted.s), tiled.apply(planted.s))
     back = planted.K.T @ planted.W.ravel()
     assert relative(tiled.apply_transposed(planted.W) - back, back) <= tolerance(size=300)
+    assert np.array_equal(tiled.round_trip(planted.W)[0], tiled.apply_transposed(planted.W))
+    again = (planted.K @ back).reshape(5, 6)
+    assert relative(tiled.round_trip(planted.W)[1] - again, again) <= tolerance(size=300)
 
 
 def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:

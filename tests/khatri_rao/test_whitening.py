@@ -66,10 +66,11 @@ def test_dot_test(dtype: type) -> None:
     M1, M2, _ = system("correlated")
     K = Whitened(KhatriRao(M1, M2))
     rng = np.random.default_rng(0)
-    s, Y = rng.standard_normal(WIDTH).astype(dtype), rng.standard_normal((SIZE, SIZE)).astype(dtype)
-    forward, backward = K.apply(s, dtype), K.adjoint(Y, dtype)
-    gap = abs(float(np.vdot(forward, Y)) - float(s @ backward))
-    size = float(np.linalg.norm(forward) * np.linalg.norm(Y))
+    X, Y = (rng.standard_normal((SIZE, SIZE)).astype(dtype) for _ in range(2))
+    (back, there), (other, _) = K.round_trip(X, dtype), K.round_trip(Y, dtype)
+    assert there.dtype == back.dtype == dtype
+    gap = abs(float(np.vdot(there, Y)) - float(back @ other))  # ⟨KKᵀX, Y⟩ and ⟨KᵀX, KᵀY⟩
+    size = float(np.linalg.norm(there) * np.linalg.norm(Y))
     assert gap <= tolerance(size=WIDTH, dtype=dtype) * size * K.spread
 
 

@@ -1,5 +1,9 @@
 """CGLS: conjugate gradients on `KᵀK` in the form that keeps the residual itself.
 
+Its two products, `z = Kᵀ r` and `K p` for the next direction `p = z + β p`, are made in one pass
+over the weights: `K z` beside `z`, and `K p = K z + β K p` from the one before. The correction is
+summed from the very `z` that were computed, so that what rounds them does not count.
+
 Started from zero, its iterates stay in the range of `Kᵀ`, so that it ends at the minimum-norm
 solution. For random weights the error falls by `√(mk/n)` per iteration, the Marchenko-Pastur law,
 whatever the size.
@@ -28,12 +32,8 @@ GROWN = 2.0  # in real arithmetic the residual never grows: beyond this factor r
 class LinearMap(Protocol):
     """What the inner iteration needs to know of `K`."""
 
-    def apply(self, s: Vector, dtype: DTypeLike = ...) -> Matrix:
-        """`K s`."""
-        ...
-
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = ...) -> Vector:
-        """`Kᵀ Y`."""
+    def round_trip(self, Y: Matrix, dtype: DTypeLike = ...) -> tuple[Vector, Matrix]:
+        """`Kᵀ Y` and `K Kᵀ Y`."""
         ...
 
     def dot(self, a: Vector, b: Vector) -> float:
@@ -55,16 +55,18 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """Everything that the iteration goes on from: correction, residual, direction, `‖Kᵀr‖²`.
+    """Everything that the iteration goes on from: the correction `d`, the residual `r`, the
+    direction `p`, `q = K p`, and `zz = ‖Kᵀr‖²`.
 
-    `steps` iterations are done; `turned` is False between the two products of an iteration: `d`
-    and `r` are new, `p` is not.
-    Nothing in it is changed in place, so that an interrupt at any moment leaves it whole.
+    `steps` iterations are done; `turned` is False in the middle of one: `d` and `r` are new, the
+    direction is not. Nothing in it is changed in place, so that an interrupt at any moment leaves
+    it whole.
     """
 
     d: Vector
     r: Matrix
     p: Vector
+    q: Matrix
     zz: float
     steps: int = 0
     turned: bool = True
@@ -106,8 +108,8 @@ def begin(K: LinearMap, R: Matrix, dtype: DTypeLike) -> Inner:
     """The start of minimising `‖K d − R‖_F` from `d = 0`, in `dtype`."""
     norm = float(np.linalg.norm(R))
     r = np.asarray(R / norm, dtype=dtype)
-    z = K.adjoint(r, dtype)
-    return Inner(norm, Iterate(np.zeros(len(z), dtype=dtype), r, z, K.dot(z, z)))
+    z, image = K.round_trip(r, dtype)
+    return Inner(norm, Iterate(np.zeros(len(z), dtype=dtype), r, z, image, K.dot(z, z)))
 
 
 def cgls(K: LinearMap, state: Inner, aim: float, limit: int, watch: Watch | None = None) -> Inner:
@@ -133,34 +135,34 @@ def cgls(K: LinearMap, state: Inner, aim: float, limit: int, watch: Watch | None
 def _step(K: LinearMap, state: Inner, dtype: np.dtype[Any]) -> bool:
     """Along the direction to the least residual; False if there is nothing to gain."""
     now = state.now
-    q = K.apply(now.p, dtype)
-    qq, pp = float(np.vdot(q, q)), K.dot(now.p, now.p)
-    if qq == 0 or pp == 0:
+    qq = float(np.vdot(now.q, now.q))
+    if qq == 0 or now.zz == 0:
         state.orthogonal = True
         return False
     alpha = now.zz / qq
     d = now.d + np.asarray(alpha * now.p, dtype=dtype)
-    r = now.r - np.asarray(alpha * q, dtype=dtype)
-    state.gain = max(state.gain, math.sqrt(qq / pp))  # a lower estimate of ‖K‖
+    r = now.r - np.asarray(alpha * now.q, dtype=dtype)
     size = float(np.linalg.norm(r))
     state.smallest = min(state.smallest, size)
     state.residuals[now.steps :] = [size]  # an interrupt may have left one too many
     state.alphas[now.steps :] = [alpha]
-    state.now = Iterate(d, r, now.p, now.zz, now.steps + 1, turned=False)
+    state.now = Iterate(d, r, now.p, now.q, now.zz, now.steps + 1, turned=False)
     return True
 
 
 def _turn(K: LinearMap, state: Inner, size: float, dtype: np.dtype[Any]) -> bool:
     """The next direction, conjugate to the ones before; False if the gradient has vanished."""
     now = state.now
-    z = K.adjoint(now.r, dtype)
+    z, image = K.round_trip(now.r, dtype)
     zz = K.dot(z, z)
+    if zz > 0:  # a lower estimate of ‖K‖
+        state.gain = max(state.gain, math.sqrt(float(np.vdot(image, image)) / zz))
     if math.sqrt(zz) <= ORTHOGONAL[dtype] * state.gain * size:
         state.orthogonal = True
         return False
     beta = zz / now.zz
-    p = np.asarray(beta, dtype=dtype) * now.p
-    p += z
+    factor = np.asarray(beta, dtype=dtype)
+    p, q = z + factor * now.p, image + factor * now.q
     state.betas[now.steps - 1 :] = [beta]
-    state.now = Iterate(now.d, now.r, p, zz, now.steps)
+    state.now = Iterate(now.d, now.r, p, q, zz, now.steps)
     return True

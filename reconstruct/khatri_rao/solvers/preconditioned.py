@@ -31,13 +31,9 @@ class Plain:
     operator: KhatriRao
     spread: float = 1.0
 
-    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
-        """`K s`."""
-        return self.operator.apply(s, dtype)
-
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`Kᵀ Y`."""
-        return self.operator.apply_transposed(Y, dtype)
+    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
+        """`Kᵀ Y` and `K Kᵀ Y`."""
+        return self.operator.round_trip(Y, dtype)
 
     def dot(self, a: Vector, b: Vector) -> float:
         """`⟨a, b⟩` over hidden units."""

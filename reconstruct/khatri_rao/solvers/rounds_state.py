@@ -64,7 +64,7 @@ class RoundsState:
         if self.inner is not None:
             now, inner = self.inner.now, self.inner
             turns = now.steps if now.turned else max(now.steps - 1, 0)
-            out |= {"d": now.d, "r": now.r, "p": now.p}
+            out |= {"d": now.d, "r": now.r, "p": now.p, "q": now.q}
             out["scalars"] = np.array([inner.norm, inner.gain, inner.smallest, now.zz])
             out["turned"] = np.array(now.turned)
             out["residuals"] = np.array(inner.residuals[: now.steps])
@@ -87,7 +87,8 @@ class RoundsState:
         if "d" in data:
             norm, gain, smallest, zz = data["scalars"].tolist()
             residuals, turned = data["residuals"].tolist(), bool(data["turned"])
-            now = Iterate(data["d"], data["r"], data["p"], zz, len(residuals), turned)
+            vectors = data["d"], data["r"], data["p"], data["q"]
+            now = Iterate(*vectors, zz, len(residuals), turned)
             lists = residuals, data["alphas"].tolist(), data["betas"].tolist()
             state.inner = Inner(norm, now, gain, smallest, False, *lists)
         return state

@@ -107,17 +107,14 @@ class ScaledSparse:
             values[part] *= self.scale[where[part]]
         self.spread = float(norms.max() / norms.min()) if norms.min() > 0 else 1.0
 
-    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
-        """`D K s`."""
-        return np.asarray(self.transposed.T @ s).reshape(self.shape)
-
     def dot(self, a: Vector, b: Vector) -> float:
         """`⟨a, b⟩` over hidden units."""
         return self.operator.inner(a, b)
 
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`Kᵀ D Y`."""
-        return np.asarray(self.transposed @ Y.ravel())
+    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
+        """`z = Kᵀ D Y` and `D K z`."""
+        z = np.asarray(self.transposed @ Y.ravel())
+        return z, np.asarray(self.transposed.T @ z).reshape(self.shape)
 
     def precondition(self, Y: Matrix) -> Matrix:
         """`D Y`."""

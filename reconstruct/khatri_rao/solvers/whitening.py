@@ -33,18 +33,15 @@ class Whitened:
         self.spread = math.sqrt(spread1 * spread2)
         self._sides = {np.dtype(kind): self._rounded(kind) for kind in (np.float32, np.float64)}
 
-    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
-        """`L2⁻¹ (K s) L1⁻ᵀ`."""
-        return self.precondition(self.operator.apply(s, dtype))
-
     def dot(self, a: Vector, b: Vector) -> float:
         """`⟨a, b⟩` over hidden units."""
         return self.operator.inner(a, b)
 
-    def adjoint(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`Kᵀ (L2⁻ᵀ Y L1⁻¹)`."""
+    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
+        """`z = Kᵀ (L2⁻ᵀ Y L1⁻¹)` and `L2⁻¹ (K z) L1⁻ᵀ`."""
         left, right = self._sides[np.dtype(dtype)]
-        return self.operator.apply_transposed(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
+        z, image = self.operator.round_trip(left.T @ np.asarray(Y, dtype=dtype) @ right, dtype)
+        return z, self.precondition(image)
 
     def precondition(self, Y: Matrix) -> Matrix:
         """`L2⁻¹ Y L1⁻ᵀ`."""
