@@ -22,6 +22,7 @@ from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
 from reconstruct.constructions.construction import (
+    Construction,
     ExactNorm,
     Examples,
     LayerSolution,
@@ -182,12 +183,12 @@ def reconstruct(
     box = fitting(domain, target)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
+    known = reach(layout.scaled, box, bounds or Crown(), progress=progress)
     if isinstance(kept.construction, Wide) and not chosen.rational:
-        layout = balanced(layout, kept.construction, box)
+        layout, known = _balanced(layout, kept.construction, known, progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
-    known = reach(layout.scaled, box, bounds or Crown(), progress=progress)
     require_useful(known, chosen.rational)
     room = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, room, precision)
@@ -206,9 +207,20 @@ def width_for(
     With it the method that bounded the target, what its search found included, to be used again.
     """
     box = fitting(domain, target)
-    layout = balanced(lay_out(target, Wide(), merge=merge), Wide(), box)
-    known = reach(layout.scaled, box, bounds)
-    return ratio_for(layout.form.network, known, wanted), known.again
+    layout = lay_out(target, Wide(), merge=merge)
+    layout, known = _balanced(layout, Wide(), reach(layout.scaled, box, bounds), silent)
+    return ratio_for(layout, known, wanted), known.again
+
+
+def _balanced(
+    layout: Layout, construction: Construction, known: Reach, progress: Progress
+) -> tuple[Layout, Reach]:
+    """The layout with units scaled and rows lifted, and bounds of the target as it is scaled then:
+    found anew, without another search, for products with powers of two choose no other symbols."""
+    found = balanced(layout, construction, known)
+    if found.scaled.same(layout.scaled):
+        return found, known
+    return found, reach(found.scaled, known.box, known.again, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

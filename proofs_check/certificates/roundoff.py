@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, above, dot, plus, times
+from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
 from proofs_check.certificates.columns import BITS, columns_of
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.recursion import needed
@@ -53,7 +53,8 @@ class Counts:
     formula then has z − μ and a product, a shift computed first a cast, a product and a difference;
     folded, s W is a product, and s (b − μ) + β a difference, a product and a sum. Where μ = 0 and
     v + ε = 1 exactly only γ z is left; a scaling casts two numbers, and has a quotient, perhaps by
-    an inverse, and a product.
+    an inverse, and a product. Where it multiplies by 1 and adds numbers of the format, there is
+    nothing but its sum.
     """
 
     scaled: int
@@ -65,6 +66,7 @@ class Counts:
 NORM = Counts(scaled=8, centre=9, shift=2, folded=8)
 GAMMA_ALONE = Counts(scaled=2, centre=0, shift=1, folded=2)
 SCALING = Counts(scaled=5, centre=0, shift=1, folded=5)
+SHIFTED = Counts(scaled=0, centre=0, shift=0, folded=0)
 
 
 class _Parts(NamedTuple):
@@ -95,6 +97,10 @@ class Evaluation:
         self._left = iter(self.network.nodes)
         self._place = {node.name: place for place, node in enumerate(self.network.nodes)}
         self._last = self._last_looks()
+        self._users: dict[str, list[Node]] = {name: [] for name in self.network.sizes}
+        for node in self.network.nodes:
+            for name in node.inputs:
+                self._users[name].append(node)
 
     def until(self, name: str | None, used: set[str]) -> Value:
         """The value that a cut takes, or of the output."""
@@ -295,8 +301,20 @@ class Evaluation:
             self._require(part, node)
         lost = plus(np.full(len(scale), 1.0 + inputs), scale, above(1.0 / numbers[1]))
         parts = _Parts(scale, scaled, np.zeros_like(scale), shift, plus(size, moved))
-        own = self._own(node, SCALING, parts)
+        own = self._own(node, SHIFTED if self._shifts(op) else SCALING, parts)
         return Value(size, plus(moved, own, _by(lost, 8.0 * self.format.tiny)))
+
+    def _limit_shifted(self, node: Node, ends: tuple[Floats, Floats]) -> None:
+        """Where values that lie between these ends are moved by what is added to them next."""
+        for user in self._users[node.name]:
+            if isinstance(user.op, Scaling) and self._shifts(user.op):
+                low, high = below(ends[0] + user.op.offset), above(ends[1] + user.op.offset)
+                self.limits[user.name] = np.maximum(np.abs(low), np.abs(high))
+
+    def _shifts(self, op: Scaling) -> bool:
+        """Whether it adds numbers of the format and does nothing else."""
+        held = np.array_equal(self.format.cast(op.offset), op.offset)
+        return held and bool(np.all(op.factor == 1) and np.all(op.divisor == 1))
 
     def _limit(self, name: str, size: Floats) -> Floats:
         """What else is known of a value: where an inner activation may take it."""
@@ -339,6 +357,9 @@ class Evaluation:
         beyond = np.where(np.isnan(room), np.inf, np.maximum(beyond, 0.0))
         off = times(beyond, np.full(len(beyond), bend.steepness(slope)))
         size = _by(np.minimum(value.size, self._limit(node.inputs[0], value.size)), abs(slope))
+        self._limit_shifted(
+            node, bend.range(below(known.lo - known.by), above(known.hi + known.by))
+        )
         return Value(size, plus(_by(value.local, abs(slope)), off, self.behind(op, value)))
 
 

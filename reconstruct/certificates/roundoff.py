@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.bounds.interval import image
 from reconstruct.certificates.forms import Composites
 from reconstruct.networks import (
     Activation,
@@ -252,10 +253,21 @@ class Roundoff:
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
         size = np.minimum(size, self._known(node.name, size))
+        size = np.minimum(size, self._behind_inner(node, op, size))
         fed = Fed(value.size, value.error, size, self._before(node))
         own = op.rounding(fed, self.precision)
         local = upward(scale * value.local + own.error)
         return Value(size, upward(scale * value.carried), local, own.peak)
+
+    def _behind_inner(self, node: Node, op: Diagonal, size: Array) -> Array:
+        """What is known of a magnitude behind an inner activation, whose range is known."""
+        name = node.inputs[0]
+        ends = self.known.ranges.get(name)
+        if ends is None:
+            return size
+        lo, hi = (np.repeat(end, len(size) // len(end)) for end in ends)
+        low, high = op.image(*image(self.network.node(name).op, (lo, hi)))
+        return np.maximum(np.abs(low), np.abs(high))
 
     def _before(self, node: Node) -> Summed | None:
         """The sums that this map may be folded into."""

@@ -1,85 +1,138 @@
-"""Which units of the target to scale, so that rounding in the frozen network does the least.
+"""Which rows and units of the target to scale, so that rounding in the frozen network does least.
 
 A site for W adds, in float arithmetic, an error of about u·c·‖s‖·range to every output, with
 ‖s‖ ∝ ‖W‖_F: the same error for all units, whether the rest of the network is sensitive to them or
-not. With powers of two d on both sides, W becomes diag(d') W diag(1/d), and the error that reaches
-the output is about
+not. Powers of two help on both sides. In front, units of the activation before may be scaled by d;
+behind, the site may be solved for the rows of W lifted by l, which its second norm takes back:
 
-    ‖diag(d') W diag(1/d)‖_F · ‖d∘r‖ · ‖q/d'‖,   r = ranges of the inputs, q = sensitivities,
+    M2 diag(s) M1 = diag(l) W diag(1/d),      N2 = diag(1/l) …
 
-both taken from samples. The sum of its squares over all sites is made small one activation after
-the other: for each unit it is a·d² + b/d², smallest at d⁴ = b/a. Nothing here has to be proved:
-scaling by powers of two is exact, and only accuracy depends on the choice.
+The error that reaches the output is then about
+
+    ‖diag(l) W diag(1/d)‖_F · ‖d∘r‖ · ‖q/l‖,   r = ranges of the inputs, q = sensitivities,
+
+the ranges from bounds, the sensitivities from samples. For given d it is least at
+l² = q/‖rows of W diag(1/d)‖; for given l the sum of its squares over all maps behind an activation
+is a·d² + b/d² for each unit, least at d⁴ = b/a. Both are repeated some times. Nothing here has to
+be proved: scaling by powers of two is exact, and only accuracy depends on the choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.layout import Layout, plans_of
 from reconstruct.errors import InputError
-from reconstruct.networks import Domain, Mixing, Network, Node, dense
+from reconstruct.networks import Domain, Mixing, Network, dense
 from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.rescaling import rescaled, scalable, telling_points, told
 from reconstruct.numbers.arrays import Array, Vector
 
-POINTS = 2000
+POINTS, LEAST = 4000, 64
+MOST_VALUES = 2**24  # of all nodes at all points
 SEED = 20240519
 SWEEPS = 20
+MOMENT = 4  # of sensitivities, over inputs: where they are large they count for more
 LARGEST = 12  # a power of two beyond which nothing is gained, and float32 gets narrow
-FLOOR = 1e-8  # of the largest: dead units and units without effect count this much
+LEAST_EFFECT, LEAST_PULL = 1e-2, 1e-3  # of the largest, as squares: what every unit counts for
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Powers of two: by activation for its `units`, by map for the `rows` of its system."""
+
+    units: Mapping[str, Array]
+    rows: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """One affine map: squares of its entries, of its inputs' ranges, of its sensitivities."""
+    """One affine map: squares of its entries, of its inputs' ranges, of its sensitivities.
+
+    `source` is the activation (or input) before it, `behind` what takes its value.
+    """
 
     squares: Array
     ranges: Vector
     effects: Vector
+    source: str
+    behind: str
+
+    def scaled(self, scales: Mapping[str, Vector]) -> _Site:
+        """The same map where units are scaled by d, as squares."""
+        d = scales.get(self.source, np.ones(len(self.ranges)))
+        e = scales.get(self.behind, np.ones(len(self.effects)))
+        squares = e[:, None] * self.squares / d
+        return replace(self, squares=squares, ranges=self.ranges * d, effects=self.effects / e)
+
+    def lifts(self) -> Vector:
+        """l² for its rows."""
+        return _evened(self.effects, self.squares.sum(axis=1), LEAST_EFFECT)
+
+    def pulls(self) -> tuple[Vector, Vector]:
+        """By unit of its inputs: how much its error grows with d², and with 1/d²."""
+        lifted = self.lifts()[:, None] * self.squares
+        noise = float((self.effects / self.lifts()).sum())
+        size, reach = float(lifted.sum()), float(self.ranges.sum())
+        return noise * size * self.ranges, noise * reach * lifted.sum(axis=0)
 
 
-def balanced(layout: Layout, construction: Construction, box: Domain) -> Layout:
-    """The layout with units scaled, where the target's own units can be.
+def balanced(layout: Layout, construction: Construction, known: Reach) -> Layout:
+    """The layout with units scaled, where the target's own units can be, and rows lifted; `known`
+    bounds the target.
 
     Not meant for rational solves, which stay with the target's own numbers, nor for maps that are
     factored: their rank is decided on the weights as they are.
     """
     free = {node.name for node in scalable(layout.target)}
-    found = balance(layout.form.network, box)
-    exponents = {name: powers for name, powers in found.items() if name in free}
-    if not exponents:
-        return layout
+    found = balance(layout.form.network, known, free)
     try:
-        form = replace(layout.form, network=rescaled(layout.form.network, exponents))
-        scaled = rescaled(layout.target, exponents)
+        form = replace(layout.form, network=rescaled(layout.form.network, found.units))
+        scaled = rescaled(layout.target, found.units)
     except InputError:  # a weight would leave its floats
         return layout
-    return replace(layout, scaled=scaled, form=form, plans=plans_of(form.network, construction))
+    plans = plans_of(form.network, construction)
+    return replace(layout, scaled=scaled, form=form, plans=plans, lifts=found.rows)
 
 
-def balance(network: Network, box: Domain) -> dict[str, Array]:
-    """Exponents for the activations that can be scaled; empty when nothing can be gained."""
-    free = {node.name: node for node in scalable(network)}
-    if not free:
-        return {}
-    sites = _sites(network, box)
+def balance(network: Network, known: Reach, among: Collection[str] | None = None) -> Balance:
+    """Powers for the activations that can be scaled (of those `among`) and for the rows of maps;
+    empty when nothing can be gained."""
+    free = [n.name for n in scalable(network) if among is None or n.name in among]
+    sites = _sites(network, known) if free else None
     if sites is None:
-        return {}
+        return Balance({}, {})
     scales = {name: np.ones(network.sizes[name]) for name in free}
     for _ in range(SWEEPS):
-        for node in free.values():
-            scales[node.name] = _best(network, node, sites, scales)
-    exponents = {
-        name: np.clip(np.rint(np.log2(scale) / 2), -LARGEST, LARGEST).astype(np.int64)
-        for name, scale in scales.items()
-    }
-    exponents = _readable(network, box, exponents)
-    return {name: powers for name, powers in exponents.items() if powers.any()}
+        for name in free:
+            users = [sites[n.name] for n in network.consumers(name) if n.name in sites]
+            pulls = [site.scaled(scales).pulls() for site in users]
+            raising, lowering = np.sum(pulls, axis=0) if pulls else np.ones((2, 1))
+            scales[name] = scales[name] * _evened(lowering, raising, LEAST_PULL)
+    units = _readable(network, known.box, {name: _powers(scale) for name, scale in scales.items()})
+    final = {name: 4.0**powers for name, powers in units.items()}
+    rows = {name: _lifted(site.scaled(final)) for name, site in sites.items()}
+    return Balance(*({k: p for k, p in found.items() if p.any()} for found in (units, rows)))
+
+
+def _powers(squares: Vector) -> Array:
+    """The nearest powers of two of the roots of these."""
+    found = np.rint(np.log2(squares) / 2)
+    return np.asarray(np.clip(found, -LARGEST, LARGEST).astype(np.int64))
+
+
+def _lifted(site: _Site) -> Array:
+    """Powers for the rows, up to a common one: it is chosen so that all entries together are as
+    large as they were."""
+    rows, powers = site.squares.sum(axis=1), _powers(site.lifts())
+    before, after = float(rows.sum()), float(rows @ 4.0**powers)
+    common = int(np.rint(np.log2(before / after) / 2)) if before > 0 and after > 0 else 0
+    return powers + common
 
 
 def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dict[str, Array]:
@@ -93,20 +146,24 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
     }
 
 
-def _sites(network: Network, box: Domain) -> dict[str, _Site] | None:
-    """The maps as squares; None where samples are not finite, or a map is too wide to look at."""
-    rng = np.random.default_rng(SEED)
-    points = np.concatenate([box.sample(POINTS, rng), box.corners(POINTS // 8, rng)])
+def _sites(network: Network, known: Reach) -> dict[str, _Site] | None:
+    """The maps with entries of their own, as squares; None where samples are not finite."""
+    rng, box = np.random.default_rng(SEED), known.box
+    count = min(POINTS, max(LEAST, MOST_VALUES // sum(network.sizes.values())))
+    points = np.concatenate([box.sample(count, rng), box.corners(count // 8, rng)])
     with np.errstate(all="ignore"):
         values = network.values(points)
         effects = _effects(network, values)
     sites = {}
     for node in network.mixing_nodes():
-        if not isinstance(node.op, Mixing) or node.name not in effects:
+        if not isinstance(node.op, Mixing) or not node.op.own_entries or node.name not in effects:
             continue
         with np.errstate(all="ignore"):
-            spread = np.ptp(values[node.inputs[0]], axis=0)
-            site = _Site(dense(node.op.matrix) ** 2, spread**2, effects[node.name])
+            squares, (source,) = dense(node.op.matrix) ** 2, node.inputs
+            lo, hi = known.bounds(source)
+            (user, *more) = [n.name for n in network.consumers(node.name)] or [""]
+            behind = "" if more else user
+            site = _Site(squares, (hi - lo) ** 2, effects[node.name], source, behind)
         if not all(np.isfinite(a).all() for a in (site.squares, site.ranges, site.effects)):
             return None
         sites[node.name] = site
@@ -114,62 +171,26 @@ def _sites(network: Network, box: Domain) -> dict[str, _Site] | None:
 
 
 def _effects(network: Network, values: Mapping[str, Array]) -> dict[str, Vector]:
-    """Mean squares of the derivative of the output by each map's value, the worst output."""
+    """Squares of the derivative of the output by each map's value, the worst output, averaged over
+    inputs by the root of the mean of their squares: where they are large they count for more."""
     count = len(values[network.output])
     worst: dict[str, Vector] = {}
     for j in range(min(network.size_out, 16)):
         seed = np.zeros((count, network.size_out))
         seed[:, j] = 1.0
         for name, rows in adjoints(network, values, {network.output: seed}).items():
-            mean = np.mean(rows**2, axis=0)
+            mean = np.mean(rows**MOMENT, axis=0) ** (2 / MOMENT)
             worst[name] = np.maximum(worst[name], mean) if name in worst else mean
     return worst
 
 
-def _best(
-    network: Network, node: Node, sites: Mapping[str, _Site], scales: Mapping[str, Vector]
-) -> Vector:
-    """d² for the units of one activation, the other activations' scales held."""
-    before = node.inputs[0]
-    raising, lowering = np.zeros(network.sizes[node.name]), np.zeros(network.sizes[node.name])
-    if before in sites:
-        site = sites[before]
-        inside = _scale(scales, network.node(before).inputs[0], len(site.ranges))
-        weight = site.squares / inside
-        size, reach, effect = _noise(network, before, sites, scales)
-        raising += reach * effect * weight.sum(axis=1)
-        lowering += size * reach * site.effects
-    for after in network.consumers(node.name):
-        if after.name in sites:
-            site = sites[after.name]
-            outside = _after(network, after.name, scales)
-            size, reach, effect = _noise(network, after.name, sites, scales)
-            raising += size * effect * site.ranges
-            lowering += reach * effect * (outside[:, None] * site.squares).sum(axis=0)
-    return np.sqrt(_positive(lowering) / _positive(raising))
+def _evened(first: Vector, second: Vector, least: float) -> Vector:
+    """`√(first/second)`, the factor by which the two become equal; none counts for less than a
+    share of the largest, since samples may miss where it is larger."""
+    some, other = (_floored(one, least) for one in (first, second))
+    return np.asarray(np.sqrt(some / other))
 
 
-def _noise(
-    network: Network, name: str, sites: Mapping[str, _Site], scales: Mapping[str, Vector]
-) -> tuple[float, float, float]:
-    """The three factors of a site's error, squared: of its weights, its inputs, its outputs."""
-    site = sites[name]
-    inside = _scale(scales, network.node(name).inputs[0], len(site.ranges))
-    outside = _after(network, name, scales)
-    size = float((outside[:, None] * site.squares / inside).sum())
-    return size, float((inside * site.ranges).sum()), float((site.effects / outside).sum())
-
-
-def _scale(scales: Mapping[str, Vector], name: str, size: int) -> Vector:
-    return scales.get(name, np.ones(size))
-
-
-def _after(network: Network, name: str, scales: Mapping[str, Vector]) -> Vector:
-    """The scale d² of a map's value: that of the activation behind it."""
-    users = network.consumers(name)
-    return _scale(scales, users[0].name if len(users) == 1 else "", network.sizes[name])
-
-
-def _positive(values: Vector) -> Vector:
+def _floored(values: Vector, least: float) -> Vector:
     top = float(np.max(values, initial=0.0))
-    return np.maximum(values, FLOOR * top) if top > 0 else np.ones_like(values)
+    return np.maximum(values, least * top) if top > 0 else np.ones_like(values)

@@ -76,7 +76,8 @@ class Task:
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
     the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
     has so far at this place, on data, and the values z that the target has behind it. `dtype` is
-    what gammas and betas are to be written in.
+    what gammas and betas are to be written in. `lift` are powers of two, one for each row, that
+    a site may solve for instead and take back behind.
     """
 
     index: int
@@ -89,6 +90,12 @@ class Task:
     groups: tuple[Task, ...] = ()
     examples: Examples | None = None
     dtype: Any = np.float64
+    lift: Array | None = None
+
+    @property
+    def lifted(self) -> NDArray[np.float64]:
+        """The kernel with its rows lifted."""
+        return self.weight if self.lift is None else np.ldexp(self.weight, self.lift[:, None])
 
     @property
     def each(self) -> tuple[Task, ...]:

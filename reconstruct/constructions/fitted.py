@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class FittedPlan:
         shift = float(np.max(np.abs(hidden.shift), initial=0.0))
         row = self._row(task, s, made, shift, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        return _Fit(norms_of(layers, bias, s, hidden), row, left)
+        return _Fit(norms_of(layers, replace(task, bias=bias), s, hidden), row, left)
 
     def _row(
         self, task: Task, s: Vector, made: Array, shift: float, data: tuple[Array, Array]

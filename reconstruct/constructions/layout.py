@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 from reconstruct.constructions.blueprint import Blueprint
@@ -12,6 +12,7 @@ from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Add, Map, Network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt_nodes
+from reconstruct.numbers.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +21,15 @@ class Layout:
 
     Sums and activations stand in the frozen network where they stand in the target. `scaled` is the
     target with units scaled as in the form: bounds are of it, because a certificate speaks of the
-    target's own maps, and bounds of merged ones need not be within them.
+    target's own maps, and bounds of merged ones need not be within them. `lifts` are powers of two
+    by map: its rows are solved for times these, and the site's last norm takes them back.
     """
 
     target: Network
     scaled: Network
     form: NormalForm
     plans: Mapping[str, SitePlan]
+    lifts: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def blueprints(self) -> dict[str, Blueprint]:

@@ -21,12 +21,14 @@ import numpy as np
 
 from reconstruct.bounds import Reach
 from reconstruct.constructions.blueprint import hidden_width
+from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.constructions.tasks import functionals_of
 from reconstruct.constructions.variances import variance_at_output
 from reconstruct.errors import InputError
 from reconstruct.networks import Network, dense
 from reconstruct.networks.normal_form import rebuilt_nodes
+from reconstruct.numbers.arrays import Vector
 
 RATIOS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.6, 3.3, 4.0, 5.0, 6.5, 8.0)
 ROWS = 32  # random functionals from which the reach of a map's inputs is taken
@@ -37,17 +39,19 @@ SAMPLES = 10_000  # inputs among which the largest error is meant
 
 @dataclass(frozen=True)
 class SiteRatio:
-    """What a map's prediction needs: its size, ‖W‖_F, and r."""
+    """What a map's prediction needs: its size, ‖W‖_F, r, and the share of a variance that its
+    outputs get where its rows were lifted."""
 
     equations: int
     norm: float
     reach: float
+    share: Vector | float = 1.0
 
-    def variance(self, ratio: float) -> float:
+    def variance(self, ratio: float) -> Vector | float:
         """Of each of its outputs, in units of u²."""
         n = hidden_width(ratio, self.equations)
         levels = 1 + (math.log2(n) + 1) / 2
-        return (self.norm * self.reach) ** 2 / max(n - self.equations, 1) * levels
+        return (self.norm * self.reach) ** 2 / max(n - self.equations, 1) * levels * self.share
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +76,26 @@ class RatioForecast:
         return found
 
 
-def forecast(form: Network, known: Reach) -> RatioForecast:
-    """The prediction for a target in normal form and balanced, which `known` bounds."""
-    rng = np.random.default_rng(SEED)
+def forecast(layout: Layout, known: Reach) -> RatioForecast:
+    """The prediction for a target as it is laid out and balanced, which `known` bounds."""
+    rng, form = np.random.default_rng(SEED), layout.form.network
     sites = {}
     for node in rebuilt_nodes(form):
         op = mixing_at(form, node.name)
         m, k = op.kernels[0].shape
-        squares = [float(np.sum(dense(kernel) ** 2)) for kernel in op.kernels]
+        lift = layout.lifts.get(node.name, np.zeros(m, dtype=np.int64))
+        squares = [float(np.sum(np.ldexp(dense(W), lift[:, None]) ** 2)) for W in op.kernels]
         rows = rng.standard_normal((ROWS, k))
         lo, hi = functionals_of(known, node.inputs[0], op)(rows)
         reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
-        sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach)
+        share = 4.0**-lift if lift.any() else 1.0
+        sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach, share)
     return RatioForecast(form, sites)
 
 
-def ratio_for(form: Network, known: Reach, wanted: float) -> float:
+def ratio_for(layout: Layout, known: Reach, wanted: float) -> float:
     """The least ratio of a list at which no more than `wanted` is predicted."""
-    expected = forecast(form, known)
+    expected = forecast(layout, known)
     for ratio in RATIOS:
         if expected.error(ratio) <= wanted:
             return ratio

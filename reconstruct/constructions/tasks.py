@@ -34,7 +34,9 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
             zip(op.kernels, biases, reaches, exact, strict=True)
         )
     )
-    return parts[0] if count == 1 else replace(parts[0], groups=parts)
+    if count == 1:
+        return replace(parts[0], lift=layout.lifts.get(node.name))
+    return replace(parts[0], groups=parts)
 
 
 def slackened(task: Task, slack: float) -> Task:

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 
 import numpy as np
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
+from reconstruct.constructions.levelling import levelled
 from reconstruct.constructions.matched_betas import matched
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
-from reconstruct.constructions.shifts import ROOM, Placing, exact_dot, place
+from reconstruct.constructions.shifts import ROOM, Placing, place, round_up
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
@@ -36,6 +38,7 @@ from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.drawn import is_drawn
+from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.in_order import in_order
 from reconstruct.progress import Progress
 
@@ -128,12 +131,12 @@ def solve_two_layers(
 ) -> SolvedLayers:
     """The norms that make the two layers compute `task.weight·h + task.bias`."""
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
-    W = task.weight if exact is None else np.array(exact.weight, dtype=object)
+    W = task.lifted if exact is None else np.array(exact.weight, dtype=object)
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
         solution = refined(layers, task, solution)
     hidden = place_hidden(layers, task, solution.s)
-    norm1, norm2 = norms_of(layers, task.bias, solution.s, hidden)
+    norm1, norm2 = norms_of(layers, task, solution.s, hidden)
     if np.dtype(task.dtype) != np.float64 and _bearable(layers, task):
         slope = layers.activation.piece.slope
         norm1, norm2 = matched(norm1, norm2, to_dense(layers.M2), slope, task.dtype)
@@ -149,7 +152,7 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
     if not _bearable(layers, task):
         return solution
     M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
-    better = polished(M1, M2, task.weight, solution.s)
+    better = polished(M1, M2, task.lifted, solution.s)
     residual = solution.residual if better.residual is None else better.residual
     solution = solution.replace(s=better.s, residual=residual)
     if np.dtype(task.dtype) == np.float64:
@@ -160,7 +163,7 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
         return np.asarray(gamma / deviation[units])
 
-    found = cast_with_feedback(M1, M2, task.weight, solution.s, cast)
+    found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast)
     return solution.replace(s=found)
 
 
@@ -216,22 +219,26 @@ def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
         for part, functional, size in in_order(prepared, hidden_parts(layers.M1)):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    return place(layers.activation.piece, lo, hi, magnitude, ROOM)
+    placing = place(layers.activation.piece, lo, hi, magnitude, ROOM)
+    if isfinite(layers.activation.piece.hi):  # no room to be raised
+        return placing
+    return Placing(placing.scale, round_up(levelled(layers.M2, placing.shift)))
 
 
-def norms_of(layers: TwoLayers, bias: Vector, s: Vector, hidden: Placing) -> tuple[Norm, Norm]:
+def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Placing) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases c1, c2 absorbed.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
-    `λ·scale·W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
+    `λ·scale·2^lift∘W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
     """
     slope = layers.activation.piece.slope
     s1 = hidden.scale * s
     norm1 = layers.norm1.with_effective(s1, hidden.shift - s1 * layers.c1)
     back = 1.0 / (slope * hidden.scale)
     carried = slope * exact_dot(layers.M2, hidden.shift) + layers.c2
-    s2 = np.full(len(bias), back)
-    return norm1, layers.norm2.with_effective(s2, bias - s2 * carried)
+    s2 = np.full(len(task.bias), back)
+    s2 = s2 if task.lift is None else np.ldexp(s2, -task.lift)
+    return norm1, layers.norm2.with_effective(s2, task.bias - s2 * carried)
 
 
 def _exact_norms(

@@ -9,36 +9,79 @@ is the same function of real numbers, but the graph itself now says that no numb
 more than B + 7·log₈(n/B) roundings, and that no partial sum is longer than a block: both what is
 proved and what is met become smaller. It costs time, for small products run slower than one large.
 
+Hidden units of a construction are large because they are shifted, and their shifts cancel in the
+sum. So the shifts are taken out of them first,
+
+    W h = W (h − c) + W c,
+
+c the hidden values where nothing arrives, and W c as a few floats that are it exactly: the largest
+added last, the others as biases of blocks. It is still the same function, but what is added up is
+no larger than what varies.
+
 Rests on proofs_check: accumulated-rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import Dense, Select
+from reconstruct.networks.maps import Dense, Mixing, Scaling, Select
+from reconstruct.networks.operation import Operation
 from reconstruct.networks.sums import Add
+from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
 BLOCK = 32  # columns: half of it gains little more and takes twice as long
 MOST_BLOCKS = 256  # of one map: a file has three nodes for each
 TOGETHER = 8  # values that one node adds
+Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
+
+CENTRE_BITS = 12  # of what is taken out of a hidden value: products with float32 weights are short
 
 
-def in_blocks(network: Network, block: int = BLOCK) -> Network:
+def in_blocks(
+    network: Network, block: int = BLOCK, centres: Mapping[str, Vector] | None = None
+) -> Network:
     """The network with the long sums of its dense maps as trees; the names of values stay.
 
-    Blocks have `block` columns, more where there would be too many of them.
+    Blocks have `block` columns, more where there would be too many of them. `centres` are what is
+    taken out of the inputs of maps, by their names (default: hidden values where nothing arrives).
 
     A map is spelled out if it takes at least twice a block and more than it gives: elsewhere the
     partial sums would be larger than what they are made of.
     """
     names = {network.source, *(node.name for node in network.nodes)}
-    nodes = tuple(part for node in network.nodes for part in _spelled(network, node, names, block))
-    return network.with_nodes(nodes)
+    spelling = _Spelling(network, names, block, centres)
+    return network.with_nodes(tuple(part for node in network.nodes for part in spelling.of(node)))
+
+
+def centre(network: Network, node: Node) -> Vector | None:
+    """What the input of a map is where the map before it gives nothing but its bias, through a norm
+    and an activation as a rule; numbers of few bits, so that products with them are short."""
+    between: list[Operation] = []
+    name = node.inputs[0]
+    while name != network.source and len(network.node(name).inputs) == 1:
+        op = network.node(name).op
+        if isinstance(op, Mixing):
+            with np.errstate(all="ignore"):
+                value = reduce(lambda z, step: step(z), reversed(between), op.bias[None])
+            short = _short(value[0])
+            return short if between and np.isfinite(short).all() and short.any() else None
+        between.append(op)
+        (name,) = network.node(name).inputs
+    return None
+
+
+def _short(values: Vector) -> Vector:
+    """The nearest numbers of a few bits."""
+    exponents = np.frexp(values)[1] - CENTRE_BITS
+    return np.asarray(np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents))
 
 
 def joined(network: Network) -> Network:
@@ -51,62 +94,104 @@ def joined(network: Network) -> Network:
         value, found, number = node.name.rpartition(".part")
         if found and number == str(len(parts.get(value, []))) and "weight" in node.op.arrays():
             parts.setdefault(value, []).append(node)
-    names = {node.name for node in network.nodes}
-    whole = {
-        value: Node(value, _side_by_side(found), network.node(f"{value}.taken0").inputs)
-        for value, found in parts.items()
-        if value in names and f"{value}.taken0" in names
-    }
-    tree = tuple(f"{value}.{word}" for value in whole for word in ("taken", "part", "sum"))
-    nodes = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
+    nodes = {node.name: node for node in network.nodes}
+    centres, whole = {}, {}
+    for name, blocks in parts.items():
+        if name not in nodes or f"{name}.taken0" not in nodes:
+            continue
+        inputs, value = nodes[f"{name}.taken0"].inputs, name.removesuffix(".sums")
+        if inputs == (f"{value}.centred",) and value in nodes:
+            before = nodes[inputs[0]]
+            centres[value], inputs = -before.op.arrays().get("offset", np.zeros(1)), before.inputs
+        else:
+            value = name
+        whole[value] = Node(value, _side_by_side(blocks), inputs)
+    words = ("taken", "part", "sum", "centred")
+    tree = tuple(f"{value}.{word}" for value in whole for word in words)
+    left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
     try:
-        plain = network.with_nodes(tuple(nodes)) if whole else network
+        plain = network.with_nodes(tuple(left)) if whole else network
+        return plain if in_blocks(plain, centres=centres).same(network) else network
     except InputError:  # what is left does not hang together
         return network
-    return plain if in_blocks(plain).same(network) else network
 
 
 def _side_by_side(parts: list[Node]) -> Dense:
-    weights = [node.op.arrays()["weight"] for node in parts]
-    return Dense(np.concatenate(weights, axis=1), parts[0].op.arrays().get("bias"))
+    arrays = [node.op.arrays() for node in parts]
+    weight = np.concatenate([one["weight"] for one in arrays], axis=1)
+    return Dense(weight, arrays[0].get("bias"))
 
 
-def _spelled(network: Network, node: Node, names: set[str], block: int) -> Iterator[Node]:
-    """The node as it is, or the nodes of its tree."""
-    takes, gives = network.sizes[node.inputs[0]], network.sizes[node.name]
-    width = max(block, -(-takes // MOST_BLOCKS))
-    blocks = node.op.on_blocks(width) if takes >= 2 * block and takes > gives else ()
-    if not blocks:
-        yield node
-        return
-    level = []
-    for i, (start, stop, op) in enumerate(blocks):
-        taken, part = _free(f"{node.name}.taken{i}", names), _free(f"{node.name}.part{i}", names)
-        yield Node(taken, Select(start, stop), node.inputs)
-        yield Node(part, op, (taken,))
-        level.append(part)
-    yield from _added(node.name, level, names)
+class _Spelling:
+    """The nodes of one network, spelled out one after the other."""
 
+    def __init__(
+        self,
+        network: Network,
+        names: set[str],
+        block: int,
+        centres: Mapping[str, Vector] | None,
+    ) -> None:
+        self.network, self.names, self.block, self.centres = network, names, block, centres
 
-def _added(value: str, level: list[str], names: set[str]) -> Iterator[Node]:
-    """The sum of all these, a few at a time, the last one under the name `value`."""
-    height = 0
-    while len(level) > 1:
-        groups = [tuple(level[i : i + TOGETHER]) for i in range(0, len(level), TOGETHER)]
+    def of(self, node: Node) -> Iterator[Node]:
+        """The node as it is, or the nodes of its tree."""
+        takes, gives = self.network.sizes[node.inputs[0]], self.network.sizes[node.name]
+        width = max(self.block, -(-takes // MOST_BLOCKS))
+        blocks = node.op.on_blocks(width) if takes >= 2 * self.block and takes > gives else ()
+        if not blocks:
+            yield node
+            return
+        middle = self._centre(node)
+        pieces = None if middle is None else exact_pieces(node.op.arrays()["weight"], middle)
+        if middle is None or pieces is None or len(blocks) < PIECES:
+            yield from self._tree(node.name, node.inputs, blocks)
+            return
+        centred, sums = (self._free(f"{node.name}.{word}") for word in ("centred", "sums"))
+        yield Node(centred, Scaling(np.ones(takes), offset=-middle), node.inputs)
+        last, *rest = pieces
+        biased = [
+            (start, stop, _with_bias(op, rest[i - 1]) if 1 <= i < PIECES else op)
+            for i, (start, stop, op) in enumerate(blocks)
+        ]
+        yield from self._tree(sums, (centred,), biased)
+        yield Node(node.name, Scaling(np.ones(gives), offset=last), (sums,))
+
+    def _tree(self, value: str, inputs: tuple[str, ...], blocks: Blocks) -> Iterator[Node]:
+        """The sum of the blocks, as the value of this name."""
         level = []
-        for j, group in enumerate(groups):
-            if len(group) == 1:
-                level.append(group[0])
-                continue
-            name = f"{value}.sum{height}.{j}"
-            level.append(value if len(groups) == 1 else _free(name, names))
-            yield Node(level[-1], Add(), group)
-        height += 1
+        for i, (start, stop, op) in enumerate(blocks):
+            taken, part = (self._free(f"{value}.{word}{i}") for word in ("taken", "part"))
+            yield Node(taken, Select(start, stop), inputs)
+            yield Node(part, op, (taken,))
+            level.append(part)
+        yield from self._added(value, level)
+
+    def _centre(self, node: Node) -> Vector | None:
+        return centre(self.network, node) if self.centres is None else self.centres.get(node.name)
+
+    def _added(self, value: str, level: list[str]) -> Iterator[Node]:
+        """The sum of all these, a few at a time, the last one under the name `value`."""
+        height = 0
+        while len(level) > 1:
+            groups = [tuple(level[i : i + TOGETHER]) for i in range(0, len(level), TOGETHER)]
+            level = []
+            for j, group in enumerate(groups):
+                if len(group) == 1:
+                    level.append(group[0])
+                    continue
+                name = f"{value}.sum{height}.{j}"
+                level.append(value if len(groups) == 1 else self._free(name))
+                yield Node(level[-1], Add(), group)
+            height += 1
+
+    def _free(self, name: str) -> str:
+        """A name that no value has yet."""
+        while name in self.names:
+            name += "'"
+        self.names.add(name)
+        return name
 
 
-def _free(name: str, names: set[str]) -> str:
-    """A name that no value has yet."""
-    while name in names:
-        name += "'"
-    names.add(name)
-    return name
+def _with_bias(op: Operation, bias: Vector) -> Dense:
+    return Dense(op.arrays()["weight"], bias)

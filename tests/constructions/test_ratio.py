@@ -10,6 +10,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.bounds import Adaptive, Crown, reach
 from reconstruct.constructions import Wide, draw
+from reconstruct.constructions.layout import lay_out
 from reconstruct.constructions.ratio import RATIOS, forecast, ratio_for
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
@@ -19,12 +20,16 @@ from tests.certificates.building import random_target
 BOX = Box(-1.0, 1.0).of_size(4)
 
 
+def laid_out():
+    return lay_out(target(), Wide())
+
+
 def target():
     return random_target(np.random.default_rng(2), (4, 8, 8, 3))
 
 
 def test_more_width_is_less_error_and_shares_add_up() -> None:
-    expected = forecast(target(), reach(target(), BOX, Crown()))
+    expected = forecast(laid_out(), reach(target(), BOX, Crown()))
     errors = [expected.error(ratio) for ratio in RATIOS]
     assert errors == sorted(errors, reverse=True) and errors[-1] > 0
     shares = list(expected.shares(1.5).values())
@@ -39,15 +44,15 @@ def test_the_prediction_is_near_what_is_measured() -> None:
     found = reconstruct(network, draw(network, Wide(1.5), seed=0), domain=BOX, bounds=same).network
     x = BOX.sample(10_000, np.random.default_rng(0)).astype(np.float32)
     error = float(np.max(np.abs(found(x, np.float32).astype(float) - network(x.astype(float)))))
-    assert error / 10 < forecast(network, known).error(1.5) < 10 * error
+    assert error / 10 < forecast(lay_out(network, Wide()), known).error(1.5) < 10 * error
 
 
 def test_what_no_width_reaches_is_refused_with_what_is() -> None:
     known = reach(target(), BOX, Crown())
-    least = forecast(target(), known).error(RATIOS[-1])
-    assert ratio_for(target(), known, least) == RATIOS[-1]
+    least = forecast(laid_out(), known).error(RATIOS[-1])
+    assert ratio_for(laid_out(), known, least) == RATIOS[-1]
     with pytest.raises(InputError, match=rf"{least:.2g} is predicted"):
-        ratio_for(target(), known, least / 2)
+        ratio_for(laid_out(), known, least / 2)
 
 
 def test_the_command_picks_the_ratio(tmp_path, capsys) -> None:

@@ -21,6 +21,7 @@ from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import down, up
 
 ROUNDINGS = Roundings(scaled=6, centre=0, shift=2, folded=6)  # two casts, a quotient, products
+SHIFTED = Roundings(scaled=0, centre=0, shift=0, folded=0)  # nothing but the sum itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +126,17 @@ class Scaling(Diagonal):
         least = min(float(np.min(part[part > 0], initial=1.0)) for part in numbers)
         inputs = 0.0 if fed.before is None else fed.before.inputs
         lost = 8 * precision.tiny * (1 + scale + 1 / least + inputs)
-        error = upward(parts.error(fed, ROUNDINGS, precision) + lost)
+        error = upward(parts.error(fed, self._roundings(precision), precision) + lost)
         if not all(precision.normal(part).all() for part in numbers):
             error = np.full_like(error, np.inf)
         peak = parts.peak(fed) + fed.computed * np.maximum(1.0, np.max(numbers, axis=0))
         return Rounding(error, upward(peak))
+
+    def _roundings(self, precision: Precision) -> Roundings:
+        """None but the sum's, where all factors are 1 and offsets are numbers of the format."""
+        plain = bool(np.all(self.factor == 1) and np.all(self.divisor == 1))
+        held = np.array_equal(precision.cast(self.offset), self.offset)
+        return SHIFTED if plain and held else ROUNDINGS
 
     def arrays(self) -> dict[str, Array]:
         return {"factor": self.factor, "divisor": self.divisor, "offset": self.offset}
