@@ -16,7 +16,9 @@ from reconstruct.networks import (
     Dense,
     Network,
     Node,
+    Norm,
     Relu,
+    Scaling,
     Select,
     in_blocks,
 )
@@ -75,7 +77,7 @@ def test_joined_it_is_the_network_again(tmp_path) -> None:
 
 
 def test_what_only_looks_like_a_tree_stays_as_it_is() -> None:
-    spelled = in_blocks(wide(100))
+    spelled = in_blocks(wide(100), centres={})
     other = {"out.part1": Affine(np.ones((3, 32)), np.ones(3))}  # a second bias
     changed = spelled.with_ops(other)
     assert joined(changed) is changed
@@ -86,7 +88,7 @@ def test_what_only_looks_like_a_tree_stays_as_it_is() -> None:
 def test_names_that_a_network_has_already_are_left_to_it() -> None:
     network = wide(100)
     taken = Node("out.part0", Affine(np.ones((3, 3))), ("out",))
-    spelled = in_blocks(Network(2, (*network.nodes, taken), "out.part0"))
+    spelled = in_blocks(Network(2, (*network.nodes, taken), "out.part0"), centres={})
     assert spelled.node("out.part0").op is taken.op
     x = np.array([[0.25, -0.5]])
     np.testing.assert_allclose(spelled(x), network(x).sum() * np.ones((1, 3)), rtol=1e-12)
@@ -110,3 +112,73 @@ def test_less_is_lost_to_rounding_and_it_is_proved() -> None:
     tree = certify(network, in_blocks(network), domain=box, tolerance=1.0)
     assert tree.float64_bound is not None and plain.float64_bound is not None
     assert tree.float64_bound < plain.float64_bound / 10
+
+
+def shifted(columns: int = 300, seed: int = 0, bias: bool = False) -> Network:
+    """Hidden units as a construction has them: far from 0, varying little."""
+    rng = np.random.default_rng(seed)
+    first = Affine(rng.standard_normal((columns, 2)).astype(np.float32))
+    beta = rng.uniform(50, 100, columns).astype(np.float32)
+    norm = Norm(np.ones(columns), beta, np.zeros(columns), np.full(columns, 1 - 2.0**-17), 2.0**-17)
+    weight = rng.standard_normal((3, columns)).astype(np.float32)
+    second = Affine(weight, rng.standard_normal(3).astype(np.float32) if bias else None)
+    nodes = (
+        Node("in", first, ("input",)),
+        Node("norm", norm, ("in",)),
+        Node("act", Relu(), ("norm",)),
+        Node("out", second, ("act",)),
+    )
+    return Network(2, nodes, "out")
+
+
+def centred(network: Network) -> list[Node]:
+    return [node for node in network.nodes if node.name.endswith(".centred")]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("columns", [96, 300, 3750])
+def test_shifts_are_taken_out_and_it_is_the_same_function(columns, bias) -> None:
+    network = shifted(columns, bias=bias)
+    spelled = in_blocks(network)
+    assert len(centred(spelled)) == 1
+    for x in np.random.default_rng(1).uniform(-1, 1, (2, 2)):
+        assert evaluate_exact(spelled, x) == evaluate_exact(network, x)
+
+
+def test_shifts_that_were_taken_out_come_back_when_it_is_joined(tmp_path) -> None:
+    for network in (shifted(), shifted(bias=True)):
+        assert joined(in_blocks(network)).same(network)
+        save(in_blocks(network), tmp_path / "tree.onnx", dtype=np.float32)
+        assert joined(load(tmp_path / "tree.onnx")).same(network)
+    spelled = in_blocks(network)
+    (node,) = centred(spelled)
+    moved = spelled.with_ops({node.name: Scaling(np.ones(300), offset=node.op.offset + 1)})
+    assert joined(moved) is moved  # another function
+    tuned = network.with_ops({"norm": network.node("norm").op.tuned(np.ones(300), np.ones(300))})
+    other = spelled.with_ops({"norm": tuned.node("norm").op})
+    assert joined(other).same(tuned)  # the same numbers are taken out, whatever the norm says
+
+
+def test_where_few_floats_do_not_say_the_sum_nothing_is_taken_out() -> None:
+    network = shifted()
+    weight = np.array(network.node("out").op.matrix, dtype=np.float64)
+    weight[0, 0], weight[0, 1] = 2.0**-140, 1e30
+    spelled = in_blocks(network.with_ops({"out": Affine(weight)}))
+    assert not centred(spelled) and len(spelled.nodes) > len(network.nodes)
+    two = in_blocks(shifted(2 * BLOCK))
+    assert not centred(two) and len(two.nodes) > len(network.nodes)
+
+
+def test_what_is_added_up_is_no_larger_than_what_varies() -> None:
+    network, box = shifted(3000), Box(-1.0, 1.0)
+    x = box.of_size(2).sample(500, np.random.default_rng(0)).astype(np.float32)
+    exact = network(x.astype(np.float64))
+    trees = in_blocks(network, centres={}), in_blocks(network)
+    plain, taken = (np.abs(t(x, dtype=np.float32) - exact).max() for t in trees)
+    assert taken < plain / 3
+    first, norm, second = (network.node(name).op for name in ("in", "norm", "out"))
+    W, b = second.matrix.astype(float) @ first.matrix, second.matrix.astype(float) @ norm.beta
+    target = Network(2, (Node("map", Affine(W, b), ("input",)),), "map")
+    proofs = [certify(target, tree, domain=box, tolerance=1e9) for tree in trees]
+    assert proofs[1].float32_bound < proofs[0].float32_bound / 3
+    assert taken <= proofs[1].float32_bound
