@@ -2,10 +2,11 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the small slack, the balancing of units, feedback in rounding,
-shifts raised against partial sums, sums in blocks and room for float32, and for each ratio; beside
-it what is proved of the evaluation in floats, and what float16 and bfloat16 would do. Networks of
-ACAS Xu with `--extent quick --boxes 32768`.
+bound the ranges, with and without the small slack, the balancing of rows and units, feedback in
+rounding, shifts that cancel, shifts raised against partial sums, sums in blocks, shifts taken out
+of them and room for float32, and for each ratio; beside it what is proved of the evaluation in
+floats, and what float16 and bfloat16 would do. Networks of ACAS Xu with `--extent quick --boxes
+32768`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu]
         [--extent full|brief|quick|large]
@@ -61,18 +62,21 @@ BLOCK = 256  # terms that a matrix product adds up before it goes on to the next
 
 @dataclass(frozen=True)
 class Setting:
-    """Which measures are taken: how ranges are bounded, the small slack, balanced units, how gammas
-    become float32, shifts raised so that partial sums stay small, gammas that are small where
-    ranges are large, long sums in blocks, shifts with room for float32 (then sums are in blocks
-    too), and the ratio."""
+    """Which measures are taken: how ranges are bounded, the small slack, balanced rows and units,
+    how gammas become float32, shifts that cancel behind the second map, shifts raised so that
+    partial sums stay small, gammas that are small where ranges are large, long sums in blocks,
+    shifts taken out before (then sums are in blocks), shifts with room for float32 (too), and the
+    ratio."""
 
     bounds: Method
     slack: bool = False
     balance: bool = False
     feedback: bool = False
+    level: bool = False
     order: bool = False
     weighted: bool = False
     blocks: bool = False
+    centred: bool = False
     room: bool = False
     ratio: float = 1.5
 
@@ -81,11 +85,13 @@ class Setting:
         """The bounds, and what else is taken."""
         taken = (
             (self.slack, "small slack"),
-            (self.balance, "balanced units"),
+            (self.balance, "balance"),
             (self.feedback, "feedback"),
+            (self.level, "level shifts"),
             (self.order, "raised shifts"),
             (self.weighted, "weighted gammas"),
             (self.blocks, "blocks"),
+            (self.centred, "shifts taken out"),
             (self.room, "room"),
         )
         words = [word for yes, word in taken if yes]
@@ -93,35 +99,40 @@ class Setting:
 
 
 def settings(boxes: int, extent: str) -> Iterator[Setting]:
-    """None of it and all together; then each measure alone; then the ratios."""
-    adaptive = Adaptive(boxes=boxes)
-    whole = Setting(adaptive, slack=True, balance=True, feedback=True, blocks=True, room=True)
-    if extent == "large":  # what --dtype float32 does, where each row takes half an hour
+    """None of it and all together; then each measure alone, and all but one; then the ratios."""
+    adaptive, none = Adaptive(boxes=boxes), Setting(Crown())
+    sums = replace(none, blocks=True, centred=True)
+    whole = replace(sums, bounds=adaptive, slack=True, balance=True, feedback=True, level=True)
+    whole = replace(whole, room=True)
+    if extent == "large":  # what --dtype float32 does, where each row takes ten minutes
         yield replace(whole, room=False)
+        yield none
         return
     yield whole
     yield replace(whole, room=False)
-    yield replace(whole, blocks=False, room=False)
-    yield Setting(Crown())
+    yield replace(whole, centred=False, room=False)
+    yield none
     yield replace(whole, room=False, ratio=2.6)
     if extent == "quick":
         return
     yield replace(whole, ratio=2.6)
     yield replace(whole, balance=False)
+    yield replace(whole, level=False)
     yield Setting(adaptive)
     if extent == "brief":
         return
     yield Setting(Interval())
     yield Setting(Split())
-    yield Setting(Crown(), slack=True)
-    yield Setting(Crown(), balance=True)
-    yield Setting(Crown(), feedback=True)
-    yield Setting(Crown(), order=True)
-    yield Setting(Crown(), weighted=True)
-    yield Setting(Crown(), blocks=True)
+    yield replace(none, slack=True)
+    yield replace(none, balance=True)
+    yield replace(none, feedback=True)
+    yield replace(none, level=True)
+    yield replace(none, order=True)
+    yield replace(none, weighted=True)
+    yield replace(none, blocks=True)
+    yield sums
     yield replace(whole, slack=False)
     yield replace(whole, feedback=False, room=False)
-    yield replace(whole, order=True, blocks=False, room=False)
     yield replace(whole, weighted=True, feedback=False)
     yield replace(whole, ratio=4.0)
     yield replace(whole, ratio=8.0)
@@ -129,8 +140,30 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
 
 def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     """One reconstruction, evaluated in float32 by onnxruntime as it is written."""
-    plain = replace(chosen, order=False, blocks=False, room=False)
+    plain = replace(chosen, order=False, blocks=False, centred=False, room=False)
     result, took = _reconstructed(path, domain, plain)
+    with ExitStack() as stack:
+        _left_out(stack, chosen)
+        return _measured(path, chosen, result, took)
+
+
+def _left_out(stack: ExitStack, chosen: Setting) -> None:
+    """Measures that the package takes by itself and this setting does not."""
+    if not chosen.slack:
+        stack.enter_context(mock.patch("reconstruct.constructions.two_layers.ROOM", SLACK))
+    if not chosen.balance:
+        plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
+        stack.enter_context(plain)
+    if not chosen.level:
+        for home in ("two_layers", "raising"):
+            where = f"reconstruct.constructions.{home}.levelled"
+            stack.enter_context(mock.patch(where, lambda M2, least: least))
+    if not chosen.centred:
+        nothing = mock.patch("reconstruct.networks.blocks.centre", lambda network, node: None)
+        stack.enter_context(nothing)
+
+
+def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     target, box = result.target, result.domain
     assert isinstance(box, Box)
     start = time.perf_counter()
@@ -187,11 +220,7 @@ def _reconstructed(path: Path, domain: str, chosen: Setting) -> tuple[Result, fl
     start, target = time.perf_counter(), load(path)
     box = load_domain(domain, target.size_in)
     with ExitStack() as stack:
-        if not chosen.slack:
-            stack.enter_context(mock.patch("reconstruct.constructions.two_layers.ROOM", SLACK))
-        if not chosen.balance:
-            plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
-            stack.enter_context(plain)
+        _left_out(stack, chosen)
         if chosen.weighted:
             stack.enter_context(
                 mock.patch("reconstruct.constructions.wide.solve_two_layers", weighted_gammas)

@@ -20,9 +20,11 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark, "NEARBY", 40)
     save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
     none = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", benchmark.Setting(Crown()))
-    chosen = benchmark.Setting(Adaptive(boxes=64), True, True, True, True, ratio=2.0)
+    taken = {"slack": True, "balance": True, "feedback": True, "level": True, "order": True}
+    chosen = benchmark.Setting(Adaptive(boxes=64), **taken, ratio=2.0)
     whole = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
-    assert whole["measures"] == "adaptive, small slack, balanced units, feedback, raised shifts"
+    words = "adaptive, small slack, balance, feedback, level shifts, raised shifts"
+    assert whole["measures"] == words
     assert none["measures"] == "crown" and none["leaves"] is None and whole["leaves"] > 1
     for row in (none, whole):  # the frozen network's float32 error, and the target's own
         assert 0 < row["target_error"] < row["error"] < 1e-3
@@ -68,5 +70,5 @@ def test_weighted_gammas_solve_the_same_systems(tmp_path, monkeypatch) -> None:
 
 def test_settings_are_told_apart() -> None:
     rows = [(one.measures, one.ratio) for one in benchmark.settings(64, "full")]
-    assert len(set(rows)) == len(rows) == 22
+    assert len(set(rows)) == len(rows) == 24
     assert [*rows[:5]] == [(o.measures, o.ratio) for o in benchmark.settings(64, "quick")]
