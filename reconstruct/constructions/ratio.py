@@ -4,10 +4,11 @@ A site for W (m × k, n hidden units, unit variance) has scales of about ‖W‖
 shifts of that times r, the reach of a random functional of its inputs (taken from the bounds). Each
 hidden value is kept with a relative error of about u, and so is each partial sum behind it:
 
-    variance of an output ≈ u² ‖W‖_F² r² / (n − mk) · (1 + L/2),     L = log2(n) + 1,
+    variance of an output ≈ u² ‖W‖_F² r² / (n − mk) · (1 + L/20),     L = log2(n) + 1,
 
-carried on by the squares of the target's own entries. More width lowers it towards the sums' own
-part: √(c/(c − 1)) falls from 4.6 at ratio c = 1.05 over 1.7 at 1.5 to 1.1 at 8, and no further.
+for sums as float32 networks have them, in blocks and without the shifts, carried on by the target's
+own slopes. More width lowers it towards the sums' own part: √(c/(c − 1)) falls from 4.6 at ratio
+c = 1.05 over 1.7 at 1.5 to 1.1 at 8, and no further.
 Numerical: a prediction, not a bound.
 """
 
@@ -24,9 +25,9 @@ from reconstruct.constructions.blueprint import hidden_width
 from reconstruct.constructions.layout import Layout
 from reconstruct.constructions.nodes import mixing_at
 from reconstruct.constructions.tasks import functionals_of
-from reconstruct.constructions.variances import variance_at_output
+from reconstruct.constructions.variances import deviation, variances_at_outputs
 from reconstruct.errors import InputError
-from reconstruct.networks import Network, dense
+from reconstruct.networks import dense
 from reconstruct.networks.normal_form import rebuilt_nodes
 from reconstruct.numbers.arrays import Vector
 
@@ -34,52 +35,52 @@ RATIOS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.6, 3.3, 4.0, 5.0, 6.5, 8.0)
 ROWS = 32  # random functionals from which the reach of a map's inputs is taken
 SEED = 20240520
 FLOAT32 = 2.0**-24
+VARYING = 0.1  # of the squares of shifts: what hidden values vary by
 SAMPLES = 10_000  # inputs among which the largest error is meant
 
 
 @dataclass(frozen=True)
 class SiteRatio:
-    """What a map's prediction needs: its size, ‖W‖_F, r, and the share of a variance that its
-    outputs get where its rows were lifted."""
+    """What a map's prediction needs: its size, ‖W‖_F, and r."""
 
     equations: int
     norm: float
     reach: float
-    share: Vector | float = 1.0
 
-    def variance(self, ratio: float) -> Vector | float:
-        """Of each of its outputs, in units of u²."""
+    def variance(self, ratio: float) -> float:
+        """Of each of its outputs, in units of u², if none is lifted."""
         n = hidden_width(ratio, self.equations)
-        levels = 1 + (math.log2(n) + 1) / 2
-        return (self.norm * self.reach) ** 2 / max(n - self.equations, 1) * levels * self.share
+        levels = 1 + VARYING * (math.log2(n) + 1) / 2
+        return (self.norm * self.reach) ** 2 / max(n - self.equations, 1) * levels
 
 
 @dataclass(frozen=True, eq=False)
 class RatioForecast:
-    """The float32 error to expect of a target with these sites, at any ratio."""
+    """The float32 error to expect of a target with these sites, at any ratio.
 
-    network: Network
+    `reached` is what a variance of 1 in front of a map's lifts becomes at the outputs, at sampled
+    inputs.
+    """
+
     sites: Mapping[str, SiteRatio]
+    reached: Mapping[str, Vector]
+    outputs: int
 
-    def error(self, ratio: float) -> float:
-        """The largest error to expect among `SAMPLES` inputs."""
-        own = {name: site.variance(ratio) for name, site in self.sites.items()}
-        deviation = math.sqrt(variance_at_output(self.network, own))
-        count = SAMPLES * self.network.size_out
-        return FLOAT32 * deviation * math.sqrt(2 * math.log(count))
+    def error(self, ratio: float, only: str | None = None) -> float:
+        """The largest error to expect among `SAMPLES` inputs, from all maps or from one."""
+        names = self.sites if only is None else (only,)
+        parts = {name: self.sites[name].variance(ratio) * self.reached[name] for name in names}
+        return FLOAT32 * deviation(parts) * math.sqrt(2 * math.log(SAMPLES * self.outputs))
 
     def shares(self, ratio: float) -> dict[str, float]:
         """What each map alone adds to it."""
-        found = {}
-        for name, site in self.sites.items():
-            found[name] = RatioForecast(self.network, {name: site}).error(ratio)
-        return found
+        return {name: self.error(ratio, only=name) for name in self.sites}
 
 
 def forecast(layout: Layout, known: Reach) -> RatioForecast:
     """The prediction for a target as it is laid out and balanced, which `known` bounds."""
     rng, form = np.random.default_rng(SEED), layout.form.network
-    sites = {}
+    sites, own = {}, {}
     for node in rebuilt_nodes(form):
         op = mixing_at(form, node.name)
         m, k = op.kernels[0].shape
@@ -88,9 +89,9 @@ def forecast(layout: Layout, known: Reach) -> RatioForecast:
         rows = rng.standard_normal((ROWS, k))
         lo, hi = functionals_of(known, node.inputs[0], op)(rows)
         reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
-        share = 4.0**-lift if lift.any() else 1.0
-        sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach, share)
-    return RatioForecast(form, sites)
+        sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach)
+        own[node.name] = 4.0**-lift if lift.any() else 1.0
+    return RatioForecast(sites, variances_at_outputs(form, known.box, own), form.size_out)
 
 
 def ratio_for(layout: Layout, known: Reach, wanted: float) -> float:

@@ -42,11 +42,12 @@ def build_report(
     target_path: str | None = None,
     recipe: Mapping[str, Any] | None = None,
     examples: ShownInputs | None = None,
+    blocks: bool = False,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; with rank proofs if they were made.
 
     `target_path` leads from the report to the target's file; `recipe` is what `rebuild` needs;
-    `examples` are inputs that a reader knows.
+    `examples` are inputs that a reader knows; `blocks` says that long sums are written as trees.
     """
     from reconstruct.reports.inputs import inputs_part
     from reconstruct.reports.measurements import measurements
@@ -70,7 +71,9 @@ def build_report(
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": found,
-        "measurements": measurements(result, _worst(found), search.samples, certificate),
+        "measurements": measurements(
+            result, _worst(found), search.samples, certificate, blocks=blocks
+        ),
         "inputs": inputs_part(result, examples),
     }
 

@@ -21,7 +21,7 @@ from reconstruct.reports.effort import affordable
 from reconstruct.reports.forecast import forecast
 from reconstruct.reports.layer_errors import layer_errors
 from reconstruct.reports.plane import plane
-from reconstruct.reports.predictions import predicted_rounding
+from reconstruct.reports.predictions import rounding_by_map
 
 Vector = NDArray[np.float64]
 
@@ -34,19 +34,25 @@ MOST_NODES = 200  # a graph with more nodes is not drawn
 
 
 def measurements(
-    result: Result, worst: ArrayLike | None, samples: int, certificate: Certificate | None = None
+    result: Result,
+    worst: ArrayLike | None,
+    samples: int,
+    certificate: Certificate | None = None,
+    *,
+    blocks: bool = False,
 ) -> dict[str, Any]:
-    """The graphs, the spectra, the predicted rounding errors and a slice through `worst`."""
+    """The graphs, the spectra, the predicted rounding errors and a slice through `worst`; `blocks`
+    if long sums are written as trees."""
     target = result.form.network
     sites = result.sites
     by_name = {site.target: site for site in sites}
     with np.errstate(all="ignore"):
-        predicted = predicted_rounding(target, result.network, by_name, samples)
+        rounding = rounding_by_map(target, result.network, by_name, result.domain, blocks=blocks)
     return {
         "graphs": {"target": graph(target), "frozen": graph(result.network)},
         "sites": {site.target: _members(site) for site in sites},
-        "predicted": {name: _finite(value) for name, value in predicted.items()},
-        "forecast": forecast(result, samples),
+        "predicted": {k: _finite(value) for k, value in rounding.largest(samples).items()},
+        "forecast": forecast(result, rounding, samples),
         "spectra": spectra(result.network, sites),
         "slice": slice_through(result.target, result.network, result.domain, worst),
         "layers": [] if certificate is None else layer_errors(result, certificate),

@@ -4,25 +4,28 @@ A hidden value `h_j = s_j (M1 x)_j + t_j` is kept with a relative error of about
 rounding `u`, and so is each partial sum behind it. With errors of random sign, output `i` of a
 site gets a variance of about
 
-    u² Σ_j M2_ij² t_j² (1 + L/2),      L = log2(n) + 1 levels of a pairwise sum,
+    u² Σ_j M2_ij² t_j² (1 + v L/2),      L = log2(n) + 1 levels of a pairwise sum,
 
-and the target's own maps carry variances on by the squares of their entries. The largest of N
-Gaussian numbers is about √(2 ln N) standard deviations.
+v = 1, or, where the shifts are taken out before values are added up, what these vary by. The target
+carries it on by the squares of its derivatives, at sampled inputs; those at which it is largest
+count for more. The largest of N Gaussian numbers is about √(2 ln N) standard deviations.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.constructions.nodes import mixing_at, norm_at
+from reconstruct.constructions.ratio import VARYING
 from reconstruct.constructions.sites import Site
-from reconstruct.constructions.variances import variance_at_output
-from reconstruct.networks import Matrix, Network, dense
+from reconstruct.constructions.variances import deviation, variances_at_outputs
+from reconstruct.networks import Domain, Matrix, Network, dense
 from reconstruct.numbers.drawn import is_drawn
 from reconstruct.numbers.in_order import in_order
 
@@ -31,21 +34,32 @@ HIDDEN = 2**13  # hidden units of a large site that are looked at together
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
-def predicted_rounding(
-    target: Network, frozen: Network, sites: Mapping[str, Site], samples: int
-) -> dict[str, float]:
-    """The largest difference to expect among `samples` inputs, for each precision.
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """What each map adds at the output, by map: variances in units of u², one for each sampled
+    input and each output."""
 
-    `target` is in normal form, `frozen` has its gammas and betas, `sites` are the frozen layers
-    by the name of the target's map.
-    """
-    own = {name: site_variance(frozen, site) for name, site in sites.items()}
-    deviation = math.sqrt(variance_at_output(target, own))
-    count = max(2, samples * target.size_out)
-    return {kind: u * deviation * math.sqrt(2 * math.log(count)) for kind, u in UNITS.items()}
+    variances: Mapping[str, Vector]
+    outputs: int
+
+    def largest(self, samples: int, only: str | None = None) -> dict[str, float]:
+        """The largest difference to expect among `samples` inputs, for each precision; of all maps
+        or of one."""
+        parts = self.variances if only is None else {only: self.variances[only]}
+        most = deviation(parts) * math.sqrt(2 * math.log(max(2, samples * self.outputs)))
+        return {kind: u * most for kind, u in UNITS.items()}
 
 
-def site_variance(frozen: Network, site: Site) -> Vector:
+def rounding_by_map(
+    target: Network, frozen: Network, sites: Mapping[str, Site], domain: Domain, *, blocks: bool
+) -> Rounding:
+    """The prediction for `target` in normal form, `frozen` with its gammas and betas, `sites` the
+    frozen layers by the name of the target's map; `blocks` if sums are spelled out."""
+    own = {name: site_variance(frozen, site, blocks=blocks) for name, site in sites.items()}
+    return Rounding(variances_at_outputs(target, domain, own), target.size_out)
+
+
+def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vector:
     """The variance of a site's outputs in units of `u²`, carried through its own layers."""
     variance = squares = np.zeros(0)  # of the layer before: its errors, and its values, by channel
     for layer in site.layers:
@@ -54,7 +68,8 @@ def site_variance(frozen: Network, site: Site) -> Vector:
         arriving = np.zeros(len(s))
         if layer.carry is not None:
             kernels = mixing_at(frozen, layer.carry).kernels
-            summing = squares * (math.log2(kernels[0].shape[1]) + 1) / 2
+            share = VARYING if blocks else 1.0
+            summing = share * squares * (math.log2(kernels[0].shape[1]) + 1) / 2
             arriving = _through(kernels, variance + summing)
         squares = t**2  # a hidden value is about as large as its shift
         variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)

@@ -220,6 +220,7 @@ def _finish(
         target_path=source.path_from(job.output),
         recipe=Recipe.of(job).as_json(),
         examples=job.examples,
+        blocks=job.in_blocks,
     )
     write_atomically(folder.staging / "report.json", to_bytes(report))
     write_page(folder.staging)
