@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import reconstruct as rc
 from reconstruct.bounds import Crown, reach
 from reconstruct.certificates.scaling import powers
 from reconstruct.constructions.balance import balance
+from reconstruct.constructions.nodes import norm_at
 from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
 
@@ -136,3 +138,35 @@ def test_weights_that_cannot_be_scaled_stay_as_they_are():
     assert powers_of(target)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=BOX)
     assert powers(target, result.network, BOX) == {}
+
+
+def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
+    target = even(5)
+    weight = np.array(target.node("layer3").op.matrix, dtype=np.float64)
+    weight[:, 0] *= 64  # of the activation before; its unit may be scaled
+    target = target.with_ops({"layer3": Affine(weight * [[1.0], [2.0**-9]])})  # outputs may not
+    found = balance(target, reach(target, BOX, Crown()))
+    assert np.ptp(found.rows["layer3"]) >= 2
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5), seed=0), domain=BOX)
+    (last,) = [site for site in result.sites if site.target == "layer3"]
+    gamma = norm_at(result.network, last.layers[1].norm).gamma
+    np.testing.assert_array_equal(np.log2(gamma), -found.rows["layer3"])
+    x = BOX.sample(2000, np.random.default_rng(0)).astype(np.float32)
+    exact = target(x.astype(np.float64))
+    assert np.abs(result.network(x.astype(np.float64)) - exact).max() < 1e-9
+    certificate = rc.certify(target, result.network, domain=BOX)
+    assert certificate.verdict == "certified"
+
+    def error(network: Network) -> np.ndarray:
+        return np.abs(network(x, dtype=np.float32) - exact).max(axis=0)
+
+    layout = replace(result.layout, lifts={})
+    plain = pipeline_without(layout, target)
+    assert error(result.network)[1] < 0.8 * error(plain)[1]  # the small output is better
+
+
+def pipeline_without(layout, target):
+    """The same reconstruction without lifted rows."""
+    with mock.patch("reconstruct.pipeline.balanced", lambda *_: layout):
+        frozen = rc.draw(target, rc.Wide(1.5), seed=0)
+        return rc.reconstruct(target, frozen, domain=BOX).network
