@@ -56,7 +56,7 @@ def solver(name: str) -> Solver:
 def bounds(options: Namespace, network: Network) -> Method:
     """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one."""
     name, seconds = options.bounds, options.bounds_seconds
-    chosen = default_bounds(network)
+    chosen = default_bounds(network, getattr(options, "dtype", "float64"))
     if name == "adaptive":
         return adaptive(network, seconds)
     if name is None:

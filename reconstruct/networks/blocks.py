@@ -18,6 +18,9 @@ c the hidden values where nothing arrives, and W c as a few floats that are it e
 added last, the others as biases of blocks. It is still the same function, but what is added up is
 no larger than what varies.
 
+A norm may be folded into the sum before it, and its shift is then rounded at every step of it. A
+sum of two halves is a node of its own, into which none is folded.
+
 Rests on proofs_check: accumulated-rounding.
 """
 
@@ -31,7 +34,7 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import Dense, Mixing, Scaling, Select
+from reconstruct.networks.maps import Dense, Diagonal, Mixing, Scaling, Select
 from reconstruct.networks.operation import Operation
 from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Vector
@@ -39,6 +42,7 @@ from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
 BLOCK = 32  # columns: half of it gains little more and takes twice as long
 MOST_BLOCKS = 256  # of one map: a file has three nodes for each
+LEAST_HALVED = 16  # terms of a sum in front of a norm
 TOGETHER = 8  # values that one node adds
 Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
 
@@ -54,7 +58,7 @@ def in_blocks(
     taken out of the inputs of maps, by their names (default: hidden values where nothing arrives).
 
     A map is spelled out if it takes at least twice a block and more than it gives: elsewhere the
-    partial sums would be larger than what they are made of.
+    partial sums would be larger than what they are made of. In front of a norm those are halved.
     """
     names = {network.source, *(node.name for node in network.nodes)}
     spelling = _Spelling(network, names, block, centres)
@@ -136,26 +140,39 @@ class _Spelling:
 
     def of(self, node: Node) -> Iterator[Node]:
         """The node as it is, or the nodes of its tree."""
-        takes, gives = self.network.sizes[node.inputs[0]], self.network.sizes[node.name]
-        width = max(self.block, -(-takes // MOST_BLOCKS))
-        blocks = node.op.on_blocks(width) if takes >= 2 * self.block and takes > gives else ()
+        blocks = self._blocks(node)
+        middle = self._centre(node) if len(blocks) >= PIECES else None
+        pieces = None if middle is None else exact_pieces(node.op.arrays()["weight"], middle)
         if not blocks:
             yield node
-            return
-        middle = self._centre(node)
-        pieces = None if middle is None else exact_pieces(node.op.arrays()["weight"], middle)
-        if middle is None or pieces is None or len(blocks) < PIECES:
+        elif middle is None or pieces is None:
             yield from self._tree(node.name, node.inputs, blocks)
-            return
+        else:
+            yield from self._around(node, blocks, middle, pieces)
+
+    def _blocks(self, node: Node) -> Blocks:
+        """The columns of a map in blocks; none if it stays as it is."""
+        takes, gives = self.network.sizes[node.inputs[0]], self.network.sizes[node.name]
+        if takes > gives:
+            width, enough = max(self.block, -(-takes // MOST_BLOCKS)), takes >= 2 * self.block
+        else:
+            width, enough = -(-takes // 2), takes >= LEAST_HALVED and self._feeds_norm(node)
+        return node.op.on_blocks(width) if enough else ()
+
+    def _around(
+        self, node: Node, blocks: Blocks, middle: Vector, pieces: tuple[Vector, ...]
+    ) -> Iterator[Node]:
+        """The tree of `W (h − c)`, and `W c` in its pieces: the largest last, one to a block the
+        others, of which the first has the map's own bias."""
         centred, sums = (self._free(f"{node.name}.{word}") for word in ("centred", "sums"))
-        yield Node(centred, Scaling(np.ones(takes), offset=-middle), node.inputs)
+        yield Node(centred, Scaling(np.ones(len(middle)), offset=-middle), node.inputs)
         last, *rest = pieces
         biased = [
             (start, stop, _with_bias(op, rest[i - 1]) if 1 <= i < PIECES else op)
             for i, (start, stop, op) in enumerate(blocks)
         ]
         yield from self._tree(sums, (centred,), biased)
-        yield Node(node.name, Scaling(np.ones(gives), offset=last), (sums,))
+        yield Node(node.name, Scaling(np.ones(len(last)), offset=last), (sums,))
 
     def _tree(self, value: str, inputs: tuple[str, ...], blocks: Blocks) -> Iterator[Node]:
         """The sum of the blocks, as the value of this name."""
@@ -166,6 +183,9 @@ class _Spelling:
             yield Node(part, op, (taken,))
             level.append(part)
         yield from self._added(value, level)
+
+    def _feeds_norm(self, node: Node) -> bool:
+        return any(isinstance(user.op, Diagonal) for user in self.network.consumers(node.name))
 
     def _centre(self, node: Node) -> Vector | None:
         return centre(self.network, node) if self.centres is None else self.centres.get(node.name)

@@ -44,15 +44,13 @@ def build_report(
     examples: ShownInputs | None = None,
     blocks: bool = False,
 ) -> dict[str, Any]:
-    """The report of a finished run as plain JSON values; with rank proofs if they were made.
-
-    `target_path` leads from the report to the target's file; `recipe` is what `rebuild` needs;
-    `examples` are inputs that a reader knows; `blocks` says that long sums are written as trees.
-    """
+    """The report of a finished run as plain JSON values; `target_path` leads to the target's file,
+    `recipe` is for `rebuild`, `examples` are known inputs, `blocks` if sums are written as trees."""
     from reconstruct.reports.inputs import inputs_part
     from reconstruct.reports.measurements import measurements
 
     found = search.as_json()
+    told = measurements(result, _worst(found), search.samples, certificate, blocks=blocks)
     return {
         "schema": SCHEMA,
         "verdict": certificate.verdict.value,
@@ -71,9 +69,7 @@ def build_report(
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": found,
-        "measurements": measurements(
-            result, _worst(found), search.samples, certificate, blocks=blocks
-        ),
+        "measurements": told,
         "inputs": inputs_part(result, examples),
     }
 

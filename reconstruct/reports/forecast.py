@@ -13,14 +13,14 @@ import numpy as np
 
 from reconstruct.networks import Domain
 from reconstruct.pipeline import Result
-from reconstruct.reports.predictions import Rounding
+from reconstruct.reports.predictions import RoundingForecast
 
 POINTS = 2000
 SEED = 7
 MOST_WORK = 2e9  # multiplications that sampling may cost
 
 
-def forecast(result: Result, rounding: Rounding, samples: int) -> list[dict[str, Any]]:
+def forecast(result: Result, rounding: RoundingForecast, samples: int) -> list[dict[str, Any]]:
     """One row for each map of the target in normal form, in its order."""
     tightness, found = _tightness(result, result.domain), []
     for site in result.sites:

@@ -35,7 +35,7 @@ UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
 @dataclass(frozen=True, eq=False)
-class Rounding:
+class RoundingForecast:
     """What each map adds at the output, by map: variances in units of u², one for each sampled
     input and each output."""
 
@@ -52,11 +52,11 @@ class Rounding:
 
 def rounding_by_map(
     target: Network, frozen: Network, sites: Mapping[str, Site], domain: Domain, *, blocks: bool
-) -> Rounding:
+) -> RoundingForecast:
     """The prediction for `target` in normal form, `frozen` with its gammas and betas, `sites` the
     frozen layers by the name of the target's map; `blocks` if sums are spelled out."""
     own = {name: site_variance(frozen, site, blocks=blocks) for name, site in sites.items()}
-    return Rounding(variances_at_outputs(target, domain, own), target.size_out)
+    return RoundingForecast(variances_at_outputs(target, domain, own), target.size_out)
 
 
 def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vector:

@@ -245,7 +245,7 @@ def _settings(how: Mapping[str, Any], frozen: Network) -> dict[str, Any]:
     return {
         **how,
         "solver": as_solver(solver),
-        "bounds": how.get("bounds") or default_bounds(frozen),
+        "bounds": how.get("bounds") or default_bounds(frozen, dtype.name),
         "dtype": dtype.name,
         "samples": _count(how.get("samples")),
         "room": as_room(how.get("room", Room.AUTO)),

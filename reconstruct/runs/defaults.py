@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reconstruct.bounds import Adaptive
 from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time; else slopes
 LEAST_BOXES, MOST_BOXES = 64, 512
+FLOAT32_MORE = 16
 WEIGHTS_PER_BOX = 4000  # frozen weights: bounding a box takes about as long as solving for them
 
 
-def default_bounds(network: Network) -> Adaptive:
-    """A branch and bound where there are few inputs, elsewhere CROWN with searched slopes."""
-    return adaptive(network) if network.size_in <= FEW_INPUTS else Adaptive(boxes=1)
+def default_bounds(network: Network, dtype: str = "float64") -> Adaptive:
+    """A branch and bound where there are few inputs, elsewhere CROWN with searched slopes.
+
+    A network that is written in float32 rounds by what its ranges are too wide: it gets more boxes,
+    for some ten seconds.
+    """
+    if network.size_in > FEW_INPUTS:
+        return Adaptive(boxes=1)
+    chosen = adaptive(network)
+    more = FLOAT32_MORE if dtype == "float32" else 1
+    return replace(chosen, boxes=more * chosen.boxes)
 
 
 def adaptive(network: Network, seconds: float | None = None) -> Adaptive:

@@ -182,3 +182,21 @@ def test_what_is_added_up_is_no_larger_than_what_varies() -> None:
     proofs = [certify(target, tree, domain=box, tolerance=1e9) for tree in trees]
     assert proofs[1].float32_bound < proofs[0].float32_bound / 3
     assert taken <= proofs[1].float32_bound
+
+
+def test_a_norm_is_not_folded_into_a_sum_of_halves(tmp_path) -> None:
+    """Its shift is rounded once, and not once for every term of the sum before it."""
+    rng, columns = np.random.default_rng(0), 60
+    first = Affine(rng.standard_normal((80, columns)).astype(np.float32))
+    ones = np.ones(80)
+    norm = Norm(ones, 1e4 * ones, 0 * ones, ones * (1 - 2.0**-17), 2.0**-17)
+    nodes = (Node("in", first, ("input",)), Node("out", norm, ("in",)))
+    network = Network(columns, nodes, "out")
+    halved = in_blocks(network)
+    assert [n.name for n in halved.nodes if isinstance(n.op, Add)] == ["in"]
+    assert joined(halved).same(network)
+    box = Box(-1.0, 1.0)
+    proofs = [certify(network, f, domain=box, tolerance=1e9) for f in (network, halved)]
+    assert proofs[1].float32_bound < proofs[0].float32_bound / 10
+    save(halved, tmp_path / "halved.onnx", dtype=np.float32)
+    assert load(tmp_path / "halved.onnx").same(halved)
