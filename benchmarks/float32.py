@@ -5,8 +5,7 @@ that of g itself, at samples, corners and the worst of them searched around. One
 bound the ranges, with and without the small slack, the balancing of rows and units, feedback in
 rounding, shifts that cancel, shifts raised against partial sums, sums in blocks, shifts taken out
 of them and room for float32, and for each ratio; beside it what is proved of the evaluation in
-floats, and what float16 and bfloat16 would do. Networks of ACAS Xu with `--extent quick --boxes
-32768`.
+floats, and what float16 and bfloat16 would do. Networks of ACAS Xu with `--extent quick`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu]
         [--extent full|brief|quick|large]

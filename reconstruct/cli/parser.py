@@ -165,7 +165,7 @@ def _add_how(run: argparse.ArgumentParser) -> None:
         choices=["auto", "always", "never"],
         default="auto",
         help="with sums in blocks in float32: larger shifts, so that evaluation is bounded, at the "
-        "price of larger errors; where shifts at most double (auto), always or never",
+        "price of larger errors; where shifts at most triple (auto), always or never",
     )
     how.add_argument(
         "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"

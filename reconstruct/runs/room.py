@@ -2,7 +2,7 @@
 
 With it every hidden unit provably stays on its piece, and `float32_bound` says something. But
 larger shifts are rounded by more: what is met grows with them. So by itself room is given where
-shifts at most double; in deep networks, whose errors are bounded far above what is met, it has to
+shifts at most triple; in deep networks, whose errors are bounded far above what is met, it has to
 be asked for.
 """
 
@@ -41,7 +41,7 @@ def as_room(word: Room | str) -> Room:
         raise InputError(f"room must be one of {words}, but is {word!r}") from None
 
 
-MOST_RAISED = {Room.AUTO: 1.0, Room.ALWAYS: inf}  # of the median shift of a site
+MOST_RAISED = {Room.AUTO: 2.0, Room.ALWAYS: inf}  # of the median shift of a site
 
 
 def with_room(

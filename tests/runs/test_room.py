@@ -94,7 +94,7 @@ def test_a_network_in_blocks_is_a_frozen_network_like_any_other(cli, deep_target
     assert not any(isinstance(node.op, Select) for node in load(again / "network.onnx").nodes)
 
 
-def test_room_is_given_by_itself_where_shifts_at_most_double(cli, deep_target, tmp_path) -> None:
+def test_room_is_given_by_itself_where_shifts_at_most_triple(cli, deep_target, tmp_path) -> None:
     way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
     bytes_of = {}
     for room in ("auto", "always", "never"):
