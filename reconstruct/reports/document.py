@@ -45,7 +45,7 @@ def build_report(
     blocks: bool = False,
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; `target_path` leads to the target's file,
-    `recipe` is for `rebuild`, `examples` are known inputs, `blocks` if sums are written as trees."""
+    `recipe` is for `rebuild`, `examples` are known inputs, `blocks`: sums are written as trees."""
     from reconstruct.reports.inputs import inputs_part
     from reconstruct.reports.measurements import measurements
 

@@ -2,8 +2,7 @@
 
 With it every hidden unit provably stays on its piece, and `float32_bound` says something. But
 larger shifts are rounded by more: what is met grows with them. So by itself room is given where
-shifts at most triple; in deep networks, whose errors are bounded far above what is met, it has to
-be asked for.
+shifts at most triple; where they would have to grow by more, it has to be asked for.
 """
 
 from __future__ import annotations
