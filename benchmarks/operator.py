@@ -1,6 +1,7 @@
 """How fast is the operator, as a fraction of the machine's GEMM speed in the same dtype?
 
-One run of `apply` and of `apply_transposed` does `2·n·m·k` flops. The fractions of all threads
+One run of `apply` and of `apply_transposed` does `2·n·m·k` flops, the `round_trip` that an iteration
+makes both. The fractions of all threads
 compare times on the clock, as inside a solve (BLAS held at one thread per worker); those of one
 core compare processor time of one thread, which other work on the machine disturbs less.
 `python -m benchmarks.operator`.
@@ -56,12 +57,16 @@ def _row(m: int, k: int, dtype: type[np.floating], quick: bool) -> Row:
         actions: dict[str, Callable[[], Any]] = {
             "apply": lambda K=K: K.apply(s, dtype),  # type: ignore[misc]
             "transposed": lambda K=K: K.apply_transposed(Y, dtype),  # type: ignore[misc]
+            "round_trip": lambda K=K: K.round_trip(Y, dtype),  # type: ignore[misc]
         }
         best = _side_by_side(lambda: A @ A, actions, clock, rounds, one_core=engine.count == 1)
         gemm = product / best.pop("gemm")
         row |= {"threads": K.engine.count} if not name else {}
         row[f"{name}gemm_flops"] = gemm
-        row |= {f"{name}{key}_fraction": flops / time_ / gemm for key, time_ in best.items()}
+        row |= {
+            f"{name}{key}_fraction": (1 + (key == "round_trip")) * flops / time_ / gemm
+            for key, time_ in best.items()
+        }
     return row
 
 
