@@ -1,9 +1,9 @@
 """How fast is the operator, as a fraction of the machine's GEMM speed in the same dtype?
 
 One run of `apply` and of `apply_transposed` does `2·n·m·k` flops, the `round_trip` of an iteration
-both. The fractions of all threads compare times on the clock, as inside a solve (BLAS held at one thread per worker); those of one
-core compare processor time of one thread, which other work on the machine disturbs less.
-`python -m benchmarks.operator`.
+both. The fractions of all threads compare times on the clock, as inside a solve (BLAS held at one
+thread per worker); those of one core compare processor time of one thread, which other work on the
+machine disturbs less. `python -m benchmarks.operator`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What does a solve cost in time and memory, beside what one would do without this package?
 
 Square maps, ratio 1.5 (the least work is at 2.6), Gaussian weights. Beside the direct and the
-matrix-free solver: SciPy's `khatri_rao` with LAPACK (least squares, and the square system of ratio 1), SciPy's LSMR on a
-linear operator written in two lines, PyTorch's Adam and L-BFGS on γ. Each runs in a process of its
-own until its residual is below `aim` or its time is over, after a tiny system that loads and starts
-whatever it needs; the time is the best of three where one takes less than two seconds. `peak_bytes`
-is the high-water mark of the process, `solver_bytes` what the first solve added to it. What would
-not fit is not tried, and the row says so. `python -m benchmarks.solvers`.
+matrix-free solver: SciPy's `khatri_rao` with LAPACK (least squares, and the square system of ratio
+1), SciPy's LSMR on a linear operator written in two lines, PyTorch's Adam and L-BFGS on γ. Each
+runs in a process of its own until its residual is below `aim` or its time is over, after a tiny
+system that loads and starts whatever it needs; the time is the best of three where one takes less
+than two seconds. `peak_bytes` is the high-water mark of the process, `solver_bytes` what the first
+solve added to it. What would not fit is not tried, and the row says so. `python -m
+benchmarks.solvers`.
 """
 
 from __future__ import annotations
