@@ -48,7 +48,8 @@ def cast_with_feedback(M1: Matrix, M2: Matrix, W: Array, s: Vector, cast: Cast) 
 
 
 def _correction(M1: Array, M2: Array, R: Array) -> Vector:
-    """What of the residual these columns can take: nothing where it would cost too much."""
+    """What of the residual these columns can take: nothing where it would cost too much, or they
+    do not tell."""
     (n, k), m = M1.shape, len(M2)
     if n == 0 or not R.any():
         return np.zeros(n)
@@ -59,4 +60,7 @@ def _correction(M1: Array, M2: Array, R: Array) -> Vector:
     columns = (M2.T[:, :, None] * M1[:, None, :]).reshape(n, m * k)
     gram = columns @ columns.T
     gram[np.diag_indices(n)] *= 1 + 1e-9  # near the square the last directions are not worth it
-    return np.asarray(np.linalg.solve(gram, columns @ R.ravel()))
+    try:
+        return np.asarray(np.linalg.solve(gram, columns @ R.ravel()))
+    except np.linalg.LinAlgError:  # columns that are the same, or zero
+        return np.zeros(n)

@@ -104,6 +104,8 @@ def joined(network: Network) -> Network:
         if name not in nodes or f"{name}.taken0" not in nodes:
             continue
         inputs, value = nodes[f"{name}.taken0"].inputs, name.removesuffix(".sums")
+        if len({len(block.op.arrays()["weight"]) for block in blocks}) > 1:
+            return network  # these are no blocks of one map
         if inputs == (f"{value}.centred",) and value in nodes:
             before = nodes[inputs[0]]
             centres[value], inputs = -before.op.arrays().get("offset", np.zeros(1)), before.inputs

@@ -24,14 +24,15 @@ def exact_pieces(matrix: Matrix, shift: Vector) -> tuple[Vector, ...] | None:
     """A few vectors of float32 numbers whose sum is exactly `matrix @ shift`, the largest first;
     None if these are not enough."""
     left = [list(row) for row in zip(*_sums(matrix, shift), strict=True)]
-    found = []
+    found: list[Vector] = []
     for _ in range(PIECES):
         with np.errstate(over="ignore"):
             near = np.array([fsum(row) for row in left]).astype(np.float32).astype(np.float64)
+        if not np.isfinite(near).all():
+            return None
         found.append(near)
         left = [[*row, -float(value)] for row, value in zip(left, near, strict=True)]
-    exact = all(fsum(row) == 0 for row in left) and bool(np.isfinite(found).all())
-    return tuple(found) if exact else None
+    return tuple(found) if all(fsum(row) == 0 for row in left) else None
 
 
 def _sums(matrix: Matrix, shift: Vector) -> list[list[float]]:
@@ -57,9 +58,10 @@ def _columns(matrix: Matrix, part: slice) -> Array:
 
 def _exact_products(rows: Array, shift: Vector) -> Array:
     """Numbers whose sums along the rows are those of the products, twice as many."""
-    factor = rows * 134217729.0  # 2^27 + 1: Veltkamp's splitting
-    high = factor - (factor - rows)
-    return np.concatenate([high * shift, (rows - high) * shift], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen by its sum
+        factor = rows * 134217729.0  # 2^27 + 1: Veltkamp's splitting
+        high = factor - (factor - rows)
+        return np.concatenate([high * shift, (rows - high) * shift], axis=1)
 
 
 def _exact_sums(terms: Array) -> list[Vector]:
@@ -68,7 +70,9 @@ def _exact_sums(terms: Array) -> list[Vector]:
     The leading 30 bits of all terms of a row, on one scale, are integers whose sum is below 2^53;
     what is left of the terms is at most half of the scale's unit, and is summed likewise.
     """
-    found = []
+    found: list[Vector] = []
+    if not np.isfinite(terms).all():
+        return [np.full(len(terms), np.nan)]
     while terms.any():
         scale = np.frexp(np.abs(terms).max(axis=1, keepdims=True))[1] - LEADING
         whole = np.rint(np.ldexp(terms, -scale))

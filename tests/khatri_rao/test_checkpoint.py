@@ -300,3 +300,17 @@ def test_a_checkpoint_in_use_serves_calls_that_name_none(tmp_path: Path) -> None
     assert len(counts[1]) <= 3
     assert surroundings().checkpoint is None
     assert surroundings().engine is None
+
+
+def test_a_state_of_another_make_is_not_taken_up(tmp_path: Path, monkeypatch: Any) -> None:
+    planted = plant(9, 7, 1.5)
+    whole = solve(planted.M1, planted.M2, planted.W, ConjugateGradient())
+    file = FolderCheckpoint(tmp_path, seconds=1e9)
+    with monkeypatch.context() as patch:
+        patch.setattr("reconstruct.khatri_rao.solvers.rounds_state.FORMAT", "s d r p")
+        _interrupt_product(patch, "round_trip", 20)
+        with pytest.raises(KeyboardInterrupt):
+            solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
+    (kept,) = tmp_path.glob("solve-*.npz")
+    again = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(), checkpoint=file)
+    assert np.array_equal(again.s, whole.s) and kept.exists()

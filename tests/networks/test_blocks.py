@@ -23,6 +23,7 @@ from reconstruct.networks import (
     in_blocks,
 )
 from reconstruct.networks.blocks import BLOCK, MOST_BLOCKS, TOGETHER, joined
+from reconstruct.numbers.exact_dot import exact_pieces
 from reconstruct.refutation.exact_point import evaluate_exact
 
 
@@ -200,3 +201,23 @@ def test_a_norm_is_not_folded_into_a_sum_of_halves(tmp_path) -> None:
     assert proofs[1].float32_bound < proofs[0].float32_bound / 10
     save(halved, tmp_path / "halved.onnx", dtype=np.float32)
     assert load(tmp_path / "halved.onnx").same(halved)
+
+
+def test_sums_beyond_the_floats_are_not_taken_apart() -> None:
+    ones = np.ones(200)
+    for weight, shift in ((1e30, 1e30), (1e301, 1.0), (1e200, 1e120)):
+        assert exact_pieces(np.full((2, 200), weight), shift * ones) is None
+    pieces = exact_pieces(np.full((2, 200), 0.1), ones)
+    assert pieces is not None
+    assert sum(map(Fraction, (float(p[0]) for p in pieces))) == 200 * Fraction(0.1)
+
+
+def test_names_of_blocks_that_do_not_fit_together_are_left_alone() -> None:
+    nodes = (
+        Node("a.taken0", Select(0, 2), ("input",)),
+        Node("a.part0", Affine(np.ones((3, 2))), ("a.taken0",)),
+        Node("a.part1", Affine(np.ones((2, 3))), ("a.part0",)),
+        Node("a", Relu(), ("a.part1",)),
+    )
+    network = Network(4, nodes, "a")
+    assert joined(network) is network

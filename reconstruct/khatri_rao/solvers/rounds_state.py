@@ -17,6 +17,7 @@ from reconstruct.khatri_rao.storage import Matrix
 from reconstruct.progress import OutOfTime
 
 VECTORS = ("s", "d", "p")  # over hidden units: each holder has a part
+FORMAT = "s d r p q"  # what a state is made of: those of another make are not taken up
 
 
 @dataclass
@@ -103,7 +104,7 @@ class Keeper:
         self._operator, self._checkpoint = operator, checkpoint
         if checkpoint is not None:
             sizes = operator.map_shape, operator.width, f"{operator.squared_norm():.5e}"
-            self._key = fingerprint(*system, *sizes)
+            self._key = fingerprint(FORMAT, *system, *sizes)
             self._clock = Clock(checkpoint.seconds)
 
     def resumed(self) -> RoundsState | None:
