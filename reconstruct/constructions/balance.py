@@ -39,7 +39,7 @@ SEED = 20240519
 SWEEPS = 20
 MOMENT = 4  # of sensitivities, over inputs: where they are large they count for more
 LARGEST = 12  # a power of two beyond which nothing is gained, and float32 gets narrow
-LEAST_EFFECT, LEAST_PULL = 1e-2, 1e-3  # of the largest, as squares: what every unit counts for
+LEAST_EFFECT, LEAST_PULL = 1e-2, 3e-3  # of the largest, as squares: what every unit counts for
 
 
 @dataclass(frozen=True, eq=False)
