@@ -215,8 +215,11 @@ def width_for(
 def _balanced(
     layout: Layout, construction: Construction, known: Reach, progress: Progress
 ) -> tuple[Layout, Reach]:
-    """The layout with units scaled and rows lifted, and bounds of the target as it is scaled then:
-    found anew, without another search, for products with powers of two choose no other symbols."""
+    """The layout with units scaled and rows lifted, and bounds of the target as it is scaled then.
+
+    They are found anew, on what the first search found: which symbols zonotopes keep depends on the
+    scales, and a checker has the scaled target alone.
+    """
     found = balanced(layout, construction, known)
     if found.scaled.same(layout.scaled):
         return found, known
