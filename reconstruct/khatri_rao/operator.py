@@ -148,7 +148,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
         right = np.ascontiguousarray(Y, dtype=dtype)
         out = np.empty(self.held, dtype=dtype)
-        size = tile_rows(*self.map_shape)
+        size = tile_rows(*self.map_shape, out.dtype)
 
         def work(share: slice) -> None:
             for part in tiles(share, size):
@@ -224,7 +224,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def _sum_tiles(self, dtype: np.dtype[Any], add: TileSum, products: int = 1) -> Matrix:
         """The sum over all tiles of what `add` makes of each."""
-        size = tile_rows(*self.map_shape)
+        size = tile_rows(*self.map_shape, dtype)
 
         def work(share: slice) -> Matrix:
             total = np.zeros(self.map_shape, dtype=dtype)

@@ -20,6 +20,7 @@ Stored: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
 Made = TypeVar("Made")
 
 CHUNK = 4096  # rows looked at together
+FEW = 1 << 21  # stored entries that are looked at sooner than threads would have started
 
 _sparse: Any = scipy.sparse
 
@@ -72,8 +73,8 @@ def chunks(matrix: Stored) -> Iterator[Stored]:
 
 def of_chunks(function: Callable[[Stored], Made], matrix: Stored) -> Iterator[Made]:
     """`function` of each of the pieces in turn, on all processors: they may have to be drawn."""
-    if is_sparse(matrix):
-        return map(function, (matrix,))
+    if is_sparse(matrix) or (isinstance(matrix, np.ndarray) and matrix.size <= FEW):
+        return map(function, chunks(matrix))
     starts = range(0, matrix.shape[0], CHUNK)
     return in_order(lambda start: function(matrix[start : start + CHUNK]), starts)
 
@@ -85,7 +86,8 @@ def largest(matrix: Stored) -> float:
 
 
 def _top(part: Stored) -> float:
-    return float(np.max(np.abs(entries(part)), initial=0.0))
+    values = entries(part)
+    return float(np.maximum(np.max(values, initial=0.0), -np.min(values, initial=0.0)))
 
 
 def scaled(matrix: Stored, power: int) -> Stored:

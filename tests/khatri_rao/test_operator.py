@@ -77,7 +77,7 @@ def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     planted = plant(5, 6, 10.0)
     whole = KhatriRao(planted.M1, planted.M2, engine=Threads(1)).apply(planted.s)
     monkeypatch.setattr(tiles_module, "TILE_ROWS", 7)
-    monkeypatch.setattr(tiles_module, "TILE_ENTRIES", 1)
+    monkeypatch.setattr(tiles_module, "TILE_BYTES", 1)
     monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
     tiled = KhatriRao(planted.M1, planted.M2, engine=Threads(3))
     assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)

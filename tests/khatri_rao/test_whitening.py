@@ -9,7 +9,7 @@ import pytest
 
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, Status, solve
 from reconstruct.khatri_rao.solvers import conjugate_gradient as module
-from reconstruct.khatri_rao.solvers.whitening import Whitened
+from reconstruct.khatri_rao.solvers.whitening import Whitened, rough_spread
 
 from .planted import relative, tolerance
 
@@ -109,3 +109,18 @@ def test_weights_in_float64_are_converted_once() -> None:
     found = solve(fine, M2, W, ConjugateGradient())
     left = M2 @ (found.s[:, None] * fine) - W
     assert np.linalg.norm(left) <= 1e-13 * np.linalg.norm(W)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", *KINDS])
+def test_the_rough_spread_has_a_few_digits_or_says_nothing(kind: str) -> None:
+    M1, M2, _ = system(kind)
+    operator = KhatriRao(M1, M2)
+    rough = rough_spread(operator)
+    assert math.isinf(rough) or rough == pytest.approx(Whitened(operator).spread, rel=1e-2)
+    assert math.isfinite(rough) or kind != "gaussian"
+
+
+def test_the_rough_spread_of_equal_columns_says_nothing() -> None:
+    M1, M2, _ = system("gaussian")
+    M1[:, 1] = M1[:, 0]
+    assert rough_spread(KhatriRao(M1, M2)) == math.inf

@@ -14,7 +14,7 @@ from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.khatri_rao.solvers.cgls import expected_iterations
 from reconstruct.khatri_rao.solvers.floating import Array, in_floats
-from reconstruct.khatri_rao.solvers.preconditioned import Plain
+from reconstruct.khatri_rao.solvers.preconditioned import Plain, Preconditioned
 from reconstruct.khatri_rao.solvers.refinement import Rounds, refined
 from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.khatri_rao.solvers.sparse import (
@@ -22,13 +22,14 @@ from reconstruct.khatri_rao.solvers.sparse import (
     sparse_fits,
     sparse_pays,
 )
-from reconstruct.khatri_rao.solvers.whitening import Whitened
+from reconstruct.khatri_rao.solvers.whitening import Whitened, rough_spread
 from reconstruct.khatri_rao.storage import to_dense
 from reconstruct.khatri_rao.tiles import TILE_ROWS
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.progress import Progress
 
 WHITEN_ABOVE = 16.0  # spread of the second moments of M1 and M2 above which whitening pays
+ROUGHLY = 0.9  # of it: below this, a few digits of the spread are enough to say that it does not
 EFFICIENCY = 0.6  # of float32 GEMM speed: measured, maps of 96 × 96 to 256 × 256
 PATIENCE = 4  # times the iterations that the Marchenko-Pastur law expects
 
@@ -118,6 +119,12 @@ class ConjugateGradient:
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
         with one_blas_thread():  # the tiles run in parallel instead
             operator.prepare(dtype)
-            whitened = Whitened(operator)
-            inner = whitened if whitened.spread > WHITEN_ABOVE else Plain(operator)
-            return refined(operator, inner, W, rounds, "cg", progress, checkpoint)
+            return refined(operator, _inner(operator), W, rounds, "cg", progress, checkpoint)
+
+
+def _inner(operator: KhatriRao) -> Preconditioned:
+    """What to iterate on: whitened where that pays, which float64 says unless it is plain."""
+    if rough_spread(operator) <= ROUGHLY * WHITEN_ABOVE:
+        return Plain(operator)
+    whitened = Whitened(operator)
+    return whitened if whitened.spread > WHITEN_ABOVE else Plain(operator)

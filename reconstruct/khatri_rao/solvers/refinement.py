@@ -33,6 +33,9 @@ Array: TypeAlias = NDArray[np.float64]
 HOPELESS = 1e12  # condition beyond which a failed iteration is blamed on conditioning
 OUT_OF_REACH = 1e-11  # gradient of a residual, relative: it is orthogonal to the range of K
 INNER_AIM = {np.dtype(np.float32): 5e-6, np.dtype(np.float64): 1e-13}  # residual of one round
+DEEPEST = {np.dtype(np.float32): 1.5e-6, np.dtype(np.float64): 1e-13}  # where it saves another
+LEAST = 1e-300  # tolerance, where less or none is given: logarithms are taken of it
+OWN_ROUNDING = 1e-15  # of a residual in float64, relative
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,10 @@ def refined(
     """Rounds of `inner` until the float64 residual meets the tolerance or stops falling."""
     keeper = Keeper(operator, checkpoint, (name, W, rounds))
     state = keeper.resumed() or RoundsState(np.zeros(operator.held), rounds.inner_dtype)
-    R, state.residual = relative_residual(operator, state.s, W)
+    R: Matrix = W
+    state.residual = float(W.any())  # of s = 0
+    if state.rounds:
+        R, state.residual = relative_residual(operator, state.s, W)
     limit, report = rounds.limit(operator), _Digits(progress, rounds.tolerance)
     with keeper.watching(state):
         while state.rounds < rounds.refinements and not state.ended:
@@ -97,7 +103,7 @@ def _round(
     report: _Digits,
 ) -> Matrix:
     """One inner solve and the judgement on it; the residual to go on from."""
-    aim = max(INNER_AIM[state.dtype], 0.3 * rounds.tolerance / state.residual)
+    aim = _aim(rounds.tolerance, state)
     report.start(state.residual)
 
     def watch(found: Inner) -> None:
@@ -114,12 +120,27 @@ def _round(
     return state.judge(found, candidate, new, R, R_new)
 
 
+def _aim(tolerance: float, state: RoundsState) -> float:
+    """How far a round goes: no further than the tolerance needs, and as far as is safe.
+
+    A little further where that saves a round: each begins anew, and ends with a residual in
+    float64. Then the rounds share the way equally, so that none comes near its own rounding.
+    """
+    left = max(LEAST, 0.3 * tolerance, 0.9 * tolerance - OWN_ROUNDING) / state.residual
+    usual, deepest = INNER_AIM[state.dtype], DEEPEST[state.dtype]
+    if left >= usual:
+        return left
+    rounds = math.ceil(math.log(left) / math.log(deepest))
+    return min(usual, math.pow(left, 1 / rounds))
+
+
 def _status(
     operator: KhatriRao, state: RoundsState, W: Array, R: Matrix, tolerance: float
 ) -> Status:
     wide = operator.width >= operator.rows
-    attainable = attainable_residual(operator, state.s, W)
-    if is_solved(state.residual, tolerance, attainable, wide):
+    if is_solved(state.residual, tolerance, 0.0, wide):
+        return Status.SOLVED
+    if is_solved(state.residual, tolerance, attainable_residual(operator, state.s, W), wide):
         return Status.SOLVED
     if not wide:
         return Status.TOO_NARROW

@@ -1,0 +1,112 @@
+"""The arithmetic of a tile: blocks of rows, remainders of them, and what a tile is rounded to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reconstruct.khatri_rao import ConjugateGradient, Drawn, KhatriRao, Threads, solve
+from reconstruct.khatri_rao import tiles as tiles_module
+from reconstruct.khatri_rao.tiles import Scratch, block_rows, round_trip_tile
+
+from .planted import Planted, dense, plant, relative, residual, tolerance
+
+SHAPES = [(5, 6), (6, 5), (1, 4), (7, 7)]
+
+
+@pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of at most 24 rows, as small maps have them: what is large for them is tiny here."""
+    monkeypatch.setattr(tiles_module, "SMALL_PRODUCT", 1000)
+    monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 24)
+    monkeypatch.setattr(tiles_module, "LEAST_ROWS", 4)
+
+
+@pytest.mark.usefixtures("short_blocks")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "k"), SHAPES)
+@pytest.mark.parametrize("n", [3, 24, 25, 48, 70, 200])
+def test_blocks_are_the_products_of_the_definition(m: int, k: int, n: int, dtype: type) -> None:
+    planted = plant(m, k, n / (m * k))
+    n = len(planted.s)
+    K = KhatriRao(planted.M1, planted.M2, engine=Threads(1))
+    Y = np.random.default_rng(1).standard_normal((m, k)).astype(dtype)
+    allowed = tolerance(size=n * m * k, dtype=dtype)
+    z, image = K.round_trip(Y, dtype)
+    back = planted.K.T @ Y.ravel()
+    assert relative(z - back, back) <= allowed
+    assert np.array_equal(K.apply_transposed(Y, dtype), z)
+    again = planted.K @ back
+    assert relative(image.ravel() - again, again) <= allowed
+    assert relative(K.apply(planted.s, dtype) - planted.W, planted.W) <= allowed
+
+
+@pytest.mark.usefixtures("short_blocks")
+def test_there_are_blocks_and_a_remainder(monkeypatch: pytest.MonkeyPatch) -> None:
+    M1, M2T = np.ones((70, 5)), np.ones((70, 6))
+    shapes = []
+    matmul = np.matmul
+
+    def seen(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+        shapes.append(out.shape)
+        return matmul(a, b, out=out)
+
+    monkeypatch.setattr(tiles_module.np, "matmul", seen)
+    z, out = np.empty(70), np.empty((6, 5))
+    round_trip_tile(M1, M2T, np.ones((6, 5)), z, out, Scratch())
+    assert shapes == [(2, 24, 5), (22, 5), (2, 6, 5), (6, 5)]
+    assert np.array_equal(z, np.full(70, 30.0))
+    assert np.array_equal(out, np.full((6, 5), 2100.0))
+
+
+def test_blocks_of_small_maps_alone() -> None:
+    assert block_rows(2048, 64, 64) == 128
+    assert block_rows(2048, 96, 96) == 64
+    assert block_rows(1024, 256, 256) == 1024
+    assert block_rows(100, 64, 64) == 100
+    assert block_rows(4096, 5, 5) == 4096
+
+
+@pytest.mark.usefixtures("short_blocks")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_drawn_tiles_have_the_bits_of_stored_ones(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconstruct.khatri_rao.engines.threads.PARALLEL_FLOPS", 0)
+    planted = plant(6, 5, 5.0)
+    drawn = drawn_from(planted)
+    solver = ConjugateGradient()
+    held = solve(planted.M1, planted.M2, planted.W, solver, engine=Threads(threads))
+    found = solve(*drawn, planted.W, solver, engine=Threads(threads))
+    assert np.array_equal(found.s, held.s)
+    assert found.history == held.history
+    assert residual(planted, found.s) <= 1e-14
+
+
+def drawn_from(planted: Planted) -> tuple[Drawn, object]:
+    """The same weights, drawn 32 units at a time."""
+    rows = [np.asarray(one, np.float32) for one in (planted.M1, dense(planted.M2).T)]
+    sources = [
+        Drawn(one.shape, lambda i, one=one: one[32 * i : 32 * (i + 1)], tile=32) for one in rows
+    ]
+    return sources[0], sources[1].T
+
+
+def test_scratch_begins_at_a_line_of_the_cache() -> None:
+    scratch = Scratch()
+    for rows in (3, 50, 7):
+        for dtype in (np.float32, np.float64):
+            array = scratch.array("any", (rows, 5), dtype)
+            assert array.shape == (rows, 5)
+            assert array.dtype == dtype
+            assert array.ctypes.data % 64 == 0
+            assert array.flags.c_contiguous
+            assert array.flags.writeable
+
+
+@pytest.mark.parametrize("wide", [np.float32, np.float64])
+def test_a_tile_is_as_long_in_bytes_in_either_precision(wide: type) -> None:
+    size = np.dtype(wide)
+    assert tiles_module.tile_rows(64, 64, size) == 1024 * 8 // size.itemsize
+    assert tiles_module.tile_rows(500, 500, size) == 1024
+    assert tiles_module.tile_rows(2, 2, size) == 4096
