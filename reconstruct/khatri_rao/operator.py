@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from reconstruct.khatri_rao.engines import Engine, Threads
+from reconstruct.khatri_rao.scratch import Scratch
 from reconstruct.khatri_rao.storage import (
     Matrix,
     Stored,
@@ -24,16 +25,9 @@ from reconstruct.khatri_rao.storage import (
     to_dense,
     units,
 )
-from reconstruct.khatri_rao.tiles import (
-    Scratch,
-    adjoint_tile,
-    apply_tile,
-    round_trip_tile,
-    tile_rows,
-    tiles,
-)
+from reconstruct.khatri_rao.tiles import Tile, is_wide, tile_rows, tiles
 
-TileSum: TypeAlias = Callable[[slice, Matrix, Matrix, Matrix], None]  # units, M1, M2ᵀ, what to add
+TileSum: TypeAlias = Callable[[slice, Tile, Matrix], None]  # units, their tile, what to add
 
 
 class KhatriRao(LinearOperator):  # type: ignore[misc]
@@ -126,8 +120,8 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """`M2 diag(s) M1`, of shape `m × k`."""
         given = np.asarray(s, dtype=dtype)
 
-        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
-            apply_tile(M1, M2T, given[part], out, self._scratch)
+        def add(part: slice, tile: Tile, out: Matrix) -> None:
+            tile.apply(given[part], out)
 
         return self._sum_tiles(given.dtype, add)
 
@@ -139,14 +133,14 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """
         given = np.abs(np.asarray(s, dtype=np.float64))
 
-        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
-            apply_tile(np.abs(M1), np.abs(M2T), given[part], out, self._scratch)
+        def add(part: slice, tile: Tile, out: Matrix) -> None:
+            tile.absolute(self._scratch).apply(given[part], out)
 
         return self._sum_tiles(given.dtype, add)
 
     def apply_transposed(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
-        right = np.ascontiguousarray(Y, dtype=dtype)
+        right = self._turned(np.asarray(Y, dtype=dtype))
         out = np.empty(self.held, dtype=dtype)
         size = tile_rows(*self.map_shape, out.dtype)
 
@@ -154,8 +148,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
             for part in tiles(share, size):
                 if self.engine.stopping:
                     return
-                M1, M2T = self._tile(part, out.dtype)
-                adjoint_tile(M1, M2T, right, out[part], self._scratch)
+                self._tile(part, out.dtype).adjoint(right, out[part])
 
         self.engine.map(work, self._shares())
         return out
@@ -165,11 +158,11 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
         A tile is still in the cache, or still drawn, when its second product comes.
         """
-        right = np.ascontiguousarray(Y, dtype=dtype)
+        right = self._turned(np.asarray(Y, dtype=dtype))
         z = np.empty(self.held, dtype=dtype)
 
-        def add(part: slice, M1: Matrix, M2T: Matrix, out: Matrix) -> None:
-            round_trip_tile(M1, M2T, right, z[part], out, self._scratch)
+        def add(part: slice, tile: Tile, out: Matrix) -> None:
+            tile.round_trip(right, z[part], out)
 
         return z, self._sum_tiles(z.dtype, add, products=2)
 
@@ -212,27 +205,39 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     # Tiles
 
-    def _tile(self, part: slice, dtype: np.dtype[Any]) -> tuple[Matrix, Matrix]:
+    def _turned(self, Y: Matrix) -> Matrix:
+        """A matrix of the map's shape as tiles take and give it, row by row; and back."""
+        return np.ascontiguousarray(Y.T if is_wide(*self.map_shape) else Y)
+
+    def _tile(self, part: slice, dtype: np.dtype[Any]) -> Tile:
+        """The tile of these units: made once by each thread, if the weights are at hand."""
         ready = self._ready.get(dtype)
-        if ready is not None:
-            return ready[0][part], ready[1][part]
-        first = self._scratch.converted("M1", self.M1[part], dtype)
-        return first, self._scratch.converted("M2T", self.M2T[part], dtype)
+        if ready is None:
+            first = self._scratch.converted("M1", self.M1[part], dtype)
+            second = self._scratch.converted("M2T", self.M2T[part], dtype)
+            return Tile(first, second, self._scratch)
+        key = part.start, part.stop, dtype
+        found: Tile | None = self._scratch.kept.get(key)
+        if found is None:
+            found = Tile(ready[0][part], ready[1][part], self._scratch)
+            self._scratch.kept[key] = found
+        return found
 
     def _shares(self, products: int = 1) -> list[slice]:
         return self.engine.shares(self.held, 2.0 * products * self.held * self.rows)
 
     def _sum_tiles(self, dtype: np.dtype[Any], add: TileSum, products: int = 1) -> Matrix:
         """The sum over all tiles of what `add` makes of each."""
-        size = tile_rows(*self.map_shape, dtype)
+        m, k = self.map_shape
+        shape, size = (k, m) if is_wide(m, k) else (m, k), tile_rows(m, k, dtype)
 
         def work(share: slice) -> Matrix:
-            total = np.zeros(self.map_shape, dtype=dtype)
+            total = np.zeros(shape, dtype=dtype)
+            out = self._scratch.array("sum", shape, dtype)
             for part in tiles(share, size):
                 if self.engine.stopping:
                     break
-                out = self._scratch.array("sum", self.map_shape, dtype)
-                add(part, *self._tile(part, dtype), out)
+                add(part, self._tile(part, dtype), out)
                 total += out
             return total
 
@@ -240,7 +245,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         total = parts[0]
         for part in parts[1:]:
             total += part
-        return self.engine.add(total)
+        return self.engine.add(self._turned(total))
 
 
 def _row_squares(matrix: Stored) -> NDArray[np.float64]:

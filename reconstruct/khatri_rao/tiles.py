@@ -1,8 +1,7 @@
-"""The arithmetic of one tile of hidden units, in scratch memory that is used again.
+"""The arithmetic of one tile of hidden units.
 
 A tile of `M1` is `T × k`, one of `M2ᵀ` is `T × m`. Element-wise work is done on the smaller of the
-two. Fresh memory of this size comes as untouched pages from the system, which would cost more than
-the work itself on small maps: every thread keeps its own.
+two.
 
 The products of a small map go through a tile block by block, in one call of NumPy for all blocks:
 OpenBLAS multiplies small matrices where they are, and larger ones after copying them into an order
@@ -11,51 +10,20 @@ of its own, which for 64 × 64 takes a third as long as the product itself.
 
 from __future__ import annotations
 
-import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, to_dense
+from reconstruct.khatri_rao.scratch import Scratch
+from reconstruct.khatri_rao.storage import Matrix, Vector
 
 TILE_ROWS = 1024  # a tile of M1, of M2' and their product stay in the second-level cache
 TILE_BYTES = 1 << 20  # of both together: small maps have longer tiles, to spare calls
 SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first
-CACHE_LINE = 64  # bytes
 BLOCK_ROWS, LEAST_ROWS = 128, 64  # of a block: fewer lose more than they save
+WHOLE_REGISTERS = 32  # entries: rows of a multiple of them are quick in BLAS
 
-
-class Scratch(threading.local):
-    """Arrays by name, one set per thread, valid until the same name is asked for again."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, NDArray[Any]] = {}
-
-    def array(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
-        """An array of any content; the rows may be fewer than last time, at no cost."""
-        found = self._arrays.get(name)
-        fits = found is not None and found.dtype == dtype and found.shape[1] == shape[1]
-        if found is None or not fits or len(found) < shape[0]:
-            found = self._arrays[name] = _aligned(shape, np.dtype(dtype))
-        return found[: shape[0]]
-
-    def converted(self, name: str, rows: Stored, dtype: DTypeLike) -> Matrix:
-        """Dense rows in `dtype`: themselves if they are that already."""
-        dense = to_dense(rows)
-        if dense.dtype == dtype:
-            return dense
-        out = self.array(name, (dense.shape[0], dense.shape[1]), dtype)
-        np.copyto(out, dense, casting="same_kind")
-        return out
-
-
-def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array that begins at a line of the cache: the stores of a row would touch two each."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    raw = np.empty(size + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
+_vecdot: Any = getattr(np, "vecdot", None)  # since NumPy 2
 
 
 def tile_rows(m: int, k: int, dtype: np.dtype[Any]) -> int:
@@ -82,68 +50,103 @@ def block_rows(rows: int, m: int, k: int) -> int:
     return min(BLOCK_ROWS, size // LEAST_ROWS * LEAST_ROWS)
 
 
-def apply_tile(M1: Matrix, M2T: Matrix, s: Vector, out: Matrix, scratch: Scratch) -> None:
-    """`out = M2 diag(s) M1` of one tile; the smaller of the two factors is the one scaled."""
-    first = M1.shape[1] <= M2T.shape[1]
-    small = M1 if first else M2T
-    scaled = scratch.array("product", (small.shape[0], small.shape[1]), out.dtype)
-    np.multiply(small, s[:, None], out=scaled)
-    if first:
-        _inner(M2T, scaled, out, scratch)
-    else:
-        _inner(scaled, M1, out, scratch)
+def scratch_bytes(m: int, k: int) -> int:
+    """What a thread keeps for tiles in float32 and for weights that float64 products convert."""
+    total = 0
+    for dtype, across in (
+        (np.dtype(np.float32), min(m, k)),
+        (np.dtype(np.float64), m + k + min(m, k)),
+    ):
+        rows = tile_rows(m, k, dtype)
+        blocks = -(-rows // block_rows(rows, m, k))
+        total += dtype.itemsize * (rows * across + (blocks + 2) * m * k)
+    return total
 
 
-def adjoint_tile(M1: Matrix, M2T: Matrix, Y: Matrix, out: Vector, scratch: Scratch) -> None:
-    """`out = diag(M2ᵀ Y M1ᵀ)` of one tile; the row products run over the smaller of the two."""
-    large, small, right = _by_size(M1, M2T, Y)
-    product = scratch.array("product", (small.shape[0], small.shape[1]), out.dtype)
-    _outer(large, right, product)
-    np.einsum("ij,ij->i", product, small, out=out)
+def is_wide(m: int, k: int) -> bool:
+    """Whether a map is worked on transposed: `M2ᵀ` is the smaller factor then."""
+    return k > m
 
 
-def round_trip_tile(
-    M1: Matrix, M2T: Matrix, Y: Matrix, z: Vector, out: Matrix, scratch: Scratch
-) -> None:
-    """`z = diag(M2ᵀ Y M1ᵀ)` and `out = M2 diag(z) M1` of one tile, while it is in the cache."""
-    adjoint_tile(M1, M2T, Y, z, scratch)
-    apply_tile(M1, M2T, z, out, scratch)
+class _Part(NamedTuple):
+    """Blocks of equal length in a stack, or what is left: rows, their transpose, the product by
+    them and its place among the sums; None where the part is the whole tile."""
+
+    rows: Matrix
+    columns: Matrix
+    product: Matrix
+    sums: Matrix | None
 
 
-def _by_size(M1: Matrix, M2T: Matrix, Y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """The factor to multiply by Y (or its transpose, row by row), the other one, and that Y."""
-    if M1.shape[1] <= M2T.shape[1]:
-        return M2T, M1, Y
-    return M1, M2T, np.ascontiguousarray(Y.T)
+class Tile:
+    """Rows of `M1` and `M2ᵀ`, and the views of them and of scratch memory that products need.
+
+    A matrix of the map's shape comes and goes transposed where `is_wide`. With rows `a_l` of the
+    larger and `b_l` of the smaller factor,
+
+        adjoint: out_l = a_lᵀ Y b_l,      apply: out = Σ_l s_l a_l b_lᵀ.
+
+    Preparing takes as long as the product of a block, in which other threads wait for Python: a
+    tile is made once and used in every step, where the weights stay where they are.
+    """
+
+    def __init__(self, M1: Matrix, M2T: Matrix, scratch: Scratch) -> None:
+        large, small = (M1, M2T) if is_wide(M2T.shape[1], M1.shape[1]) else (M2T, M1)
+        (rows, b), a = small.shape, large.shape[1]
+        self._pair = M1, M2T
+        self._small, self._product = small, scratch.array("product", (rows, b), small.dtype)
+        self._row_dots = _by_blas if _vecdot and b % WHOLE_REGISTERS == 0 else _by_einsum
+        size = block_rows(rows, a, b)
+        self._sums: Matrix | None = None
+        if size < rows:
+            sums = scratch.array("sums", (-(-rows // size), a * b), small.dtype)
+            self._sums = sums.reshape(-1, a, b)
+        self._parts = _parts(large, self._product, self._sums, size)
+
+    def absolute(self, scratch: Scratch) -> Tile:
+        """The tile of absolute values."""
+        M1, M2T = self._pair
+        return Tile(np.abs(M1), np.abs(M2T), scratch)
+
+    def adjoint(self, Y: Matrix, out: Vector) -> None:
+        """`out = diag(M2ᵀ Y M1ᵀ)`."""
+        for part in self._parts:
+            np.matmul(part.rows, Y, out=part.product)
+        self._row_dots(self._product, self._small, out)
+
+    def apply(self, s: Vector, out: Matrix) -> None:
+        """`out = M2 diag(s) M1`."""
+        np.multiply(self._small, s[:, None], out=self._product)
+        for part in self._parts:
+            np.matmul(part.columns, part.product, out=out if part.sums is None else part.sums)
+        if self._sums is not None:
+            np.add.reduce(self._sums, axis=0, out=out)
+
+    def round_trip(self, Y: Matrix, z: Vector, out: Matrix) -> None:
+        """`z = diag(M2ᵀ Y M1ᵀ)` and `out = M2 diag(z) M1`, while the tile is in the cache."""
+        self.adjoint(Y, z)
+        self.apply(z, out)
 
 
-def _outer(rows: Matrix, right: Matrix, out: Matrix) -> None:
-    """`out = rows · right`, a block of rows at a time."""
-    size = block_rows(len(rows), *right.shape)
-    whole = len(rows) // size * size
-    if size < whole:
-        np.matmul(_stacked(rows[:whole], size), right, out=_stacked(out[:whole], size))
-        rows, out = rows[whole:], out[whole:]
-    if len(rows):
-        np.matmul(rows, right, out=out)
+def _parts(large: Matrix, product: Matrix, sums: Matrix | None, size: int) -> list[_Part]:
+    """The blocks as one stack, and the rows that are left as they are."""
+    if sums is None:
+        return [_Part(large, large.T, product, None)]
+    count = len(large) // size
+    whole = count * size
+    stack, products = (one[:whole].reshape(count, size, -1) for one in (large, product))
+    parts = [_Part(stack, stack.transpose(0, 2, 1), products, sums[:count])]
+    if whole < len(large):
+        rest = large[whole:]
+        parts.append(_Part(rest, rest.T, product[whole:], sums[count]))
+    return parts
 
 
-def _inner(left: Matrix, right: Matrix, out: Matrix, scratch: Scratch) -> None:
-    """`out = leftᵀ · right`, summed over blocks of rows."""
-    size = block_rows(len(left), *out.shape)
-    if size == len(left):
-        np.matmul(left.T, right, out=out)
-        return
-    count = len(left) // size
-    whole, rest = count * size, len(left) % size > 0
-    sums = scratch.array("blocks", (count + rest, out.size), out.dtype).reshape(-1, *out.shape)
-    stack = _stacked(left[:whole], size).transpose(0, 2, 1)
-    np.matmul(stack, _stacked(right[:whole], size), out=sums[:count])
-    if rest:
-        np.matmul(left[whole:].T, right[whole:], out=sums[count])
-    np.add.reduce(sums, axis=0, out=out)
+def _by_einsum(A: Matrix, B: Matrix, out: Vector) -> None:
+    """The products of equal rows."""
+    np.einsum("ij,ij->i", A, B, out=out)
 
 
-def _stacked(rows: Matrix, size: int) -> Matrix:
-    """Rows as a stack of blocks: the same memory."""
-    return rows.reshape(-1, size, rows.shape[1])
+def _by_blas(A: Matrix, B: Matrix, out: Vector) -> None:
+    """The products of equal rows, a call of BLAS for each: a third quicker where that fits."""
+    _vecdot(A, B, out=out)

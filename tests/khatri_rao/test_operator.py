@@ -97,7 +97,7 @@ def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) ->
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(operator_module, "apply_tile", interrupted)
+    monkeypatch.setattr(operator_module.Tile, "apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
         K.apply(planted.s)
     del K

@@ -7,7 +7,8 @@ import pytest
 
 from reconstruct.khatri_rao import ConjugateGradient, Drawn, KhatriRao, Threads, solve
 from reconstruct.khatri_rao import tiles as tiles_module
-from reconstruct.khatri_rao.tiles import Scratch, block_rows, round_trip_tile
+from reconstruct.khatri_rao.scratch import Scratch
+from reconstruct.khatri_rao.tiles import Tile, block_rows
 
 from .planted import Planted, dense, plant, relative, residual, tolerance
 
@@ -53,10 +54,44 @@ def test_there_are_blocks_and_a_remainder(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(tiles_module.np, "matmul", seen)
     z, out = np.empty(70), np.empty((6, 5))
-    round_trip_tile(M1, M2T, np.ones((6, 5)), z, out, Scratch())
+    Tile(M1, M2T, Scratch()).round_trip(np.ones((6, 5)), z, out)
     assert shapes == [(2, 24, 5), (22, 5), (2, 6, 5), (6, 5)]
     assert np.array_equal(z, np.full(70, 30.0))
     assert np.array_equal(out, np.full((6, 5), 2100.0))
+
+
+@pytest.mark.parametrize("across", [32, 33, 64])
+@pytest.mark.parametrize("blas", [True, False])
+def test_rows_are_multiplied_by_blas_or_by_numpy(
+    across: int, blas: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not blas:
+        monkeypatch.setattr(tiles_module, "_vecdot", None)
+    planted = plant(across, across, 0.1)
+    K = KhatriRao(planted.M1, planted.M2, engine=Threads(1))
+    back = planted.K.T @ planted.W.ravel()
+    assert relative(K.apply_transposed(planted.W) - back, back) <= tolerance(size=across**2)
+
+
+def test_a_thread_makes_a_tile_of_stored_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    start = Tile.__init__
+
+    def counted(tile: Tile, *arguments: object) -> None:
+        made.append(tile)
+        start(tile, *arguments)
+
+    monkeypatch.setattr(Tile, "__init__", counted)
+    planted = plant(5, 6, 3.0)
+    K = KhatriRao(planted.M1, planted.M2, engine=Threads(1))
+    first, _ = (K.round_trip(planted.W, np.float32) for _ in range(2))
+    assert len(made) == 1
+    K.prepare(np.float64)
+    K.apply(planted.s)
+    assert len(made) == 2
+    again = K.round_trip(planted.W, np.float32)
+    assert len(made) == 2
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
 
 def test_blocks_of_small_maps_alone() -> None:

@@ -24,6 +24,8 @@ Floats = NDArray[Any]
 
 PARALLEL_FLOPS = 4_000_000  # below this, handing tiles to threads costs more than it saves
 
+AHEAD_FLOPS = 4_000_000  # what the caller does in the time that waking another thread takes
+
 
 class Threads:
     """A fixed number of threads (default: all processors), started at first use.
@@ -52,10 +54,16 @@ class Threads:
         return slice(0, width)
 
     def shares(self, width: int, flops: float) -> list[slice]:
-        """Contiguous shares, the same in every call, so that sums have the same order."""
+        """Contiguous shares, the same in every call, so that sums have the same order.
+
+        The first one, the caller's, is a little longer: the caller begins while the others are
+        waking up, and if it is the last to end it need not be woken itself.
+        """
         if flops < PARALLEL_FLOPS or width < 2 * self.count:
             return [slice(0, width)]
-        edges = [width * i // self.count for i in range(self.count + 1)]
+        ahead = int(width * min(AHEAD_FLOPS / flops, 0.5 / self.count))
+        rest = width - ahead
+        edges = [0, *(ahead + rest * i // self.count for i in range(1, self.count + 1))]
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
     def map(self, function: Callable[[slice], T], shares: list[slice]) -> list[T]:

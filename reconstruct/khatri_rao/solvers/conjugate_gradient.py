@@ -24,7 +24,7 @@ from reconstruct.khatri_rao.solvers.sparse import (
 )
 from reconstruct.khatri_rao.solvers.whitening import Whitened, rough_spread
 from reconstruct.khatri_rao.storage import to_dense
-from reconstruct.khatri_rao.tiles import TILE_ROWS
+from reconstruct.khatri_rao.tiles import scratch_bytes
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.progress import Progress
 
@@ -90,7 +90,7 @@ class ConjugateGradient:
             sparse = self._sparse().cost(m, k, n, density)
             return Cost(self, sparse.memory, sparse.work)
         iterations = expected_iterations(m * k, n)
-        tiles = cpu_count() * 4 * (TILE_ROWS * (m + k) + 2 * m * k)
+        tiles = cpu_count() * scratch_bytes(m, k)
         memory = 4 * n * (m + k) + tiles + 8 * (6 * n + 4 * m * k)
         return Cost(self, memory, iterations * 4 * n * m * k / (2 * EFFICIENCY))
 
