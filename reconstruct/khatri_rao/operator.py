@@ -6,7 +6,7 @@ gram-hadamard, kronecker-rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -142,13 +142,12 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
         right = self._turned(np.asarray(Y, dtype=dtype))
         out = np.empty(self.held, dtype=dtype)
-        size = tile_rows(*self.map_shape, out.dtype)
 
         def work(share: slice) -> None:
-            for part in tiles(share, size):
+            for part, tile in self._tiles(share, out.dtype):
                 if self.engine.stopping:
                     return
-                self._tile(part, out.dtype).adjoint(right, out[part])
+                tile.adjoint(right, out[part])
 
         self.engine.map(work, self._shares())
         return out
@@ -209,19 +208,31 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """A matrix of the map's shape as tiles take and give it, row by row; and back."""
         return np.ascontiguousarray(Y.T if is_wide(*self.map_shape) else Y)
 
-    def _tile(self, part: slice, dtype: np.dtype[Any]) -> Tile:
-        """The tile of these units: made once by each thread, if the weights are at hand."""
-        ready = self._ready.get(dtype)
-        if ready is None:
-            first = self._scratch.converted("M1", self.M1[part], dtype)
-            second = self._scratch.converted("M2T", self.M2T[part], dtype)
-            return Tile(first, second, self._scratch)
-        key = part.start, part.stop, dtype
-        found: Tile | None = self._scratch.kept.get(key)
+    def _tiles(self, share: slice, dtype: np.dtype[Any]) -> Iterable[tuple[slice, Tile]]:
+        """The tiles of a share: made once by each thread, if the weights are at hand."""
+        key = share.start, share.stop, dtype
+        found: Iterable[tuple[slice, Tile]] | None = self._scratch.kept.get(key)
         if found is None:
-            found = Tile(ready[0][part], ready[1][part], self._scratch)
+            parts = tiles(share, tile_rows(*self.map_shape, dtype))
+            if dtype not in self._ready:
+                return self._converted(parts, dtype)
+            M1, M2T = self._ready[dtype]
+            found = [(part, Tile(M1[part], M2T[part], self._scratch)) for part in parts]
             self._scratch.kept[key] = found
         return found
+
+    def _converted(self, parts: list[slice], dtype: np.dtype[Any]) -> Iterator[tuple[slice, Tile]]:
+        """Tiles one after the other, in the same memory if they have to be converted: then those
+        of a length are one. The first is the longest, so that its memory is enough for all."""
+        in_place = dtype in (self.M1.dtype, self.M2T.dtype)
+        made: dict[int, Tile] = {}
+        for part in parts:
+            rows = part.stop - part.start
+            first = self._scratch.converted("M1", self.M1[part], dtype)
+            second = self._scratch.converted("M2T", self.M2T[part], dtype)
+            if in_place or rows not in made:
+                made[rows] = Tile(first, second, self._scratch)
+            yield part, made[rows]
 
     def _shares(self, products: int = 1) -> list[slice]:
         return self.engine.shares(self.held, 2.0 * products * self.held * self.rows)
@@ -229,15 +240,15 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     def _sum_tiles(self, dtype: np.dtype[Any], add: TileSum, products: int = 1) -> Matrix:
         """The sum over all tiles of what `add` makes of each."""
         m, k = self.map_shape
-        shape, size = (k, m) if is_wide(m, k) else (m, k), tile_rows(m, k, dtype)
+        shape = (k, m) if is_wide(m, k) else (m, k)
 
         def work(share: slice) -> Matrix:
             total = np.zeros(shape, dtype=dtype)
             out = self._scratch.array("sum", shape, dtype)
-            for part in tiles(share, size):
+            for part, tile in self._tiles(share, dtype):
                 if self.engine.stopping:
                     break
-                add(part, self._tile(part, dtype), out)
+                add(part, tile, out)
                 total += out
             return total
 

@@ -27,8 +27,13 @@ _vecdot: Any = getattr(np, "vecdot", None)  # since NumPy 2
 
 
 def tile_rows(m: int, k: int, dtype: np.dtype[Any]) -> int:
-    """Hidden units in a tile: a multiple of TILE_ROWS, four at most."""
-    return TILE_ROWS * min(max(TILE_BYTES // ((m + k) * TILE_ROWS * dtype.itemsize), 1), 4)
+    """Hidden units in a tile: a multiple of TILE_ROWS, four at most; half of that in float64.
+
+    Tiles in float64 are copies, as a rule, so that they count twice.
+    """
+    wide = dtype.itemsize // 4
+    least = max(TILE_ROWS // wide, 1)
+    return least * min(max(TILE_BYTES // (wide * (m + k) * least * dtype.itemsize), 1), 4)
 
 
 def tiles(share: slice, size: int) -> list[slice]:
@@ -116,7 +121,8 @@ class Tile:
 
     def apply(self, s: Vector, out: Matrix) -> None:
         """`out = M2 diag(s) M1`."""
-        np.multiply(self._small, s[:, None], out=self._product)
+        np.copyto(self._product, s[:, None])  # in two steps: quicker than by one number per row
+        np.multiply(self._small, self._product, out=self._product)
         for part in self._parts:
             np.matmul(part.columns, part.product, out=out if part.sums is None else part.sums)
         if self._sums is not None:

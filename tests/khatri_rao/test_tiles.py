@@ -25,12 +25,17 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stored", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "k"), SHAPES)
 @pytest.mark.parametrize("n", [3, 24, 25, 48, 70, 200])
-def test_blocks_are_the_products_of_the_definition(m: int, k: int, n: int, dtype: type) -> None:
+def test_blocks_are_the_products_of_the_definition(
+    m: int, k: int, n: int, stored: type, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles_module, "TILE_ROWS", 56)
+    monkeypatch.setattr(tiles_module, "TILE_BYTES", 1)
     planted = plant(m, k, n / (m * k))
     n = len(planted.s)
-    K = KhatriRao(planted.M1, planted.M2, engine=Threads(1))
+    K = KhatriRao(planted.M1, planted.M2.astype(stored), engine=Threads(1))
     Y = np.random.default_rng(1).standard_normal((m, k)).astype(dtype)
     allowed = tolerance(size=n * m * k, dtype=dtype)
     z, image = K.round_trip(Y, dtype)
@@ -139,9 +144,9 @@ def test_scratch_begins_at_a_line_of_the_cache() -> None:
             assert array.flags.writeable
 
 
-@pytest.mark.parametrize("wide", [np.float32, np.float64])
-def test_a_tile_is_as_long_in_bytes_in_either_precision(wide: type) -> None:
-    size = np.dtype(wide)
-    assert tiles_module.tile_rows(64, 64, size) == 1024 * 8 // size.itemsize
-    assert tiles_module.tile_rows(500, 500, size) == 1024
-    assert tiles_module.tile_rows(2, 2, size) == 4096
+@pytest.mark.parametrize(("dtype", "rows"), [(np.float32, 1024), (np.float64, 512)])
+def test_small_maps_have_longer_tiles(dtype: type, rows: int) -> None:
+    kind = np.dtype(dtype)
+    assert tiles_module.tile_rows(500, 500, kind) == rows
+    assert tiles_module.tile_rows(32, 32, kind) == (4 if dtype is np.float32 else 2) * rows
+    assert tiles_module.tile_rows(2, 2, kind) == 4 * rows

@@ -22,9 +22,9 @@ from reconstruct.numbers.threads import cpu_count, one_blas_thread
 T = TypeVar("T")
 Floats = NDArray[Any]
 
-PARALLEL_FLOPS = 4_000_000  # below this, handing tiles to threads costs more than it saves
+PARALLEL_FLOPS = 10_000_000  # below this, handing tiles to threads costs more than it saves
 
-AHEAD_FLOPS = 4_000_000  # what the caller does in the time that waking another thread takes
+AHEAD_FLOPS = 5_000_000  # what the caller does in the time that waking another thread takes
 
 
 class Threads:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
@@ -53,8 +53,7 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
     return min(limit, math.log(2 / tolerance) / (0.5 * math.log(c)))
 
 
-@dataclass(frozen=True, eq=False)
-class Iterate:
+class Iterate(NamedTuple):
     """Everything that the iteration goes on from: the correction `d`, the residual `r`, the
     direction `p`, `q = K p`, and `zz = ‖Kᵀr‖²`.
 
@@ -142,7 +141,7 @@ def _step(K: LinearMap, state: Inner, dtype: np.dtype[Any]) -> bool:
     alpha = now.zz / qq
     d = now.d + np.asarray(alpha * now.p, dtype=dtype)
     r = now.r - np.asarray(alpha * now.q, dtype=dtype)
-    size = float(np.linalg.norm(r))
+    size = math.sqrt(float(np.vdot(r, r)))
     state.smallest = min(state.smallest, size)
     state.residuals[now.steps :] = [size]  # an interrupt may have left one too many
     state.alphas[now.steps :] = [alpha]

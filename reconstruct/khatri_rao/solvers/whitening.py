@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy.linalg as la
 from numpy.typing import DTypeLike, NDArray
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, of_chunks, to_dense
+from reconstruct.khatri_rao.storage import Matrix, Stored, Vector, chunks, of_chunks, to_dense
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -30,8 +29,8 @@ class Whitened:
 
     def __init__(self, operator: KhatriRao) -> None:
         self.operator = operator
-        self.left, spread2 = _inverse_root(_second_moment(operator, operator.M2T, _squared))
-        self.right, spread1 = _inverse_root(_second_moment(operator, operator.M1, _squared))
+        self.left, spread2 = _inverse_root(_second_moment(operator, operator.M2T))
+        self.right, spread1 = _inverse_root(_second_moment(operator, operator.M1))
         self.spread = math.sqrt(spread1 * spread2)
         self._sides = {np.dtype(kind): self._rounded(kind) for kind in (np.float32, np.float64)}
 
@@ -61,15 +60,39 @@ def rough_spread(operator: KhatriRao) -> float:
     """
     product = 1.0
     for rows in (operator.M2T, operator.M1):
-        values = la.eigvalsh(_second_moment(operator, rows, _roughly_squared))
+        values = la.eigvalsh(_rough_moment(operator, rows))
         product *= values[-1] / values[0] if values[0] > ROUGH * values[-1] else math.inf
     return math.sqrt(product)
 
 
-def _second_moment(operator: KhatriRao, rows: Stored, squared: Callable[[Stored], Matrix]) -> Array:
-    """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders."""
+def _rough_moment(operator: KhatriRao, rows: Stored) -> Array:
+    """The second moment in the precision of the rows, on the engine's threads if it has them."""
+    engine, across = operator.engine, rows.shape[1]
+
+    def work(share: slice) -> Array:
+        parts = (_roughly_squared(part) for part in chunks(rows[share]))
+        return np.asarray(sum(parts, np.zeros((across, across))))
+
+    if isinstance(rows, np.ndarray):
+        found = engine.map(work, engine.shares(len(rows), 2.0 * rows.size * across))
+    else:
+        found = list(of_chunks(_roughly_squared, rows))
+    return np.asarray(engine.add(sum(found, np.zeros((across, across)))) / operator.width)
+
+
+def _roughly_squared(rows: Stored) -> Array:
+    """`Σ_l row_l row_lᵀ` in the precision of the rows."""
+    tile = to_dense(rows)
+    return (tile.T @ tile).astype(np.float64)
+
+
+def _second_moment(operator: KhatriRao, rows: Stored) -> Array:
+    """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders.
+
+    In chunks of any storage and in their order, so that drawn weights have the bits of stored ones.
+    """
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for part in of_chunks(squared, rows):
+    for part in of_chunks(_squared, rows):
         total += part
     return np.asarray(operator.engine.add(total) / operator.width)
 
@@ -77,12 +100,6 @@ def _second_moment(operator: KhatriRao, rows: Stored, squared: Callable[[Stored]
 def _squared(rows: Stored) -> Array:
     """`Σ_l row_l row_lᵀ`."""
     tile = to_dense(rows).astype(np.float64)
-    return np.asarray(tile.T @ tile)
-
-
-def _roughly_squared(rows: Stored) -> Matrix:
-    """`Σ_l row_l row_lᵀ` in the precision of the rows."""
-    tile = to_dense(rows)
     return np.asarray(tile.T @ tile)
 
 
