@@ -166,7 +166,8 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     target, box = result.target, result.domain
     assert isinstance(box, Box)
     start = time.perf_counter()
-    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
+    tree = "coarse" if chosen.blocks else None
+    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree=tree)
     result = with_room(result, forms, Room.ALWAYS if chosen.room else Room.NEVER)
     seconds = took + time.perf_counter() - start
     network = forms.spelled(steered(result) if chosen.order else result.network)

@@ -8,9 +8,10 @@ is room is off by at most the largest slope there is. So
     δ = D̄ A δ + [noise],    |noise| ≤ |D̄| e + ρ p + (what leaves the range) + |η|,   p ≥ |A δ + ε|,
 
 a linear system in the noises alone: one symbol for each unit, carried through D̄ A with signs. What
+came together at hidden units, of which there are many more, goes by its length (`lengths`). What
 rounding does to the products is at most γ_n times the same products of absolute values.
 
-Rests on proofs_check: carried-errors, accumulated-rounding.
+Rests on proofs_check: carried-errors, hidden-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import UNIT, Floats
 from proofs_check.certificates.chords import Chords, upper
+from proofs_check.certificates.lengths import Hidden
+from proofs_check.certificates.threads import side_by_side
 
 BATCH = 64  # leaves at once
 
@@ -33,7 +36,8 @@ class _Cut:
     name: str
     maps: Maps
     chords: Chords
-    noise: Floats  # (leaves, m, modes)
+    noise: Floats  # (leaves, m, modes), without what is hidden
+    hidden: Hidden | None
 
 
 class Carrier:
@@ -52,50 +56,68 @@ class Carrier:
         chords: Chords,
         noise: tuple[Floats, Floats],
         most: Floats,
+        hidden: Hidden | None = None,
     ) -> Floats:
-        """|ĥ − h| at a cut over all leaves, (m, modes).
+        """|ĥ − h| at a cut, (leaves, m, modes).
 
-        `noise` is new in front of the activation and behind it; |ẑ − z| ≤ `most` is known.
+        `noise` is new in front of the activation, what is `hidden` aside, and behind it, and
+        |ẑ − z| ≤ `most` is known; each (1 or leaves, m, modes).
         """
-        maps, fresh = self._known(maps, noise[0])
-        kept = np.zeros((self.leaves, *fresh.shape))
+        maps, doubt = self._known(maps, noise[0].shape[1:])
+        shape = (self.leaves, *noise[0].shape[1:])
+        kept, found = np.zeros(shape), np.zeros(shape)
+        plain = np.zeros(1) if hidden is None else hidden.plain
+        given = upper(noise[0] + doubt), plain, noise[1], most
+        late, within, behind, limit = (np.broadcast_to(part, shape) for part in given)
 
-        def behind(rows: slice) -> Floats:
-            before = np.minimum(self._arriving(rows, maps, fresh), most)
-            new = chords.noise(before, rows) + noise[1]
+        def one(rows: slice) -> None:
+            fresh = upper(late[rows] + within[rows])
+            before = np.minimum(self._arriving(rows, maps, fresh), limit[rows])
+            new = chords.noise(before, rows) + behind[rows]
             size = np.abs(chords.middle[rows])[..., None]
-            kept[rows] = upper(_times(size, fresh) + new)
-            return upper(_times(size, before) + new)
+            kept[rows] = upper(_times(size, late[rows]) + new)
+            found[rows] = upper(_times(size, before) + new)
 
-        self.reached[name] = self._worst(behind)
-        self.cuts.append(_Cut(name, maps, chords, kept))
-        return self.reached[name]
+        self._on_all(one)
+        self.reached[name] = found.max(axis=0)
+        self.cuts.append(_Cut(name, maps, chords, kept, hidden))
+        return found
 
     def end(self, maps: Maps, noise: Floats) -> Floats:
-        """The errors at the output, (m, modes)."""
-        maps, fresh = self._known(maps, noise)
-        return self._worst(lambda rows: self._arriving(rows, maps, fresh))
+        """The errors at the output, (leaves, m, modes)."""
+        maps, doubt = self._known(maps, noise.shape[1:])
+        found = np.zeros((self.leaves, *noise.shape[1:]))
+        fresh = np.broadcast_to(upper(noise + doubt), found.shape)
 
-    def _known(self, maps: Maps, noise: Floats) -> tuple[Maps, Floats]:
+        def one(rows: slice) -> None:
+            found[rows] = self._arriving(rows, maps, fresh[rows])
+
+        self._on_all(one)
+        return found
+
+    def _known(self, maps: Maps, shape: tuple[int, ...]) -> tuple[Maps, Floats]:
         """Without the input, which has no error; what a map is not known to is noise."""
-        kept = [part for part in maps if part[0] in self.reached]
+        kept, noise = [part for part in maps if part[0] in self.reached], np.zeros(shape)
         for source, middle, error in kept:
             self.terms += middle.shape[1] + 8
             if error.any():
                 noise = noise + error @ self.reached[source]
         return kept, upper(noise)
 
-    def _worst(self, errors: Callable[[slice], Floats]) -> Floats:
-        found = []
-        with np.errstate(all="ignore"):
-            for start in range(0, self.leaves, BATCH):
-                part = errors(slice(start, start + BATCH)).max(axis=0)
-                found.append(np.where(np.isnan(part), np.inf, part))
-        return np.asarray(np.max(found, axis=0))
+    def _on_all(self, one: Callable[[slice], None]) -> None:
+        starts = range(0, self.leaves, BATCH)
+        rows = [slice(start, min(self.leaves, start + BATCH)) for start in starts]
+
+        def quietly(part: slice) -> None:
+            with np.errstate(all="ignore"):
+                one(part)
+
+        for _ in side_by_side(quietly, rows):
+            pass
 
     def _arriving(self, rows: slice, maps: Maps, noise: Floats) -> Floats:
         """|ẑ − z| on some leaves, (leaves, m, modes)."""
-        count = len(range(self.leaves)[rows])
+        count = rows.stop - rows.start
         signed: dict[str, Floats] = {}
         sizes: dict[str, Floats] = {}
         symbols = np.zeros((count, 0, self.modes))
@@ -103,17 +125,30 @@ class Carrier:
             middle, own = cut.chords.middle[rows], cut.noise[rows]
             units, first = own.shape[1], symbols.shape[1]
             forms, total = self._through(cut.maps, signed, sizes, (count, first, units))
+            if cut.hidden is not None:
+                total = total + cut.hidden.part(rows).most()
             whole = np.zeros((count, first + units, units))
             whole[:, :first] = forms * middle[:, None]
             whole[:, first + np.arange(units), np.arange(units)] = 1.0
             signed[cut.name] = whole
             sizes[cut.name] = _times(np.abs(middle)[..., None], total) + own
             symbols = np.concatenate([symbols, own], axis=1)
-        shape = (count, symbols.shape[1], len(noise))
+        shape = (count, symbols.shape[1], noise.shape[1])
         forms, total = self._through(maps, signed, sizes, shape)
-        reached = np.abs(forms).transpose(0, 2, 1) @ symbols
+        reached = np.abs(forms).transpose(0, 2, 1) @ symbols + self._hidden(rows, forms)
         found = upper(reached + (2 * self.terms * UNIT) * total + noise)
         return np.where(np.isnan(found), np.inf, found)
+
+    def _hidden(self, rows: slice, forms: Floats) -> Floats:
+        """What arrives of what is hidden in front of the cuts."""
+        total, first = np.zeros((len(forms), forms.shape[2], self.modes)), 0
+        for cut in self.cuts:
+            last = first + cut.noise.shape[1]
+            if cut.hidden is not None:
+                c = forms[:, first:last].transpose(0, 2, 1) * cut.chords.middle[rows][:, None]
+                total += cut.hidden.part(rows).reached(c)
+            first = last
+        return total
 
     def _through(
         self,

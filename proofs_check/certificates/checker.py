@@ -153,8 +153,9 @@ def _prove_figures(claims: Claims, recursion: Recursion) -> list[str]:
     """Prove the bound again, and those figures of evaluations in floats that can be."""
     coarse = recursion.run()
     kinds = {field: kind for field, kind in KINDS.items() if getattr(claims, field) is not None}
+    claimed = {field: getattr(claims, field) for field in kinds}
     verified = []
-    for field, figure in Figures(recursion, kinds).run().items():
+    for field, figure in Figures(recursion, kinds, claimed).run().items():
         if field == "bound":
             figure = coarse if figure is None else min(coarse, figure)
         if figure is not None:

@@ -4,39 +4,43 @@ What f does wrong in front of a cut is the residual of its maps and, in a format
 since the cut before (`roundoff`). These errors go through the target's maps (`carrying`), or
 through their absolute values where that is better:
 
-    wrong = |A' − A| (max|h| + p) + |c' − c| + local,      |ẑ − z| ≤ |A| p + wrong,
+    wrong = |A' − A| (max|h| + p) + |c' − c| + hidden + local,      |ẑ − z| ≤ |A| p + wrong,
 
-p the errors of the cuts before. A figure whose proof meets an operation that is not known here is
-left to whoever claims it, and is told to be.
+p the errors of the cuts before. Magnitudes are those of the whole domain first; on the leaves where
+a claim does not follow from them they are taken leaf by leaf (`spots`). A figure whose proof meets
+an operation that is not known here is left to whoever claims it, and is told to be.
 
-Rests on proofs_check: error-recursion, carried-errors, accumulated-rounding.
+Rests on proofs_check: error-recursion, carried-errors, hidden-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, dot, plus, times
+from proofs_check.certificates.arithmetic import Floats, dot, plus
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.carrying import Carrier, Maps
-from proofs_check.certificates.chords import Chords
-from proofs_check.certificates.recursion import Recursion, columns, moved, needed
-from proofs_check.certificates.rounded import Inner, Kind, NoBound, Value
+from proofs_check.certificates.chords import Chords, upper
+from proofs_check.certificates.lengths import Behind, Hidden, behind
+from proofs_check.certificates.recursion import Recursion, columns, needed
+from proofs_check.certificates.rounded import Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
+from proofs_check.certificates.spots import Everywhere, Numbers, OnLeaves, Spots
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
-from reconstruct.networks import Node
 
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
+ELEMENTS = 2**18  # numbers of a value on leaves that are looked at together
 
 
 @dataclass(eq=False)
 class _Mode:
-    """One arithmetic: its errors behind the cuts so far; in a format, its evaluation."""
+    """One arithmetic: its errors behind the cuts so far, (boxes, m); of a format its evaluation."""
 
     errors: dict[str, Floats]
     evaluation: Evaluation | None = None
@@ -45,80 +49,118 @@ class _Mode:
 
 @dataclass(frozen=True, eq=False)
 class _Wrong:
-    """In front of a cut: all errors, the new ones; and those that come new behind it."""
+    """In front of a cut, (boxes, m): all errors; the new ones that came late, and those that had
+    come together at hidden units, with their noise there; and those that come new behind it."""
 
     total: Floats
-    fresh: Floats
+    late: Floats
+    hidden: Floats
+    noises: dict[str, Floats]
     behind: Floats
 
 
 @dataclass(eq=False)
 class Figures:
-    """The figures after a recursion that is done; `kinds` are the formats by the claim's field."""
+    """The figures after a recursion that is done; `kinds` are the formats by the claim's field, and
+    `claimed` what is to be shown of them."""
 
     recursion: Recursion
-    kinds: dict[str, Kind]
-    modes: dict[str, _Mode] = field(init=False)
+    kinds: Mapping[str, Kind]
+    claimed: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        source = self.recursion.target.source
-        start = np.zeros(self.recursion.target.size_in)
         self.used = needed(self.recursion.candidate)
-        self.modes = {"bound": _Mode({source: start})}
-        for name, kind in self.kinds.items():
-            forms = self.recursion.theirs
-            inputs = self.recursion.largest(source)
-            errors = {source: start}
-            inner = partial(self._inner, errors)
-            self.modes[name] = _Mode(errors, Evaluation(forms, inputs, kind, inner))
+        inner = set(self.recursion.inner)
+        self.behind = {step.name: self._behind(step, inner) for step in self.recursion.steps[:-1]}
 
     def run(self) -> dict[str, float | None]:
         """Each figure; None where it is not proved here."""
+        names = ["bound", *self.kinds]
+        everywhere = Everywhere(self.recursion)
+        coarse, reasons = self._walk(everywhere, names)
+        worst = dict(zip(names, coarse.max(axis=1), strict=True))
+        leaves = self.recursion.leaves
+        short = [
+            name
+            for name in self.kinds
+            if leaves is not None and name in self.claimed and worst[name] > self.claimed[name]
+        ]
+        for name in [name for name in short if not reasons[name]]:
+            worst[name] = self._apart(name, coarse[names.index(name)])
+        return {name: None if reasons[name] else float(worst[name]) for name in names}
+
+    def _apart(self, name: str, coarse: Floats) -> float:
+        """The same leaf by leaf where it is more than what is claimed."""
+        beyond = np.flatnonzero(~(coarse <= self.claimed[name]))
+        step = max(1, ELEMENTS // max(self.recursion.candidate.sizes.values()))
+        groups = [beyond[i : i + step] for i in range(0, len(beyond), step)]
+        facts = OnLeaves(self.recursion)
+
+        def worst(rows: Numbers) -> float:
+            found, reasons = self._walk(facts.at(rows), [name])
+            return float(np.inf if reasons[name] else np.fmin(found[0], coarse[rows]).max())
+
+        rest = float(np.max(coarse[coarse <= self.claimed[name]], initial=0.0))
+        return max([rest, *side_by_side(worst, groups)])
+
+    def _walk(self, spots: Spots, names: list[str]) -> tuple[Floats, dict[str, str]]:
+        """The errors at the output, (modes, leaves), from cut to cut; and why there is none."""
+        modes = [self._mode(spots, name) for name in names]
         *cuts, last = self.recursion.steps
-        carrier = self._carrier(cuts)
+        carrier = self._carrier(cuts, spots.count, len(modes))
         for step in cuts:
-            wrong = [self._wrong(mode, step) for mode in self.modes.values()]
+            wrong = [self._wrong(spots, mode, step) for mode in modes]
             errors = [_passed(step, one) for one in wrong]
             if carrier is not None:
-                fresh, behind, most = _stacked(wrong)
-                chords = self._chords(step)
-                found = carrier.add(step.name, self._maps(step), chords, (fresh, behind), most)
-                errors = [np.minimum(e, found[:, i]) for i, e in enumerate(errors)]
-            for mode, error in zip(self.modes.values(), errors, strict=True):
-                self._settle(mode, step, error)
-        wrong = [self._wrong(mode, last) for mode in self.modes.values()]
+                found = self._carried(carrier, spots, step, wrong)
+                errors = [np.minimum(e, found[..., i]) for i, e in enumerate(errors)]
+            for mode, error in zip(modes, errors, strict=True):
+                self._settle(spots, mode, step, spots.kept(error))
+        wrong = [self._wrong(spots, mode, last) for mode in modes]
         totals = [one.total for one in wrong]
         if carrier is not None:
-            found = carrier.end(self._maps(last), _stacked(wrong)[0])
-            totals = [np.minimum(total, found[:, i]) for i, total in enumerate(totals)]
-        return {
-            name: None if mode.reason else float(np.max(total, initial=0.0))
-            for (name, mode), total in zip(self.modes.items(), totals, strict=True)
-        }
+            fresh = _stacked([upper(one.late + one.hidden) for one in wrong])
+            found = carrier.end(self._maps(last), fresh)
+            totals = [np.minimum(total, found[..., i]) for i, total in enumerate(totals)]
+        worst = [np.broadcast_to(total.max(axis=1, initial=0.0), spots.count) for total in totals]
+        return np.stack(worst), {n: mode.reason for n, mode in zip(names, modes, strict=True)}
+
+    def _mode(self, spots: Spots, name: str) -> _Mode:
+        source = self.recursion.target.source
+        errors = {source: np.zeros((1, self.recursion.target.size_in))}
+        if name not in self.kinds:
+            return _Mode(errors)
+        inputs, forms = spots.largest(source), self.recursion.theirs
+        moved = partial(spots.inner, errors)
+        return _Mode(errors, Evaluation(forms, inputs, self.kinds[name], moved))
 
     # --- one cut in one arithmetic --------------------------------------------------------------
 
-    def _wrong(self, mode: _Mode, step: Step) -> _Wrong:
-        rows = len(step.difference) * step.positions
-        residual = np.repeat(step.difference[:, -1:], step.positions, axis=1)
-        arriving = np.zeros((len(step.difference), step.positions))
+    def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _Wrong:
+        constant = np.repeat(step.difference[:, -1], step.positions)[None]
+        late, carried = constant, np.zeros_like(constant)
         for view, part in step.parts:
             p = mode.errors[view.source]
-            far = plus(self.recursion.largest(view.source), p)
-            met, reached = columns(view, p), columns(view, far)
-            arriving = plus(arriving, dot(step.size[:, part], met))
-            residual = plus(residual, dot(step.difference[:, part], reached))
-        fresh, carried = residual.ravel(), arriving.ravel()
-        behind = np.zeros(rows)
-        if mode.evaluation is not None and not mode.reason:
+            far = upper(spots.largest(view.source) + p)
+            met = [[columns(view, row) for row in values] for values in (p, far)]
+            carried = plus(carried, _images(step.size[:, part], met[0]))
+            late = plus(late, _images(step.difference[:, part], met[1]))
+        hidden = behind = np.zeros_like(late)
+        noises: dict[str, Floats] = {}
+        evaluation = mode.evaluation
+        if evaluation is not None and not mode.reason:
             try:
-                size = plus(step.largest, carried, fresh)
-                value = self._evaluated(mode.evaluation, step, size)
-                behind = mode.evaluation.behind(step.op, value)
-                fresh = plus(fresh, value.local)
+                size = upper(spots.taken(step) + carried + late)
+                value = self._evaluated(evaluation, step, size)
+                behind, hidden, noises = (
+                    evaluation.behind(step.op, value),
+                    value.hidden,
+                    evaluation.noises,
+                )
+                late = plus(late, value.local)
             except NoBound as reason:
                 mode.reason = str(reason)
-        return _Wrong(plus(carried, fresh), fresh, behind)
+        return _Wrong(upper(carried + late + hidden), late, hidden, noises, behind)
 
     def _evaluated(self, evaluation: Evaluation, step: Step, size: Floats) -> Value:
         """The value in front of a cut, or at the output; it is known not to exceed `size`."""
@@ -131,41 +173,51 @@ class Figures:
         if single is not None:
             evaluation.limits[single] = size
         value = evaluation.until(None if node is None else node.name, self.used)
-        return value if single is None else Value(np.minimum(value.size, size), value.local)
+        if single is None:
+            return value
+        return Value(np.minimum(value.size, size), value.hidden, value.local)
 
-    def _settle(self, mode: _Mode, step: Step, error: Floats) -> None:
+    def _settle(self, spots: Spots, mode: _Mode, step: Step, error: Floats) -> None:
         mode.errors[step.name] = error
         if mode.evaluation is not None and step.node is not None:
-            size = plus(self.recursion.largest(step.name), error)
+            size = upper(spots.largest(step.name) + error)
             mode.evaluation.settle(step.node.name, size)
-
-    def _inner(self, errors: dict[str, Floats], node: Node) -> Inner:
-        """How far errors of the cuts before may move what an inner activation takes."""
-        forms, inside = self.recursion.theirs, node.inputs[0]
-        positions = forms.positions(inside)
-        known = self.recursion.inner[node.name]
-        if not any(errors[v.source].any() for v, _ in forms.block(inside, 0, 1, positions).parts()):
-            return Inner(*known, np.zeros(len(known[0])))
-
-        def one(span: tuple[int, int]) -> Floats:
-            form = forms.block(inside, *span, positions)
-            return moved(form, form.floats(), errors)
-
-        by = np.concatenate(list(side_by_side(one, forms.blocks(inside, positions))))
-        return Inner(*known, by)
 
     # --- what carries ---------------------------------------------------------------------------
 
-    def _carrier(self, cuts: list[Step]) -> Carrier | None:
+    def _carrier(self, cuts: list[Step], count: int, modes: int) -> Carrier | None:
         """None where a cut looks at several units at once, or where it would take too long."""
         if not cuts or not all(step.bend is None or isinstance(step.bend, Bend) for step in cuts):
             return None
         leaves = self.recursion.leaves
-        count = 1 if leaves is None else len(leaves.lo)
         sizes = [self.recursion.target.sizes[step.name] for step in cuts]
         before = np.cumsum(sizes)
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
-        return Carrier(count, len(self.modes)) if count * work * len(cuts) < MOST_WORK else None
+        all_of_them = 1 if leaves is None else len(leaves.lo)
+        borne = all_of_them * work * len(cuts) < MOST_WORK
+        return Carrier(count, modes) if borne else None
+
+    def _carried(self, carrier: Carrier, spots: Spots, step: Step, wrong: list[_Wrong]) -> Floats:
+        """What the errors come to behind a cut, (leaves, m, modes)."""
+        most, after, late, plain = (
+            _stacked([getattr(one, part) for one in wrong])
+            for part in ("total", "behind", "late", "hidden")
+        )
+        known, hidden = self.behind[step.name], None
+        if known is not None and any(one.noises for one in wrong):
+            hidden = Hidden.of(known, plain, [one.noises for one in wrong])
+            late = upper(late + hidden.late(known))
+        else:
+            late = upper(late + plain)
+        chords = self._chords(spots, step)
+        return carrier.add(step.name, self._maps(step), chords, (late, after), most, hidden)
+
+    def _behind(self, step: Step, inner: set[str]) -> Behind | None:
+        """The map from the hidden units of the candidate to a cut."""
+        assert step.node is not None
+        start = step.node.name if step.bend is None else step.node.inputs[0]
+        whole = self.recursion.theirs.pixels is None or step.positions == 1
+        return behind(self.recursion.theirs, start, inner) if whole else None
 
     def _maps(self, step: Step) -> Maps:
         middle, error = step.form.floats()
@@ -176,29 +228,26 @@ class Figures:
                 maps.append((view.source, known, doubt))
         return maps
 
-    def _chords(self, step: Step) -> Chords:
+    def _chords(self, spots: Spots, step: Step) -> Chords:
         bend = step.bend if isinstance(step.bend, Bend) else None
-        leaves = self.recursion.leaves
-        if leaves is not None:
-            return Chords.of(bend, *leaves.taken[step.name])
-        assert step.taken is not None
-        return Chords.of(bend, *(end[None] for end in step.taken))
+        return Chords.of(bend, *spots.chord(step))
+
+
+def _images(matrix: Floats, met: list[Floats]) -> Floats:
+    """A matrix times what it meets on each box, (boxes, rows · positions)."""
+    return np.stack([dot(matrix, values).ravel() for values in met])
 
 
 def _passed(step: Step, wrong: _Wrong) -> Floats:
     """The error behind a cut, by the Lipschitz constant."""
     if step.bend is None:
-        return plus(wrong.total, wrong.behind)
+        return upper(wrong.total + wrong.behind)
     if isinstance(step.bend, Bend):
-        rate = np.full(len(wrong.total), step.bend.lipschitz)
-        return plus(times(rate, wrong.total), wrong.behind)
-    return step.bend.largest(wrong.total)
+        return upper(step.bend.lipschitz * wrong.total + wrong.behind)
+    bend = step.bend
+    return np.stack([bend.largest(row) for row in wrong.total])
 
 
-def _stacked(wrong: list[_Wrong]) -> tuple[Floats, Floats, Floats]:
+def _stacked(parts: list[Floats]) -> Floats:
     """The arithmetics as columns."""
-    fresh, behind, most = (
-        np.stack([getattr(one, part) for one in wrong], axis=1)
-        for part in ("fresh", "behind", "total")
-    )
-    return fresh, behind, most
+    return np.stack(np.broadcast_arrays(*parts), axis=2)

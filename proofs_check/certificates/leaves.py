@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import (
     TINY,
@@ -187,7 +188,11 @@ class LeafBounds:
             lines.add(cut.name, cut.parts, cut.floats, cut.op, cut.bend, (lo[part], hi[part]))
         return lines
 
-    def _sources(self, part: slice) -> dict[str, Zonotope]:
+    def values_on(self, leaves: npt.NDArray[np.intp]) -> dict[str, Zonotope]:
+        """The sources as zonotopes on the leaves of these numbers."""
+        return self._sources(leaves)
+
+    def _sources(self, part: slice | npt.NDArray[np.intp]) -> dict[str, Zonotope]:
         lo, hi = self.lo[part], self.hi[part]
         inputs = lo.shape[1]
         with np.errstate(all="ignore"):

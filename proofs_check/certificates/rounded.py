@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, Marks, above, plus
+from proofs_check.certificates.arithmetic import Floats, Marks, above
+from proofs_check.certificates.chords import upper
 
 Kind = type[np.float64] | type[np.float32]
 
@@ -54,21 +56,27 @@ class Format:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """|exact| ≤ size and |computed − exact| ≤ local; of a map besides |W̃||ĥ| + |b̃| ≤ gross."""
+    """|exact| ≤ size and |computed − exact| ≤ hidden + local, each (boxes, units); `hidden` had
+    come together at inner activations. Of a map besides |W̃||ĥ| + |b̃| ≤ gross."""
 
     size: Floats
+    hidden: Floats
     local: Floats
     gross: Floats | None = None
 
-    @property
+    @cached_property
+    def error(self) -> Floats:
+        return upper(self.hidden + self.local)
+
+    @cached_property
     def computed(self) -> Floats:
-        return plus(self.size, self.local)
+        return upper(self.size + self.error)
 
 
 @dataclass(frozen=True, eq=False)
 class Inner:
-    """What an inner activation takes: its range at the target's values, and how far it may be
-    moved by errors of the segments before."""
+    """What an inner activation takes, (boxes, units): its range at the target's values, and how far
+    it may be moved by errors of the segments before."""
 
     lo: Floats
     hi: Floats

@@ -70,7 +70,7 @@ class _Signed(Recursion):
         self.signed[names[0]] = middle, radius
         self.pending = []
         error = upward(np.abs(middle) + radius).max(axis=0)
-        return np.asarray(error), Arrival(total, total, (), gap.positions, op)
+        return np.asarray(error), Arrival(total, total, (), op)
 
     def _difference(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Range:
         """|theirs − ours| at every point, in front of an activation."""

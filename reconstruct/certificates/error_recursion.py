@@ -48,22 +48,20 @@ class Reachable(Protocol):
 class Arrival:
     """Errors in front of a cut: `total` of all that came before, `fresh` of this segment alone.
 
-    `residuals` bounds A' − A by what its columns look at, at `positions` places; `op` is what
-    follows, None for a sum or the output.
+    `residuals` bounds A' − A by what its columns look at; `op` is what follows, None for a sum or
+    the output.
     """
 
     total: Array
     fresh: Array
     residuals: tuple[tuple[View, Array], ...]
-    positions: int
     op: Activation | None
 
     def moved(self, errors: Mapping[str, Array]) -> Array:
-        """|A' − A| times errors of the sources."""
-        total = np.zeros(len(self.fresh))
+        """|A' − A| times errors of the sources, (boxes, units)."""
+        total = np.zeros((1, len(self.fresh)))
         for view, size in self.residuals:
-            e = view(errors[view.source])
-            total = total + (size @ (e[:, 0] if self.positions == 1 and e.ndim == 2 else e)).ravel()
+            total = total + view.reached(size, errors[view.source])
         return upward(total)
 
 
@@ -270,7 +268,7 @@ class Recursion:
             residuals.append((view, difference.magnitude()))
             fresh = fresh + residuals[-1][1] @ reached
         wrong = upward(carried + fresh).ravel(), upward(fresh).ravel()
-        return Arrival(*wrong, tuple(residuals), gap.positions, op)
+        return Arrival(*wrong, tuple(residuals), op)
 
     def _remember(self, theirs: str, ours: str, error: Array) -> None:
         lo, hi = self.reach.bounds(ours)

@@ -18,7 +18,8 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import alignments
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.figures import error_of, evaluated
+from reconstruct.certificates.figures import error_of
+from reconstruct.certificates.on_leaves import OnLeaves
 from reconstruct.certificates.roundoff import Evaluated, Roundoff, Value
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
@@ -36,7 +37,7 @@ class _Roomy(Roundoff):
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         margin, wanted = super()._margin(op, name, value), SPARE * value.error
-        self.lacking[name] = np.maximum(wanted - margin, 0.0)
+        self.lacking[name] = np.maximum(wanted - margin, 0.0).max(axis=0)
         return np.maximum(margin, wanted)
 
 
@@ -51,7 +52,8 @@ def lacking_room(known: Reach, network: Network, dtype: Any) -> Mapping[str, Arr
             layered = bound_layers(known.network, network, known, alignment)
         except UnsupportedError:
             continue
-        evaluation = _Roomy(evaluated(network, layered), dtype)
-        if isfinite(error_of(known, alignment, layered, evaluation)) and not evaluation.reason:
+        facts = OnLeaves(known, network, alignment, layered)
+        evaluation = _Roomy(facts.of_candidate(np.arange(facts.count)), dtype)
+        if isfinite(error_of(facts, evaluation)) and not evaluation.reason:
             return evaluation.lacking
     return {}

@@ -4,30 +4,35 @@ The model (docs/certificates.md): IEEE arithmetic, rounding to nearest, sums in 
 fused with sums or not; parameters are first rounded to the precision; a norm is evaluated by its
 formula, as a precomputed scale and shift, or folded into the affine map before it.
 
-Two errors travel side by side. `carried` is the error of the cuts before, taken through the
-composed map A' of the segment (which is as small as the target's own map); `local` is what the
-nodes of this segment add, taken through |W| node by node. At a cut somebody else says how large
-the error is there (see `figures`). With |ĥ| ≤ H + carried + local = Ĥ,
+Boxes stand side by side: arrays are (boxes, units), so that on a leaf only the magnitudes count
+that occur there. Three errors travel along. `carried` is the error of the cuts before, taken
+through the composed map A' of the segment (which is as small as the target's own map); `hidden` is
+what had come together at the inner activations before, `local` what was added since, both taken
+through |W| node by node. What is hidden is also told where it came together (`noises`), for whoever
+takes it on with signs. At a cut somebody else says how large the error is there (see `figures`).
+With |ĥ| ≤ H + carried + hidden + local = Ĥ,
 
     affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
     norm:    local' = |s| local + what its own rule says (`networks/maps/diagonal.py`)
-    inner:   local' = |slope| local + what the error may push beyond the linear piece
+    inner:   hidden' = |slope| (hidden + local) + what the error may push beyond the linear piece
 
-n products and a bias meet n + 1 roundings; one is to spare.
+n products and a bias meet n + 1 roundings; one is to spare. Without a bias they meet n.
 
 Rests on proofs_check: accumulated-rounding, norm-rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
 
 from reconstruct.bounds.interval import image
 from reconstruct.certificates.forms import Composites
+from reconstruct.certificates.views import View
 from reconstruct.networks import (
     Activation,
     Add,
@@ -39,6 +44,7 @@ from reconstruct.networks import (
     Node,
 )
 from reconstruct.networks.maps.map import Fed, Summed
+from reconstruct.networks.spelled import SpelledSum, spelled_sums
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.precision import Precision
@@ -50,39 +56,59 @@ BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to 
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """A network and what is known of it in real arithmetic: the forms of its nodes between the
-    cuts, bounds of |value|, and the ranges of what its inner activations take."""
+    """A network and what is known of it in real arithmetic on some boxes: the forms of its nodes
+    between the cuts, bounds of |value|, and the ranges of what its inner activations take, each
+    (boxes, units), or (1, units) for what holds on all of them."""
 
     network: Network
     forms: Composites[Enclosure]
     magnitudes: Mapping[str, Array]
     ranges: Mapping[str, tuple[Array, Array]]
+    composed: dict[str, list[tuple[View, Array]]] = field(default_factory=dict)  # those asked for
+
+    @cached_property
+    def trees(self) -> dict[str, SpelledSum]:
+        """The sums that the graph spells out."""
+        return spelled_sums(self.network, {*self.forms.sources, *self.magnitudes})
+
+    def reached(self, name: str, errors: Mapping[str, Array]) -> Array:
+        """|A'| times errors of the sources: far below |M2||s||M1| times them."""
+        if name not in self.composed:
+            parts = self.forms.form(name).parts()
+            self.composed[name] = [(view, matrix.magnitude()) for view, matrix in parts]
+        return _total(view.reached(size, errors[view.source]) for view, size in self.composed[name])
 
 
 @dataclass(frozen=True, eq=False)
 class Arriving:
-    """Errors in front of a cut: `carried` from the cuts before, `local` of this segment, and what
-    the activation itself adds behind it."""
+    """Errors in front of a cut, (boxes, units): `carried` from the cuts before, `hidden` and
+    `local` of this segment, and what the activation itself adds behind it.
+
+    `noises` are what is hidden, where it came together: at inner activations, by their names.
+    """
 
     carried: Array
+    hidden: Array
     local: Array
     behind: Array
+    noises: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Bounds of |value|, of the two errors, and of every partial result on the way."""
+    """Bounds of |value|, of the three errors, and of every partial result on the way."""
 
     size: Array
     carried: Array
+    hidden: Array
     local: Array
     peak: Array
 
-    @property
+    @cached_property
     def error(self) -> Array:
-        return upward(self.carried + self.local)
+        return upward(self.carried + self.hidden + self.local)
 
-    @property
+    @cached_property
     def computed(self) -> Array:
         """A bound of the computed value's magnitude."""
         return upward(self.size + self.error)
@@ -100,10 +126,13 @@ class Roundoff:
         self.sources = known.forms.sources
         self.reason = ""
         size = known.magnitudes[self.network.source]
-        nothing = np.zeros(self.network.size_in)
-        self.values = {self.network.source: Value(size, nothing, nothing, size)}
+        nothing = np.zeros((1, self.network.size_in))
+        self.values = {self.network.source: Value(size, nothing, nothing, nothing, size)}
         self.source_errors = {self.sources[self.network.source]: nothing}
-        used = self.network.needed()
+        self.noises: dict[str, Array] = {}  # what came together at inner activations since the cut
+        self._trees = known.trees
+        inside = {name for tree in self._trees.values() for name in tree.nodes}
+        used = self.network.needed() - inside
         self._left = iter([node for node in self.network.nodes if node.name in used])
         self._last = self._last_looks()
 
@@ -114,32 +143,35 @@ class Roundoff:
                 if node.name == cut:
                     return self._arriving(node, op)
                 self._keep(node.name, self._step(node))
-        value = self.values[self.network.output]
-        return Arriving(value.carried, value.local, np.zeros_like(value.local))
+        return self._arrived(self.values[self.network.output])
 
     def settle(self, cut: str, error: Array) -> None:
         """The error of a cut's value, rounding of its activation included."""
-        before = self._cut
-        size = before.size
+        before, none = self._cut, np.zeros_like(error)
         self.source_errors[self.sources[cut]] = error
-        self._keep(cut, Value(size, error, np.zeros_like(error), before.peak))
+        self._keep(cut, Value(before.size, error, none, none, before.peak))
 
     def _arriving(self, node: Node, op: Activation | None) -> Arriving:
         """The errors at the input of an activation, or of a sum or a scaling that is a cut."""
         if op is None:
             value = self._cut = self._step(node)
-            return Arriving(value.carried, value.local, np.zeros_like(value.local))
+            return self._arrived(value)
         value = self.values[node.inputs[0]]
-        own = op.rounding(value.computed, self.precision)
         peak = op.carried(value.peak)
-        self._cut = Value(op.magnitude(value.size), value.carried, value.local, peak)
-        return Arriving(value.carried, value.local, own)
+        errors = value.carried, value.hidden, value.local
+        self._cut = Value(op.magnitude(value.size), *errors, peak)
+        return self._arrived(value, op.rounding(value.computed, self.precision))
+
+    def _arrived(self, value: Value, behind: Array | None = None) -> Arriving:
+        """The errors of a value, which are told once: segments begin anew behind it."""
+        noises, self.noises = self.noises, {}
+        own = np.zeros_like(value.local) if behind is None else behind
+        return Arriving(value.carried, value.hidden, value.local, own, noises)
 
     def _keep(self, name: str, value: Value) -> None:
         known = self._known(name, value.size)
-        value = Value(np.minimum(value.size, known), value.carried, value.local, value.peak)
-        self.values[name] = value
-        top = float(np.max(np.maximum(value.peak, value.computed), initial=0.0))
+        value = self.values[name] = replace(value, size=np.minimum(value.size, known))
+        top = max(float(np.max(part, initial=0.0)) for part in (value.peak, value.computed))
         if not top < self.precision.largest / 4 and not self.reason:
             kind = np.dtype(self.precision.dtype).name
             self.reason = f"node {name!r} may overflow {kind}"
@@ -155,17 +187,23 @@ class Roundoff:
             after = [place[n.name] for n in self.network.consumers(node.name)]
             for name in node.inputs:
                 last[name] = max(last[name], place[node.name], *after)
+        for root, tree in self._trees.items():
+            last[tree.source] = max(last[tree.source], place[root])
         return last | {self.network.output: np.inf}
 
     def _known(self, name: str, size: Array) -> Array:
         """What is known of a value's magnitude, unit by unit; `size` where nothing is."""
         known = self.known.magnitudes.get(name)
-        return size if known is None else np.repeat(known, len(size) // len(known))
+        return size if known is None else _spread(known, size)
 
     def _step(self, node: Node) -> Value:
-        op, first = node.op, self.values[node.inputs[0]]
+        op = node.op
+        if node.name in self._trees:
+            tree = self._trees[node.name]
+            return self._mixing(node.name, tree.source, tree)
+        first = self.values[node.inputs[0]]
         if isinstance(op, Mixing):
-            return self._mixing(node, op, first)
+            return self._mixing(node.name, node.inputs[0], op)
         if isinstance(op, Diagonal):
             return self._diagonal(node, op, first)
         if isinstance(op, Add):
@@ -173,78 +211,51 @@ class Roundoff:
         if isinstance(op, Activation):
             return self._activation(op, node.name, first)
         assert isinstance(op, Map)  # units are moved about, and nothing is computed
-        moved = (first.size, first.carried, first.local, first.peak)
+        moved = (first.size, first.carried, first.hidden, first.local, first.peak)
         return Value(*(op.absolute(part) for part in moved))
 
     def _sum(self, values: list[Value]) -> Value:
-        size = upward(np.sum([v.size for v in values], axis=0))
-        rough = upward(np.sum([v.computed for v in values], axis=0))
-        local = np.sum([v.local for v in values], axis=0)
-        local = upward(local + self.precision.gamma(len(values) - 1) * rough)
-        return Value(size, upward(np.sum([v.carried for v in values], axis=0)), local, rough)
+        size, rough = _total(v.size for v in values), _total(v.computed for v in values)
+        carried, hidden = _total(v.carried for v in values), _total(v.hidden for v in values)
+        own = self.precision.gamma(len(values) - 1) * rough
+        return Value(size, carried, hidden, upward(_total(v.local for v in values) + own), rough)
 
     # --- affine maps ----------------------------------------------------------------------------
 
-    def _mixing(self, node: Node, op: Mixing, value: Value) -> Value:
+    def _mixing(self, name: str, source: str, op: Mixing | SpelledSum) -> Value:
         """Products in blocks of rows, so that a wide map is never copied whole."""
-        if isinstance(op, Convolution):
-            return self._convolution(node, op, value)
+        value = self.values[source]
 
-        def rows(span: tuple[int, int]) -> tuple[Array, ...]:
-            return self._rows(op.tile(*span), op.bias[slice(*span)], value)
+        def rows(tile: Callable[[], _Tile]) -> tuple[Array, ...]:
+            return self._rows(tile(), value)
 
-        results = list(in_order(rows, op.spans(ELEMENTS)))
-        size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
-        if not self.known.forms.moves(node.inputs[0]):
-            carried = np.minimum(carried, self._through_composite(node.name))
-        return Value(size, carried, local, peak)
+        results = list(in_order(rows, _tiles(op)))
+        parts = (np.concatenate(part, axis=-1) for part in zip(*results, strict=True))
+        value = Value(*parts)
+        if self.known.forms.moves(source):
+            return value
+        reached = self.known.reached(name, self.source_errors)
+        return replace(value, carried=np.minimum(value.carried, reached))
 
-    def _rows(self, weight: Array, bias: Array, value: Value) -> tuple[Array, ...]:
-        cast, offset = self.precision.cast(weight), self.precision.cast(bias)
-        moved = None if np.array_equal(cast, weight) else np.abs(cast - weight) @ value.computed
-        exact = np.abs(weight)
-        held = exact if moved is None else np.abs(cast)
-        size = upward(exact @ value.size + np.abs(bias))
-        rounded = upward(held @ value.computed + np.abs(offset))
-        terms = weight.shape[1] + BIAS
-        local = held @ value.local + self.precision.gamma(terms) * rounded
-        local = local + (0.0 if moved is None else moved) + np.abs(offset - bias)
-        lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
-        return size, upward(exact @ value.carried), upward(local + lost), rounded
-
-    def _convolution(self, node: Node, op: Convolution, value: Value) -> Value:
-        """The same for a kernel, at all positions at once, a tile of channels at a time."""
-        step = max(1, KERNEL_ELEMENTS // op.summands) if op.groups == 1 else op.channels
-        results = [
-            self._channels(op, slice(start, start + step), value)
-            for start in range(0, op.channels, step)
-        ]
-        size, carried, local, peak = (np.concatenate(part) for part in zip(*results, strict=True))
-        if not self.known.forms.moves(node.inputs[0]):
-            carried = np.minimum(carried, self._through_composite(node.name))
-        return Value(size, carried, local, peak)
-
-    def _channels(self, op: Convolution, part: slice, value: Value) -> tuple[Array, ...]:
-        kernel = op.kernel[part].astype(np.float64, copy=False)
-        bias = np.repeat(op.offsets[part], op.positions)
-        cast, offset = self.precision.cast(kernel), self.precision.cast(bias)
-        exact, rough, moved = (
-            Convolution(np.abs(entries), op.geometry, None, op.groups)
-            for entries in (kernel, cast, cast - kernel)
+    def _rows(self, tile: _Tile, value: Value) -> tuple[Array, ...]:
+        """Some rows of a map: |W| of all errors and sizes, and what their sums round."""
+        cast, biases = self.precision.cast(tile.weight), self.precision.cast(tile.biases)
+        exact = tile.times(np.abs(tile.weight))
+        held = exact if np.array_equal(cast, tile.weight) else tile.times(np.abs(cast))
+        size = upward(exact(value.size) + np.abs(tile.biases).sum(axis=0))
+        rounded = upward(held(value.computed) + np.abs(biases).sum(axis=0))
+        local = self.precision.gamma(tile.roundings) * rounded
+        local = local + np.abs(biases - tile.biases).sum(axis=0)
+        if value.local.any():
+            local = local + held(value.local)
+        if held is not exact:
+            local = local + tile.times(np.abs(cast - tile.weight))(value.computed)
+        lost = tile.terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
+        carried, hidden = (
+            upward(exact(part)) if part.any() else np.zeros((1, tile.biases.shape[1]))
+            for part in (value.carried, value.hidden)
         )
-        size = upward(exact.linear(value.size[None])[0] + np.abs(bias))
-        rounded = upward(rough.linear(value.computed[None])[0] + np.abs(offset))
-        terms = op.summands + BIAS
-        local = rough.linear(value.local[None])[0] + self.precision.gamma(terms) * rounded
-        local = local + moved.linear(value.computed[None])[0] + np.abs(offset - bias)
-        lost = terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
-        return size, upward(exact.linear(value.carried[None])[0]), upward(local + lost), rounded
-
-    def _through_composite(self, name: str) -> Array:
-        """|A'| times the errors of the sources: far below |M2||s||M1| times them."""
-        form = self.known.forms.form(name)
-        parts = [m.magnitude() @ v(self.source_errors[v.source]) for v, m in form.parts()]
-        return upward(np.sum([part.ravel() for part in parts], axis=0))
+        return size, carried, hidden, upward(local + lost), rounded
 
     # --- diagonal maps and activations ----------------------------------------------------------
 
@@ -257,7 +268,8 @@ class Roundoff:
         fed = Fed(value.size, value.error, size, self._before(node))
         own = op.rounding(fed, self.precision)
         local = upward(scale * value.local + own.error)
-        return Value(size, upward(scale * value.carried), local, own.peak)
+        carried, hidden = upward(scale * value.carried), upward(scale * value.hidden)
+        return Value(size, carried, hidden, local, own.peak)
 
     def _behind_inner(self, node: Node, op: Diagonal, size: Array) -> Array:
         """What is known of a magnitude behind an inner activation, whose range is known."""
@@ -265,7 +277,7 @@ class Roundoff:
         ends = self.known.ranges.get(name)
         if ends is None:
             return size
-        lo, hi = (np.repeat(end, len(size) // len(end)) for end in ends)
+        lo, hi = (_spread(end, size) for end in ends)
         low, high = op.image(*image(self.network.node(name).op, (lo, hi)))
         return np.maximum(np.abs(low), np.abs(high))
 
@@ -276,7 +288,7 @@ class Roundoff:
         if not isinstance(op, Mixing):
             return None
         (taken,) = self.network.node(name).inputs
-        inputs = float(upward(np.sum(self.values[taken].computed)))
+        inputs = float(upward(np.sum(self.values[taken].computed, axis=1).max(initial=0.0)))
         return Summed(op.summands + BIAS, op.largest, inputs, self.values[name].peak)
 
     def _activation(self, op: Activation, name: str, value: Value) -> Value:
@@ -284,10 +296,68 @@ class Roundoff:
         size, peak = op.magnitude(value.size), op.carried(value.peak)
         beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
         slope = abs(op.piece.slope)
-        local = upward(slope * value.local + own + beyond)
-        return Value(size, upward(slope * value.carried), local, peak)
+        hidden = upward(slope * (value.hidden + value.local) + own + beyond)
+        self.noises[name] = hidden
+        return Value(size, upward(slope * value.carried), hidden, np.zeros_like(hidden), peak)
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""
-        lo, hi = (np.repeat(e, len(value.size) // len(e)) for e in self.known.ranges[name])
+        lo, hi = (_spread(end, value.size) for end in self.known.ranges[name])
         return np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
+
+
+def _total(parts: Iterable[Array]) -> Array:
+    """The sum, rounded up; boxes of some may stand for all."""
+    return upward(reduce(np.add, parts))
+
+
+def _spread(known: Array, size: Array) -> Array:
+    """What is known of channels as numbers of units."""
+    return np.repeat(known, size.shape[-1] // known.shape[-1], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tile:
+    """Some rows of a map, or some channels of a convolution at all positions; `biases` (any number,
+    rows) are all added. There are `terms` in all, each of them rounded so often at most."""
+
+    weight: Array
+    biases: Array
+    terms: int
+    roundings: int
+    times: Callable[[Array], Callable[[Array], Array]]  # entries as a linear map of (boxes, k)
+
+
+def _tiles(op: Mixing | SpelledSum) -> list[Callable[[], _Tile]]:
+    """The rows of a map, those that are looked at together made when it comes to them."""
+    if isinstance(op, Convolution):
+        step = max(1, KERNEL_ELEMENTS // op.summands) if op.groups == 1 else op.channels
+        starts = range(0, op.channels, step)
+        return [partial(_channels, op, slice(i, i + step)) for i in starts]
+    return [partial(_dense, op, span) for span in op.spans(ELEMENTS)]
+
+
+def _dense(op: Mixing | SpelledSum, span: tuple[int, int]) -> _Tile:
+    weight, rows = op.tile(*span), slice(*span)
+    if isinstance(op, SpelledSum):
+        biases, count = op.biases[:, rows], op.roundings
+    else:
+        biases = op.bias[None, rows]
+        count = _roundings(weight.shape[1], biases)
+    terms = weight.shape[1] + len(biases) + BIAS
+    return _Tile(weight, biases, terms, count, lambda entries: lambda v: v @ entries.T)
+
+
+def _channels(op: Convolution, rows: slice) -> _Tile:
+    kernel = op.kernel[rows].astype(np.float64, copy=False)
+    biases = np.repeat(op.offsets[rows], op.positions)[None]
+
+    def times(entries: Array) -> Callable[[Array], Array]:
+        return Convolution(entries, op.geometry, None, op.groups).linear
+
+    return _Tile(kernel, biases, op.summands + BIAS, _roundings(op.summands, biases), times)
+
+
+def _roundings(terms: int, bias: Array) -> int:
+    """Of a sum of products, at most: without a bias each term meets one for every other."""
+    return terms + BIAS if bias.any() else terms

@@ -43,6 +43,13 @@ class View:
             return values
         return np.where(self.index >= 0, values[self.index], 0.0)
 
+    def reached(self, size: Array, values: Array) -> Array:
+        """`size` (rows × columns) times what the columns meet, position by position: of numbers of
+        the source's units, (boxes, units), those of the rows, (boxes, rows · positions)."""
+        if self.index is None:
+            return np.asarray(values @ size.T)
+        return np.stack([(size @ self(one)).ravel() for one in values])
+
     def worst(self, values: Array) -> Array:
         """For each column the largest number that it meets at any position."""
         seen = self(values)

@@ -3,11 +3,12 @@
 A map that adds up n products may add them in any order, and what it rounds is bounded by n
 roundings. The same map as a tree,
 
-    W h = Σ_i W_i h_i    (blocks of columns, added eight at a time),
+    W h = Σ_i W_i h_i    (blocks of B columns, added q at a time),
 
 is the same function of real numbers, but the graph itself now says that no number takes part in
-more than B + 7·log₈(n/B) roundings, and that no partial sum is longer than a block: both what is
-proved and what is met become smaller. It costs time, for small products run slower than one large.
+more than B + (q − 1)·log_q(n/B) roundings, and that no partial sum is longer than a block: both
+what is proved and what is met become smaller. It costs time, for small products run slower than one
+large. A `Tree` says how fine it is: coarse where float32 is deployed, fine where float64 is proved.
 
 Hidden units of a construction are large because they are shifted, and their shifts cancel in the
 sum. So the shifts are taken out of them first,
@@ -19,7 +20,7 @@ added last, the others as biases of blocks. It is still the same function, but w
 no larger than what varies.
 
 A norm may be folded into the sum before it, and its shift is then rounded at every step of it. A
-sum of two halves is a node of its own, into which none is folded.
+sum of blocks is a node of its own, into which none is folded: of two halves at least.
 
 Rests on proofs_check: accumulated-rounding.
 """
@@ -27,6 +28,7 @@ Rests on proofs_check: accumulated-rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
@@ -40,28 +42,42 @@ from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
-BLOCK = 32  # columns: half of it gains little more and takes twice as long
-MOST_BLOCKS = 256  # of one map: a file has three nodes for each
 LEAST_HALVED = 16  # terms of a sum in front of a norm
-TOGETHER = 8  # values that one node adds
 Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
 
 CENTRE_BITS = 12  # of what is taken out of a hidden value: products with float32 weights are short
 
 
+@dataclass(frozen=True)
+class Tree:
+    """How sums are spelled out: blocks of so many columns, more where there would be too many of
+    them than `most`; in front of norms others (None: two halves); and so many values that one node
+    adds."""
+
+    block: int
+    front: int | None
+    together: int
+    most: int = 256  # a file has three nodes for each
+
+
+COARSE = Tree(block=32, front=None, together=8)  # half of it gains little and takes twice as long
+FINE = Tree(block=8, front=4, together=2, most=512)  # what is proved of float64 is half of that
+TREES = {"coarse": COARSE, "fine": FINE}
+
+
 def in_blocks(
-    network: Network, block: int = BLOCK, centres: Mapping[str, Vector] | None = None
+    network: Network, tree: Tree = COARSE, centres: Mapping[str, Vector] | None = None
 ) -> Network:
     """The network with the long sums of its dense maps as trees; the names of values stay.
 
-    Blocks have `block` columns, more where there would be too many of them. `centres` are what is
-    taken out of the inputs of maps, by their names (default: hidden values where nothing arrives).
+    `centres` are what is taken out of the inputs of maps, by their names (default: hidden values
+    where nothing arrives).
 
     A map is spelled out if it takes at least twice a block and more than it gives: elsewhere the
-    partial sums would be larger than what they are made of. In front of a norm those are halved.
+    partial sums would be larger than what they are made of. In front of a norm those are cut, too.
     """
     names = {network.source, *(node.name for node in network.nodes)}
-    spelling = _Spelling(network, names, block, centres)
+    spelling = _Spelling(network, names, tree, centres)
     return network.with_nodes(tuple(part for node in network.nodes for part in spelling.of(node)))
 
 
@@ -117,7 +133,8 @@ def joined(network: Network) -> Network:
     left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
     try:
         plain = network.with_nodes(tuple(left)) if whole else network
-        return plain if in_blocks(plain, centres=centres).same(network) else network
+        spelled = (in_blocks(plain, tree, centres) for tree in TREES.values())
+        return plain if any(one.same(network) for one in spelled) else network
     except InputError:  # what is left does not hang together
         return network
 
@@ -135,10 +152,10 @@ class _Spelling:
         self,
         network: Network,
         names: set[str],
-        block: int,
+        tree: Tree,
         centres: Mapping[str, Vector] | None,
     ) -> None:
-        self.network, self.names, self.block, self.centres = network, names, block, centres
+        self.network, self.names, self.tree, self.centres = network, names, tree, centres
 
     def of(self, node: Node) -> Iterator[Node]:
         """The node as it is, or the nodes of its tree."""
@@ -156,9 +173,11 @@ class _Spelling:
         """The columns of a map in blocks; none if it stays as it is."""
         takes, gives = self.network.sizes[node.inputs[0]], self.network.sizes[node.name]
         if takes > gives:
-            width, enough = max(self.block, -(-takes // MOST_BLOCKS)), takes >= 2 * self.block
+            block, most = self.tree.block, self.tree.most
+            width, enough = max(block, -(-takes // most)), takes >= 2 * block
         else:
-            width, enough = -(-takes // 2), takes >= LEAST_HALVED and self._feeds_norm(node)
+            width = self.tree.front or -(-takes // 2)
+            enough = takes >= LEAST_HALVED and self._feeds_norm(node)
         return node.op.on_blocks(width) if enough else ()
 
     def _around(
@@ -196,7 +215,8 @@ class _Spelling:
         """The sum of all these, a few at a time, the last one under the name `value`."""
         height = 0
         while len(level) > 1:
-            groups = [tuple(level[i : i + TOGETHER]) for i in range(0, len(level), TOGETHER)]
+            step = self.tree.together
+            groups = [tuple(level[i : i + step]) for i in range(0, len(level), step)]
             level = []
             for j, group in enumerate(groups):
                 if len(group) == 1:

@@ -24,7 +24,9 @@ _VELTKAMP = 2.0**27 + 1
 
 def upward(values: ArrayLike) -> Array:
     """An upper bound of a non-negative expression that was evaluated in floats."""
-    return np.asarray(np.asarray(values, dtype=np.float64) * _SLACK + TINY)
+    found = np.asarray(values, dtype=np.float64) * _SLACK
+    found += TINY
+    return np.asarray(found)
 
 
 def everywhere(value: float, shape: tuple[int, ...]) -> Array:

@@ -13,6 +13,7 @@ from reconstruct.formats import load, save
 from reconstruct.formats.files import write_atomically
 from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.networks import Network, in_blocks
+from reconstruct.networks.blocks import TREES
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.runs.bundle import copies, copies_before
@@ -43,18 +44,22 @@ def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Forms:
-    """How f is written: precision, with its norms folded and with its guard besides, long sums in
-    `blocks`, and read back within how many bytes."""
+    """How f is written: precision, with its norms folded and with its guard besides, long sums as
+    they are or in blocks of a `tree`, and read back within how many bytes."""
 
     dtype: np.dtype[Any]
     folded: bool
     guarded: bool
-    blocks: bool
+    tree: str | None
     memory: int | None = None
+
+    @property
+    def blocks(self) -> bool:
+        return self.tree is not None
 
     def spelled(self, network: Network) -> Network:
         """The network with its sums as they are written."""
-        return in_blocks(network) if self.blocks else network
+        return network if self.tree is None else in_blocks(network, TREES[self.tree])
 
 
 def write_networks(folder: Path, result: Result, forms: Forms) -> Network:

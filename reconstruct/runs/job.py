@@ -91,7 +91,9 @@ class Job:
     def forms(self) -> Forms:
         """The forms in which the network is written."""
         folded = self.folded and self.memory is None
-        return Forms(np.dtype(self.dtype), folded, self.guarded, self.in_blocks, self.memory)
+        fine = "coarse" if self.dtype == "float32" else "fine"
+        tree = fine if self.in_blocks else None
+        return Forms(np.dtype(self.dtype), folded, self.guarded, tree, self.memory)
 
     def key(self) -> str:
         """Names the numbers of this run: a checkpoint with another key is not reused."""

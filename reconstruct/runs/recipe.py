@@ -44,6 +44,7 @@ class Recipe:
     file_sha256: str | None = None
     blocks: bool = False  # whether long sums are written as trees of short ones
     memory: int | None = None  # within which weights were drawn: those not held lie in a data file
+    tree: str = "coarse"  # of blocks
 
     @classmethod
     def of(cls, job: Job) -> Recipe:
@@ -66,12 +67,13 @@ class Recipe:
             origin.get("file_sha256"),
             forms.blocks,
             forms.memory,
+            forms.tree or "coarse",
         )
 
     def forms(self) -> Forms:
         """How the network was written."""
-        rest = (self.folded, self.guarded, self.blocks, self.memory)
-        return Forms(np.dtype(self.dtype), *rest)
+        tree = self.tree if self.blocks else None
+        return Forms(np.dtype(self.dtype), self.folded, self.guarded, tree, self.memory)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

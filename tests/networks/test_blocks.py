@@ -22,9 +22,11 @@ from reconstruct.networks import (
     Select,
     in_blocks,
 )
-from reconstruct.networks.blocks import BLOCK, MOST_BLOCKS, TOGETHER, joined
+from reconstruct.networks.blocks import COARSE, FINE, joined
 from reconstruct.numbers.exact_dot import exact_pieces
 from reconstruct.refutation.exact_point import evaluate_exact
+
+BLOCK, TOGETHER, MOST_BLOCKS = COARSE.block, COARSE.together, COARSE.most
 
 
 def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
@@ -39,10 +41,11 @@ def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
     return Network(2, nodes, "out")
 
 
+@pytest.mark.parametrize("tree", [COARSE, FINE])
 @pytest.mark.parametrize("columns", [2 * BLOCK, 2 * BLOCK + 1, 9 * BLOCK, 700])
-def test_it_is_the_same_function_of_real_numbers(columns) -> None:
+def test_it_is_the_same_function_of_real_numbers(columns, tree) -> None:
     network = wide(columns)
-    spelled = in_blocks(network)
+    spelled = in_blocks(network, tree)
     assert len(spelled.nodes) > len(network.nodes)
     for x in np.random.default_rng(1).uniform(-1, 1, (3, 2)):
         assert evaluate_exact(spelled, x) == evaluate_exact(network, x)
@@ -69,10 +72,11 @@ def test_short_sums_and_maps_that_give_more_than_they_take_stay(rows, columns) -
     assert in_blocks(network).same(network)
 
 
-def test_joined_it_is_the_network_again(tmp_path) -> None:
+@pytest.mark.parametrize("tree", [COARSE, FINE])
+def test_joined_it_is_the_network_again(tmp_path, tree) -> None:
     network = wide(700)
-    assert joined(in_blocks(network)).same(network)
-    save(in_blocks(network), tmp_path / "tree.onnx", dtype=np.float64)
+    assert joined(in_blocks(network, tree)).same(network)
+    save(in_blocks(network, tree), tmp_path / "tree.onnx", dtype=np.float64)
     assert joined(load(tmp_path / "tree.onnx")).same(network)
     assert joined(network) is network
 

@@ -21,6 +21,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    hidden_errors,
     norm_rounding,
     shared_symbols,
     window_maximum,
@@ -175,6 +176,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "carried-errors",
         "a unit that rises taken for one at rest",
         carried_errors.CarryRule(slopes=lambda lo, hi: (0 * lo, 0 * lo, abs(lo))),
+    ),
+    (
+        "hidden-errors",
+        "errors of the first unit alone",
+        hidden_errors.LengthRule(bound=lambda c, B, n: hidden_errors.squared(c, B[:, :1], n[:1])),
     ),
     (
         "deep-backward-induction",

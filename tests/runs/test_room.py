@@ -111,7 +111,7 @@ def test_convolutions_get_room_channel_by_channel(tmp_path) -> None:
     """Shifts are per channel: the worst position tells what a channel lacks."""
     target, box = small_network(), Box(-1.0, 1.0)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=box, dtype=np.float32)
-    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=True)
+    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree="coarse")
     grown = with_room(result, forms, Room.ALWAYS)
     before, after = ({n: s.beta for n, s in found.norms.items()} for found in (result, grown))
     assert any(np.any(before[name] != after[name]) for name in before)

@@ -50,6 +50,20 @@ class Worst:
                 low, high = np.minimum(low, lows), np.maximum(high, highs)
         return low, high
 
+    def on_each(self, value: Zonotope) -> Range:
+        """The bounds on every leaf by itself, (leaves, rows): by lengths where there are
+        more symbols than units, else with every symbol."""
+        boxes = range(len(value.forms))
+        with np.errstate(all="ignore"):
+            if by_length_pays(value):
+                shapes, spans = _shapes(value.forms)
+                found = [self._by_length(value, i, shapes[i], spans[i]) for i in boxes]
+            else:
+                sums = self._sums(value, slice(None), slice(None))
+                every = slice(None)
+                found = [self._fine(value, i, every, [s[:, i] for s in sums]) for i in boxes]
+        return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
+
     def _beyond(self, known: Range, value: Zonotope, box: int, shape: Array, span: float) -> Range:
         """By its lengths on one leaf, and with every symbol for the rows that then are not within
         what is known."""

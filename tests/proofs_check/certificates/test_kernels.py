@@ -13,7 +13,7 @@ from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.rounded import Value
-from proofs_check.certificates.roundoff import BIAS, Evaluation
+from proofs_check.certificates.roundoff import Evaluation
 from proofs_check.certificates.views import View, kernel_of, windows
 from reconstruct.constructions import draw
 from reconstruct.formats import save, sha256_file
@@ -186,10 +186,13 @@ def test_a_cnn_on_data_is_accepted(radius: float, tmp_path) -> None:
 def test_rounding_by_kernels_is_that_of_the_unrolled_map(op: Convolution) -> None:
     network = Network(op.shape[1], (Node("c", op, ("x",)),), "c", "x")
     rng = np.random.default_rng(0)
-    size, local = rng.uniform(size=op.shape[1]), 1e-7 * rng.uniform(size=op.shape[1])
+    size, hidden, local = (s * rng.uniform(size=(2, op.shape[1])) for s in (1, 1e-5, 1e-7))
     evaluation = Evaluation(Forms(network, {"x": "x"}), size, np.float32, lambda node: None)
-    found = evaluation._kernel(op, Value(size, local))
-    terms, inputs = op.summands + BIAS, Value(size[:, None], local[:, None])
-    flat = evaluation._rows(op.tile(0, op.shape[0]), op.bias, inputs, terms)
-    assert np.allclose(found.size, flat.size.ravel(), rtol=1e-12, atol=0)
-    assert np.allclose(found.local, flat.local.ravel(), rtol=1e-9, atol=0)
+    value = Value(size, hidden, local)
+    found = evaluation._kernel(op, value)
+    weight = op.tile(0, op.shape[0])
+    count = op.summands + int(op.bias.any())
+    flat = evaluation._rows(weight, op.bias[None], value, count, lambda v, rows: v @ rows.T)
+    assert np.allclose(found.size, flat.size, rtol=1e-12, atol=0)
+    assert np.allclose(found.hidden, flat.hidden, rtol=1e-12, atol=0)
+    assert np.allclose(found.local, flat.local, rtol=1e-9, atol=0)

@@ -23,7 +23,7 @@ from reconstruct.networks import (
     Relu,
     Select,
 )
-from reconstruct.networks.blocks import in_blocks
+from reconstruct.networks.blocks import Tree, in_blocks
 from reconstruct.pipeline import reconstruct
 from tests.certificates.building import long_gap
 from tests.certificates.test_at_points import deep, points
@@ -31,6 +31,7 @@ from tests.constructions.test_images import GEOMETRIES, one_convolution
 from tests.networks.test_images import small_network
 from tests.proofs_check.certificates.making import certified, document_of, edit, write
 
+SHORT = Tree(block=4, front=None, together=8)
 CHEAP = 130  # binary digits: enough for small networks
 
 
@@ -194,7 +195,7 @@ def test_convolutions_of_every_geometry_hold_their_rational_values() -> None:
 def test_sums_in_blocks_behind_hidden_units_are_sharp(tmp_path, rebuilt) -> None:
     """Blocks of hidden units are selected one by one: what is selected counts, and not all."""
     target, network, domain = rebuilt
-    spelled = in_blocks(network, 4)
+    spelled = in_blocks(network, SHORT)
     assert sum(isinstance(n.op, Select) for n in spelled.nodes) == 3
     certified(tmp_path, target, spelled, domain)
     true = gap(target, spelled, domain.x)

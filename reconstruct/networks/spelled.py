@@ -1,0 +1,132 @@
+"""Sums that a graph spells out as trees, seen as the one map that they are.
+
+A tree of sums over products of blocks of columns is the map with all columns side by side. What the
+tree says beyond that is how often a product can be rounded on its way: as often as its block has
+terms, and once for every other value at each sum that it takes part in. So an evaluation of the
+tree in floats is bounded like one of the map, with fewer roundings (`networks/blocks.py` makes such
+trees; any graph may have them).
+
+Rests on proofs_check: accumulated-rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from reconstruct.networks.graph import Network, Node
+from reconstruct.networks.maps import Mixing
+from reconstruct.numbers.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class SpelledSum:
+    """A map from the value `source`, `columns` of it, in blocks: (first column, block).
+
+    No product takes part in more than `roundings`, its own and that of a bias included. `nodes` are
+    those of the tree but for its root.
+    """
+
+    source: str
+    columns: int
+    blocks: tuple[tuple[int, Mixing], ...]
+    roundings: int
+    nodes: frozenset[str]
+
+    @property
+    def rows(self) -> int:
+        return self.blocks[0][1].shape[0]
+
+    @property
+    def biases(self) -> Array:
+        """Those of all blocks, (blocks, rows)."""
+        return np.stack([block.bias for _, block in self.blocks])
+
+    def spans(self, entries: int) -> list[tuple[int, int]]:
+        """`(start, stop)` over all rows, about `entries` numbers at a time."""
+        step = max(1, entries // max(1, self.columns))
+        return [(i, min(self.rows, i + step)) for i in range(0, self.rows, step)]
+
+    def tile(self, start: int, stop: int) -> Array:
+        """Some rows, blocks side by side."""
+        found = np.zeros((stop - start, self.columns))
+        for first, block in self.blocks:
+            found[:, first : first + block.shape[1]] = block.tile(start, stop)
+        return found
+
+
+def spelled_sums(network: Network, kept: Collection[str]) -> dict[str, SpelledSum]:
+    """The trees of a network by the names of their roots; none of the values `kept` lies inside."""
+    found: dict[str, SpelledSum] = {}
+    inside: set[str] = set()
+    for node in reversed(network.nodes):
+        if len(node.inputs) > 1 and node.name not in inside:
+            tree = _tree(network, node, kept)
+            if tree is not None:
+                found[node.name] = tree
+                inside |= tree.nodes
+    return found
+
+
+def _tree(network: Network, root: Node, kept: Collection[str]) -> SpelledSum | None:
+    """The tree that ends in a sum, if it is one over disjoint blocks of a single value."""
+    found = list(_leaves(network, root, 0, kept))
+    leaves = [leaf for leaf in found if leaf is not None]
+    if len(leaves) < len(found) or len({leaf.source for leaf in leaves}) != 1:
+        return None
+    leaves.sort(key=lambda leaf: leaf.first)
+    if any(a.first + a.block.shape[1] > b.first for a, b in pairwise(leaves)):
+        return None
+    source, most = leaves[0].source, max(leaf.roundings for leaf in leaves)
+    nodes = frozenset(name for leaf in leaves for name in leaf.nodes)
+    blocks = tuple((leaf.first, leaf.block) for leaf in leaves)
+    return SpelledSum(source, network.sizes[source], blocks, most, nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """A block of a tree: the columns it takes, of which value, the roundings of its products in the
+    end, and what is computed for it alone."""
+
+    source: str
+    first: int
+    block: Mixing
+    roundings: int
+    nodes: tuple[str, ...]
+
+
+def _leaves(
+    network: Network, node: Node, above: int, kept: Collection[str]
+) -> Iterator[_Leaf | None]:
+    """What a tree of sums adds up, each meeting so many roundings `above`; None for what is no
+    block, or not computed for it alone."""
+    more = above + len(node.inputs) - 1
+    for name in node.inputs:
+        child = _alone(network, name, kept)
+        taken = None if child is None else _alone(network, child.inputs[0], kept)
+        if child is None:
+            yield None
+        elif len(child.inputs) > 1:
+            for leaf in _leaves(network, child, more, kept):
+                yield leaf and replace(leaf, nodes=(name, *leaf.nodes))
+        else:
+            yield _block(child, taken, more)
+
+
+def _block(node: Node, taken: Node | None, above: int) -> _Leaf | None:
+    """A map of units that were taken out of a value; None for anything else."""
+    units = None if taken is None else getattr(taken.op, "block", None)
+    if taken is None or units is None or not isinstance(node.op, Mixing) or node.op.positions > 1:
+        return None
+    count = node.op.shape[1] + int(node.op.bias.any()) + above
+    return _Leaf(taken.inputs[0], units.start, node.op, count, (node.name, taken.name))
+
+
+def _alone(network: Network, name: str, kept: Collection[str]) -> Node | None:
+    """A node whose value serves one other and nothing else."""
+    if name in (network.source, network.output) or name in kept:
+        return None
+    return network.node(name) if len(network.consumers(name)) == 1 else None

@@ -1,0 +1,178 @@
+"""Rounding on leaves, and errors of hidden units with their signs: sound, tighter, proved again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates import figures as again
+from proofs_check.certificates import lengths as others
+from proofs_check.certificates.forms import Forms
+from reconstruct.bounds import Adaptive, reach
+from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.error_recursion import bound_layers
+from reconstruct.certificates.figures import figures
+from reconstruct.certificates.hidden_noise import Behind, Hidden, behind
+from reconstruct.certificates.on_leaves import OnLeaves
+from reconstruct.networks import Box, Network, in_blocks
+from reconstruct.networks.blocks import Tree
+from reconstruct.refutation.exact_point import enclose
+from tests.proofs_check.certificates.making import certified, edit
+
+from .building import random_target, wide
+
+SIZES = (2, 8, 8, 8, 2)
+BOX = Box(-2.0, 2.0).of_size(2)
+METHOD = Adaptive(boxes=200)
+SHORT = Tree(block=4, front=3, together=2)
+
+
+def rebuilt(seed: int = 7) -> tuple[Network, Network]:
+    """A target, and its reconstruction with sums in short blocks."""
+    rng = np.random.default_rng(seed)
+    target = random_target(rng, SIZES)
+    return target, in_blocks(wide(target, BOX, rng, method=METHOD), SHORT)
+
+
+def facts_of(target: Network, network: Network, apart: bool = True) -> OnLeaves:
+    known = reach(target, BOX, METHOD)
+    alignment = Alignment(tuple((node.name, node.name) for node in target.activation_nodes()))
+    layered = bound_layers(target, network, known, alignment)
+    return OnLeaves(known, network, alignment, layered, apart=apart)
+
+
+# --- what is known on leaves ----------------------------------------------------------------------
+
+
+def test_values_on_a_leaf_are_within_what_is_known_there() -> None:
+    """In rationals: at points of every tenth leaf, of all values that something is known of."""
+    target, network = rebuilt()
+    facts, rng = facts_of(target, network), np.random.default_rng(0)
+    leaves = facts.known.leaves
+    rows = np.arange(0, facts.count, 10)
+    here = facts.of_candidate(rows)
+    assert len(rows) > 2 and facts.pays
+    for place, leaf in enumerate(rows):
+        x = rng.uniform(leaves.lo[leaf], leaves.hi[leaf])
+        for name, size in here.magnitudes.items():
+            if name != network.source:
+                values = enclose(_until(network, name), x)
+                for (low, high), most in zip(values, size[min(place, len(size) - 1)], strict=True):
+                    assert max(abs(low), abs(high)) <= Fraction(float(most))
+        for name, ends in here.ranges.items():
+            (inside,) = network.node(name).inputs
+            lo, hi = (end[min(place, len(end) - 1)] for end in ends)
+            for (low, high), least, most in zip(
+                enclose(_until(network, inside), x), lo, hi, strict=True
+            ):
+                assert Fraction(float(least)) <= low and high <= Fraction(float(most))
+
+
+def _until(network: Network, name: str) -> Network:
+    """The network up to a value."""
+    last = next(i for i, node in enumerate(network.nodes) if node.name == name)
+    return Network(network.size_in, network.nodes[: last + 1], name, network.source)
+
+
+def test_leaves_tell_more_than_the_box() -> None:
+    facts = facts_of(*rebuilt())
+    every = np.arange(facts.count)
+    apart, whole = facts.of_candidate(every), replace(facts, apart=False).of_candidate(every)
+    gains = [
+        float(np.median(whole.magnitudes[name] / np.maximum(size, 1e-300)))
+        for name, size in apart.magnitudes.items()
+        if len(size) > 1
+    ]
+    assert min(gains) >= 1 and max(gains) > 1.5
+
+
+# --- errors of hidden units -----------------------------------------------------------------------
+
+
+def test_the_map_from_hidden_units_is_that_of_the_dense_layers() -> None:
+    """Whatever tree the sums are spelled out as; package and checker find the same."""
+    rng = np.random.default_rng(3)
+    target = random_target(rng, SIZES)
+    plain = wide(target, BOX, rng, method=METHOD)
+    spelled = in_blocks(plain, SHORT)
+    inner = {n.name for n in plain.activation_nodes()} - {n.name for n in target.activation_nodes()}
+    for cut in target.activation_nodes():
+        (start,) = plain.node(cut.name).inputs
+        norm = plain.node(start)
+        (mixing,) = (plain.node(name) for name in norm.inputs)
+        wanted = norm.op.effective()[0][:, None] * mixing.op.tile(0, mixing.op.shape[0])
+        cuts = {n.name for n in target.activation_nodes()}
+        for network in (plain, spelled):
+            found = behind(network, start, inner, cuts)
+            forms = Forms(network, {n: n for n in (network.source, *cuts)})
+            again = others.behind(forms, start, inner)
+            assert found is not None and again is not None
+            assert np.allclose(found.matrix, wanted, rtol=1e-14, atol=0)
+            assert np.allclose(again.matrix, wanted, rtol=1e-14, atol=0)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10**6))
+def test_hidden_errors_stay_within_their_length(m: int, n: int, seed: int) -> None:
+    """Of every sign, on every box, also where a box has next to none of them; both programs."""
+    rng = np.random.default_rng(seed)
+    B, rows = rng.standard_normal((m, n)), int(rng.integers(1, 4))
+    noise = 10.0 ** rng.uniform(-300 if seed % 5 == 0 else -8, 0, (3, n)) * (
+        rng.random((3, n)) < 0.8
+    )
+    plain = (noise @ np.abs(B).T)[..., None] * (1 + 1e-12)
+    c = rng.standard_normal((3, rows, m))
+    worst = np.einsum("brl,bl->br", np.abs(c @ B), noise)
+    ours = Hidden.of(Behind(("a",), B, 0.0), plain, [noise])
+    theirs = others.Hidden.of(others.Behind(("a",), B, 0.0), plain, [{"a": noise}])
+    for found in (ours.reached(c), theirs.reached(c)):
+        assert np.all(worst * (1 - 1e-12) <= found[..., 0])
+        assert np.all(found <= np.abs(c) @ plain * (1 + 1e-6))
+    assert np.all(theirs.reached(c) <= ours.reached(c) * (1 + 1e-6) + 1e-200)  # claims follow
+
+
+def test_lengths_gain_the_root_of_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    B, noise = rng.standard_normal((50, 2000)), rng.uniform(1, 2, (1, 2000))
+    plain = (noise @ np.abs(B).T)[..., None]
+    c = rng.standard_normal((1, 1, 50))
+    found = float(Hidden.of(Behind(("a",), B, 0.0), plain, [noise]).reached(c)[0, 0, 0])
+    assert found < float((np.abs(c) @ plain)[0, 0, 0]) / 4
+    assert found < 1.3 * float(np.abs(c[0, 0] @ B) @ noise[0])  # a quarter more than the truth
+
+
+# --- the figures ----------------------------------------------------------------------------------
+
+
+def test_leaves_apart_lower_the_figures_and_no_evaluation_exceeds_them() -> None:
+    target, network = rebuilt()
+    facts = facts_of(target, network, apart=False)
+    found = figures(facts.known, network, facts.alignment, facts.layered)
+    far = replace(facts.known, leaves=None, parts=None)
+    coarse = figures(
+        far, network, facts.alignment, bound_layers(target, network, far, facts.alignment)
+    )
+    assert found.floats[0] < 0.8 * coarse.floats[0]
+    x = BOX.sample(3000, np.random.default_rng(1)).astype(np.float32)
+    error = np.abs(network(x, np.float32).astype(float) - target(x.astype(float)))
+    assert found.floats[1] is not None and float(error.max()) <= found.floats[1]
+
+
+@pytest.mark.parametrize("field", ["float64_bound", "float32_bound"])
+def test_figures_on_leaves_are_proved_again_and_no_less(tmp_path, field, monkeypatch) -> None:
+    certified(tmp_path, *rebuilt(), BOX, bounds=METHOD, tolerance=1.0)
+    report = check(tmp_path)
+    assert report.accepted and field in report.verified, report
+    with monkeypatch.context() as patch:  # the whole box alone does not do
+        patch.setattr(again.Figures, "_apart", lambda self, name, coarse: float(coarse.max()))
+        report = check(tmp_path)
+        assert report.status is CheckStatus.REJECTED
+    edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.7).hex())
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == field
