@@ -41,6 +41,7 @@ from proofs_check.certificates.form import Form
 from proofs_check.certificates.lines import Lines
 from proofs_check.certificates.report import CheckFailed
 from proofs_check.certificates.rows import Block
+from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
 from reconstruct.networks import Box
 from reconstruct.networks.activations import Support, Unitwise
@@ -135,13 +136,17 @@ class LeafBounds:
 
         `certain` bounds the form on the whole domain.
         """
-        lows, highs = [], []
-        for part, values in self._passes(form):
-            lo, hi = _meet(image(form.parts(), floats, values).bounds(), certain)
+        kept = self._kept[2] if self._kept[:2] == (self._sources_of(form), len(self.cuts)) else []
+
+        def one(number: int) -> Range:
+            part = self._batches()[number]
+            values = kept[number] if kept else self._sources(part)
+            found = _meet(image(form.parts(), floats, values).bounds(), certain)
             if self.lines:
-                lo, hi = _meet((lo, hi), self._lines(part).bounds(form.parts(), floats))
-            lows.append(lo)
-            highs.append(hi)
+                found = _meet(found, self._lines(part).bounds(form.parts(), floats))
+            return found
+
+        lows, highs = zip(*side_by_side(one, range(len(self._batches()))), strict=True)
         self.taken[name] = np.concatenate(lows), np.concatenate(highs)
         lo, hi = self.union(name)
         self.cuts.append(_Cut(name, form.parts(), floats, op, bend))
@@ -162,7 +167,7 @@ class LeafBounds:
     def _passes(self, form: Block) -> Iterator[tuple[slice, dict[str, Zonotope]]]:
         """The sources of a form as zonotopes, a batch of leaves at a time; kept, where they are
         small, for the next rows of the same sources."""
-        names = frozenset({self.source, *(view.source for view, _ in form.parts())})
+        names = self._sources_of(form)
         if self._kept[2] and self._kept[:2] == (names, len(self.cuts)):
             yield from zip(self._batches(), self._kept[2], strict=True)
             return
@@ -176,6 +181,9 @@ class LeafBounds:
                 found.append(values)
             yield part, values
         self._kept = names, len(self.cuts), found if room >= 0 else []
+
+    def _sources_of(self, form: Block) -> frozenset[str]:
+        return frozenset({self.source, *(view.source for view, _ in form.parts())})
 
     def _batches(self) -> list[slice]:
         return [slice(start, start + BATCH) for start in range(0, len(self.lo), BATCH)]

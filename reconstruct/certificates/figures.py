@@ -10,6 +10,7 @@ its own evaluation in floats may do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -26,6 +27,7 @@ from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.in_order import in_order
 
+Tick = Callable[[int, int], None]
 FLOATS: tuple[Any, ...] = (np.float64, np.float32)
 
 
@@ -42,9 +44,15 @@ class Figures:
     reasons: tuple[str, ...] = ()
 
 
-def figures(known: Reach, candidate: Network, alignment: Alignment, layered: Layered) -> Figures:
-    """All figures of a layered proof."""
-    found, reasons = _refined(OnLeaves(known, candidate, alignment, layered))
+def figures(
+    known: Reach,
+    candidate: Network,
+    alignment: Alignment,
+    layered: Layered,
+    tick: Tick = lambda done, total: None,
+) -> Figures:
+    """All figures of a layered proof; `tick` is told how many leaves are done."""
+    found, reasons = _refined(OnLeaves(known, candidate, alignment, layered), tick)
     real = min(found[0], layered.bound)
     shown = [
         None if why or not isfinite(bound) else bound
@@ -61,7 +69,7 @@ def error_of(facts: OnLeaves, evaluation: Roundoff) -> float:
     return float(np.max(Walk(facts).run(facts, np.arange(facts.count), [mode])))
 
 
-def _refined(facts: OnLeaves) -> tuple[list[float], list[str]]:
+def _refined(facts: OnLeaves, tick: Tick) -> tuple[list[float], list[str]]:
     """The largest error of each mode, and why there is none.
 
     Magnitudes of the whole box come first. Where figures in floats say something, that is less than
@@ -74,11 +82,11 @@ def _refined(facts: OnLeaves) -> tuple[list[float], list[str]]:
     size = max(float(np.max(np.abs(end))) for end in facts.known.bounds(facts.known.network.output))
     telling = [i for i, bound in enumerate(worst) if i and bound < size and not reasons[i]]
     if facts.pays and telling:
-        worst[telling] = _apart(replace(facts, apart=True), walk, coarse[telling], telling)
+        worst[telling] = _apart(replace(facts, apart=True), walk, coarse[telling], telling, tick)
     return [float(error) for error in worst], reasons
 
 
-def _apart(facts: OnLeaves, walk: Walk, coarse: Array, telling: list[int]) -> Array:
+def _apart(facts: OnLeaves, walk: Walk, coarse: Array, telling: list[int], tick: Tick) -> Array:
     """The largest error of the modes `telling` where leaves are looked at apart, the worst ones by
     `coarse` first, as long as others could be worse than they."""
     order = np.argsort(-(coarse / coarse.max(axis=1, keepdims=True)).max(axis=0), kind="stable")
@@ -93,6 +101,7 @@ def _apart(facts: OnLeaves, walk: Walk, coarse: Array, telling: list[int]) -> Ar
     for rows in groups:
         worst = np.maximum(worst, np.fmin(next(found), coarse[:, rows]).max(axis=1))
         done += len(rows)
+        tick(done, len(order))
         if np.all(coarse[:, order[done:]].max(axis=1, initial=0.0) <= worst):
             break
     return worst

@@ -56,7 +56,7 @@ def prove(
         f"{len(target.activation_nodes())} activations in the target, bound "
         f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
     )
-    found = figures(known, network, alignment, layered)
+    found = figures(known, network, alignment, layered, tick)
     tried.append(f"carried through the target's own maps: bound {found.real:.3g}")
     for kind, bound, reason in zip(FLOATS, found.floats, found.reasons, strict=True):
         if bound is None:

@@ -25,6 +25,7 @@ from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.roundoff import Evaluated
 from reconstruct.certificates.views import View
 from reconstruct.networks import Network
+from reconstruct.networks.spelled import SpelledSum, spelled_sums
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import UNIT, upward
 from reconstruct.numbers.in_order import in_order
@@ -91,7 +92,8 @@ class OnLeaves:
                 low, high = ranges[name] = self._within(taken, ranges[name], rows, values)
                 (inside,) = self.candidate.node(name).inputs
                 sizes[inside] = np.maximum(np.abs(low), np.abs(high))
-        return Evaluated(self.candidate, layered.composites, sizes, ranges, self.composed)
+        rest = (self._trees, self.composed)
+        return Evaluated(self.candidate, layered.composites, sizes, ranges, *rest)
 
     def of_target(self, rows: Indices) -> Evaluated:
         """What is known of the target there, cut by cut."""
@@ -99,7 +101,12 @@ class OnLeaves:
         if self.apart:
             for name, size in sizes.items():
                 sizes[name] = np.minimum(size, _largest(self._value(name, rows)))
-        return Evaluated(self.known.network, self.layered.own, sizes, {})
+        return Evaluated(self.known.network, self.layered.own, sizes, {}, {})
+
+    @cached_property
+    def _trees(self) -> dict[str, SpelledSum]:
+        layered = self.layered
+        return spelled_sums(self.candidate, {*layered.composites.sources, *layered.magnitudes})
 
     def _limit(self, sizes: dict[str, Array], ours: str, theirs: str, rows: Indices) -> None:
         """What a pair of cuts computes, and takes, on the leaves."""

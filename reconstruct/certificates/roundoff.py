@@ -44,7 +44,7 @@ from reconstruct.networks import (
     Node,
 )
 from reconstruct.networks.maps.map import Fed, Summed
-from reconstruct.networks.spelled import SpelledSum, spelled_sums
+from reconstruct.networks.spelled import SpelledSum
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.precision import Precision
@@ -64,12 +64,8 @@ class Evaluated:
     forms: Composites[Enclosure]
     magnitudes: Mapping[str, Array]
     ranges: Mapping[str, tuple[Array, Array]]
+    trees: Mapping[str, SpelledSum]  # sums that the graph spells out
     composed: dict[str, list[tuple[View, Array]]] = field(default_factory=dict)  # those asked for
-
-    @cached_property
-    def trees(self) -> dict[str, SpelledSum]:
-        """The sums that the graph spells out."""
-        return spelled_sums(self.network, {*self.forms.sources, *self.magnitudes})
 
     def reached(self, name: str, errors: Mapping[str, Array]) -> Array:
         """|A'| times errors of the sources: far below |M2||s||M1| times them."""
