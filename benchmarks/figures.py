@@ -140,6 +140,21 @@ def attack() -> str:
     return "\n".join(found)
 
 
+def float64() -> str:
+    """What is proved of evaluations in float64, network by network."""
+    columns = ["network", "found in float64", "certified, real arithmetic", "`float64_bound`"]
+    head = [*columns, "of the target itself", "boxes"]
+    table = rows("float64")
+    found = [line(head), line("---" for _ in head)]
+    for row in table:
+        bounds = ("certified_bound", "float64_bound", "target_float64_bound")
+        name = row["network"].removeprefix("ACASXU_run2a_").removesuffix("_batch_2000.onnx")
+        cells = [at_most(row[bound]) for bound in bounds]
+        found.append(line([name, f"{row['float64_max']:.1e}", *cells, f"{row['leaves']:,}"]))
+    command = f"`run {table[0]['options']}`, each accepted by `check`"
+    return "\n".join([*found, "", f"({command}; `python -m benchmarks.float64 FOLDER`.)"])
+
+
 COUNTED = (
     "cases",
     "certified_at_original_bound",
@@ -154,6 +169,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "honesty": honesty,
     "refusal": refusal,
     "attack": attack,
+    "float64": float64,
     "seeds": lambda: training_tables.seeds(rows("training")),
     "tunings": lambda: training_tables.tunings(rows("training")),
     "depths": lambda: training_tables.depths(rows("training")),

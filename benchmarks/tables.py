@@ -22,6 +22,7 @@ ORDER = (
     "runs",
     "targets",
     "float32",
+    "float64",
     "slopes",
     "convolutions",
     "honesty",
@@ -61,7 +62,7 @@ def page() -> str:
 def _section(stem: str, rows: list[dict[str, Any]]) -> list[str]:
     name = str(rows[0].get("benchmark", stem))
     heading, about = _question(name)
-    given = " FOLDER" if name in ("targets", "convolutions", "float32", "slopes") else ""
+    given = " FOLDER" if name in ("targets", "convolutions", "float32", "float64", "slopes") else ""
     command = f"python -m benchmarks.{name}{given} -o benchmarks/results/{stem}.json"
     return [
         f"## {heading or stem}" + (f" ({stem})" if heading and stem != name else ""),

@@ -68,7 +68,7 @@ def measure_one(family: str, path: Path, options: str, work: Path | None = None)
         out = (work or Path(folder)) / path.stem
         words = [str(path), "-o", str(out), "--domain", DOMAINS[family], *shlex.split(options)]
         made = (out / "report.json").is_file()
-        code, seconds = (0, 0.0) if made else _command("run", *words, "--quiet")
+        code, seconds = (0, 0.0) if made else command("run", *words, "--quiet")
         row: Row = {"family": family, "network": path.name, "options": options, "exit": code}
         if not (out / "report.json").is_file():
             return {**row, "seconds": seconds}
@@ -76,7 +76,7 @@ def measure_one(family: str, path: Path, options: str, work: Path | None = None)
         if made:
             seconds = report["cost"]["seconds"]
         limit = shlex.split(LARGE.get(family, ""))  # of memory, for the checker too
-        check, check_seconds = _command("check", str(out), *limit)
+        check, check_seconds = command("check", str(out), *limit)
         count = FEW if family in LARGE else SAMPLES
         x = points(load_domain(DOMAINS[family], load(path).size_in), count)
         difference, scale = compare(path, out / "network.onnx", Path(folder), x)
@@ -95,7 +95,8 @@ def measure_one(family: str, path: Path, options: str, work: Path | None = None)
         }
 
 
-def _command(*words: str) -> tuple[int, float]:
+def command(*words: str) -> tuple[int, float]:
+    """The exit code of a command, and its seconds."""
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "reconstruct", *words], stdout=subprocess.DEVNULL, check=False

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -63,48 +64,70 @@ def figures(
     return Figures(real, floats, tuple(shown[3:]) or (None, None), told)
 
 
-def error_of(facts: OnLeaves, evaluation: Roundoff) -> float:
-    """The largest error of one evaluation of the candidate at its output."""
-    mode = Floats(evaluation, facts.layered.arrivals)
-    return float(np.max(Walk(facts).run(facts, np.arange(facts.count), [mode])))
-
-
 def _refined(facts: OnLeaves, tick: Tick) -> tuple[list[float], list[str]]:
-    """The largest error of each mode, and why there is none.
-
-    Magnitudes of the whole box come first. Where figures in floats say something, that is less than
-    the target's own values are, leaves are then looked at apart.
-    """
+    """The largest error of each mode, and why there is none: with magnitudes of the whole box, and
+    in floats, where that pays, with those of each leaf."""
     walk, every = Walk(facts), np.arange(facts.count)
     modes = _modes(facts, every)
     coarse = walk.run(facts, every, modes)
     worst, reasons = coarse.max(axis=1), [mode.reason for mode in modes]
-    size = max(float(np.max(np.abs(end))) for end in facts.known.bounds(facts.known.network.output))
-    telling = [i for i, bound in enumerate(worst) if i and bound < size and not reasons[i]]
-    if facts.pays and telling:
-        worst[telling] = _apart(replace(facts, apart=True), walk, coarse[telling], telling, tick)
+    if facts.pays:
+        apart = _Apart(replace(facts, apart=True), walk, coarse, tick)
+        worst = apart.worst([i for i, why in enumerate(reasons) if i and not why])
     return [float(error) for error in worst], reasons
 
 
-def _apart(facts: OnLeaves, walk: Walk, coarse: Array, telling: list[int], tick: Tick) -> Array:
-    """The largest error of the modes `telling` where leaves are looked at apart, the worst ones by
-    `coarse` first, as long as others could be worse than they."""
-    order = np.argsort(-(coarse / coarse.max(axis=1, keepdims=True)).max(axis=0), kind="stable")
-    groups = facts.groups(order)
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """Leaves looked at apart; `coarse` (modes, leaves) bounds the errors as well."""
 
-    def on(rows: Indices) -> Array:
-        modes = _modes(facts, rows)
-        return walk.run(facts, rows, [modes[i] for i in telling])
+    facts: OnLeaves
+    walk: Walk
+    coarse: Array
+    tick: Tick
 
-    found, done = in_order(on, groups), 0
-    worst = np.zeros(len(coarse))
-    for rows in groups:
-        worst = np.maximum(worst, np.fmin(next(found), coarse[:, rows]).max(axis=1))
-        done += len(rows)
-        tick(done, len(order))
-        if np.all(coarse[:, order[done:]].max(axis=1, initial=0.0) <= worst):
-            break
-    return worst
+    def worst(self, modes: list[int]) -> Array:
+        """The largest error of every mode, those named looked at leaf by leaf.
+
+        The worst leaves by `coarse` come first, as long as others could be worse than they. A mode
+        whose figure is no less than the target's values are, already there, says nothing.
+        """
+        found = self.coarse.max(axis=1)
+        with np.errstate(all="ignore"):
+            shares = np.nan_to_num(self.coarse[modes] / found[modes, None])
+        order = np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")
+        first, *rest = self.facts.groups(order)
+        errors = self._errors(first, modes)
+        telling = [i for i, error in zip(modes, errors, strict=True) if error < self._size]
+        if telling:
+            start = np.array([e for e in errors if e < self._size])
+            found[telling] = self._over(telling, start, len(first), order, rest)
+        return found
+
+    def _over(
+        self, modes: list[int], worst: Array, done: int, order: Indices, groups: list[Indices]
+    ) -> Array:
+        """The largest errors, those of the first leaves known to be `worst`."""
+        errors = in_order(lambda rows: self._errors(rows, modes), groups)
+        for rows in groups:
+            self.tick(done, len(order))
+            if np.all(self.coarse[modes][:, order[done:]].max(axis=1) <= worst):
+                break
+            worst = np.maximum(worst, next(errors))
+            done += len(rows)
+        return worst
+
+    def _errors(self, rows: Indices, modes: list[int]) -> Array:
+        """The largest errors on some leaves."""
+        made = _modes(self.facts, rows)
+        found = self.walk.run(self.facts, rows, [made[i] for i in modes])
+        return np.asarray(np.fmin(found, self.coarse[modes][:, rows]).max(axis=1))
+
+    @cached_property
+    def _size(self) -> float:
+        """Of the target's values."""
+        known = self.facts.known
+        return max(float(np.max(np.abs(end))) for end in known.bounds(known.network.output))
 
 
 def _modes(facts: OnLeaves, rows: Indices) -> list[Mode]:

@@ -10,6 +10,7 @@ proved here: whoever raises the shifts has the network certified as it is then.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -18,12 +19,13 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import alignments
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.figures import error_of
-from reconstruct.certificates.on_leaves import OnLeaves
+from reconstruct.certificates.on_leaves import Indices, OnLeaves
 from reconstruct.certificates.roundoff import Evaluated, Roundoff, Value
+from reconstruct.certificates.walking import Floats, Walk
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array
+from reconstruct.numbers.in_order import in_order
 
 SPARE = 1.02  # larger shifts are themselves rounded by more
 
@@ -52,8 +54,27 @@ def lacking_room(known: Reach, network: Network, dtype: Any) -> Mapping[str, Arr
             layered = bound_layers(known.network, network, known, alignment)
         except UnsupportedError:
             continue
-        facts = OnLeaves(known, network, alignment, layered)
-        evaluation = _Roomy(facts.of_candidate(np.arange(facts.count)), dtype)
-        if isfinite(error_of(facts, evaluation)) and not evaluation.reason:
-            return evaluation.lacking
+        found = _lacking(OnLeaves(known, network, alignment, layered), dtype)
+        if found is not None:
+            return found
     return {}
+
+
+def _lacking(facts: OnLeaves, dtype: Any) -> Mapping[str, Array] | None:
+    """The most that units lack on any leaf; None where the error is not bounded."""
+    facts = replace(facts, apart=facts.pays)
+    every, walk = np.arange(facts.count), Walk(facts)
+    groups = facts.groups(every) if facts.apart else [every]
+
+    def on(rows: Indices) -> tuple[float, _Roomy]:
+        evaluation = _Roomy(facts.of_candidate(rows), dtype)
+        errors = walk.run(facts, rows, [Floats(evaluation, facts.layered.arrivals)])
+        return float(np.max(errors)), evaluation
+
+    most: dict[str, Array] = {}
+    for error, evaluation in in_order(on, groups):
+        if not isfinite(error) or evaluation.reason:
+            return None
+        for name, lacking in evaluation.lacking.items():
+            most[name] = np.maximum(most.get(name, 0.0), lacking)
+    return most
