@@ -92,7 +92,7 @@ class _Apart:
         The worst leaves by `coarse` come first, as long as others could be worse than they. A mode
         whose figure is no less than the target's values are, already there, says nothing.
         """
-        found = self.coarse.max(axis=1)
+        found: Array = self.coarse.max(axis=1)
         with np.errstate(all="ignore"):
             shares = np.nan_to_num(self.coarse[modes] / found[modes, None])
         order = np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")
