@@ -45,6 +45,7 @@ class _Mode:
     errors: dict[str, Floats]
     evaluation: Evaluation | None = None
     reason: str = ""
+    limited: set[str] = field(default_factory=set)  # cuts in front of which sizes are known
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,8 @@ class Figures:
             return float(np.inf if reasons[name] else np.fmin(found[0], coarse[rows]).max())
 
         rest = float(np.max(coarse[coarse <= self.claimed[name]], initial=0.0))
-        return max([rest, *side_by_side(worst, groups)])
+        found = float(np.max([rest, *side_by_side(worst, groups)]))
+        return np.inf if np.isnan(found) else found
 
     def _walk(self, spots: Spots, names: list[str]) -> tuple[Floats, dict[str, str]]:
         """The errors at the output, (modes, leaves), from cut to cut; and why there is none."""
@@ -109,6 +111,8 @@ class Figures:
         *cuts, last = self.recursion.steps
         carrier = self._carrier(cuts, spots.count, len(modes))
         for step in cuts:
+            for mode in modes:
+                self._limit(spots, mode)
             wrong = [self._wrong(spots, mode, step) for mode in modes]
             errors = [_passed(step, one) for one in wrong]
             if carrier is not None:
@@ -116,6 +120,8 @@ class Figures:
                 errors = [np.minimum(e, found[..., i]) for i, e in enumerate(errors)]
             for mode, error in zip(modes, errors, strict=True):
                 self._settle(spots, mode, step, spots.kept(error))
+        for mode in modes:
+            self._limit(spots, mode)
         wrong = [self._wrong(spots, mode, last) for mode in modes]
         totals = [one.total for one in wrong]
         if carrier is not None:
@@ -136,7 +142,27 @@ class Figures:
 
     # --- one cut in one arithmetic --------------------------------------------------------------
 
-    def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _Wrong:
+    def _limit(self, spots: Spots, mode: _Mode) -> None:
+        """How large what a cut takes can be, as soon as the cuts before it are settled: an
+        evaluation may come to it before it comes to the cut."""
+        if mode.evaluation is None:
+            return
+        for step in self.recursion.steps:
+            single = self._single(step)
+            ready = all(view.source in mode.errors for view, _ in step.parts)
+            if single is not None and ready and step.name not in mode.limited:
+                late, carried = self._arriving(spots, mode, step)
+                mode.evaluation.limits[single] = upper(spots.taken(step) + carried + late)
+                mode.limited.add(step.name)
+
+    def _single(self, step: Step) -> str | None:
+        """The value that a cut takes, or the output; None for a sum that is itself the cut."""
+        if step.node is None:
+            return self.recursion.candidate.output
+        return None if step.bend is None else step.node.inputs[0]
+
+    def _arriving(self, spots: Spots, mode: _Mode, step: Step) -> tuple[Floats, Floats]:
+        """In real arithmetic: what is new in front of a cut, and the errors of those before."""
         constant = np.repeat(step.difference[:, -1], step.positions)[None]
         late, carried = constant, np.zeros_like(constant)
         for view, part in step.parts:
@@ -145,6 +171,10 @@ class Figures:
             met = [[columns(view, row) for row in values] for values in (p, far)]
             carried = plus(carried, _images(step.size[:, part], met[0]))
             late = plus(late, _images(step.difference[:, part], met[1]))
+        return late, carried
+
+    def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _Wrong:
+        late, carried = self._arriving(spots, mode, step)
         hidden = behind = np.zeros_like(late)
         noises: dict[str, Floats] = {}
         evaluation = mode.evaluation
@@ -165,15 +195,8 @@ class Figures:
     def _evaluated(self, evaluation: Evaluation, step: Step, size: Floats) -> Value:
         """The value in front of a cut, or at the output; it is known not to exceed `size`."""
         node = step.node
-        single = None
-        if node is None:
-            single = self.recursion.candidate.output
-        elif step.bend is not None:
-            (single,) = node.inputs
-        if single is not None:
-            evaluation.limits[single] = size
         value = evaluation.until(None if node is None else node.name, self.used)
-        if single is None:
+        if self._single(step) is None:
             return value
         return Value(np.minimum(value.size, size), value.hidden, value.local)
 

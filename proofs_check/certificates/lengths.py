@@ -107,7 +107,7 @@ class Hidden:
         for noise in noises:
             each = np.zeros((1, n))
             if all(name in noise for name in known.names):
-                each = np.concatenate([noise[name] for name in known.names], axis=1)
+                each = _beside([noise[name] for name in known.names])
             grams.append(np.stack([(known.matrix * row) @ known.matrix.T for row in each]))
             totals.append(upper(each.sum(axis=1)))
         return cls(plain, tuple(grams), tuple(totals), 8 * (n + 2 * m + 64) * UNIT)
@@ -141,7 +141,15 @@ class Hidden:
                 square = np.maximum(((c @ gram) * c).sum(axis=2), 0.0)
                 roots = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
                 sizes = (np.abs(c) @ roots[..., None])[..., 0]
-                length = np.sqrt(square + self.slip * sizes**2 + FLOOR)
+                least = FLOOR * (1.0 + (c * c).sum(axis=2))
+                length = np.sqrt(square + self.slip * sizes**2 + least)
                 own = upper(np.sqrt(total)[:, None] * length)
                 found[..., mode] = np.fmin(found[..., mode], own)
         return found
+
+
+def _beside(parts: list[Floats]) -> Floats:
+    """Values (boxes, units) one beside the other; one box stands for all."""
+    boxes = max(len(part) for part in parts)
+    spread = [np.broadcast_to(part, (boxes, part.shape[1])) for part in parts]
+    return np.concatenate(spread, axis=1)

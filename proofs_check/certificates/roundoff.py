@@ -182,7 +182,7 @@ class Evaluation:
             part = slice(start, min(op.shape[0], start + step))
             weight = np.asarray(op.tile(part.start, part.stop), dtype=np.float64)
             biases = op.bias[None, part]
-            return self._rows(weight, biases, value, _count(op, biases), _plainly)
+            return self._rows(weight, biases, value, int(op.summands) + BIAS, _plainly)
 
         return _joined(list(side_by_side(tile, range(0, op.shape[0], step))))
 
@@ -200,7 +200,8 @@ class Evaluation:
         for i in range(0, len(kernel), step):
             rows = slice(i, i + step)
             biases = np.repeat(bias[rows], op.positions)[None]
-            found.append(self._rows(kernel[rows], biases, value, _count(op, biases), product))
+            count = int(op.summands) + BIAS
+            found.append(self._rows(kernel[rows], biases, value, count, product))
         return _joined(found)
 
     def _tree(self, tree: Spread) -> Value:
@@ -376,11 +377,6 @@ class Evaluation:
         hidden = upper(value.error * abs(slope) + off + self.behind(op, value))
         self.noises[node.name] = hidden
         return Value(upper(size * abs(slope)), hidden, np.zeros((1, hidden.shape[1])))
-
-
-def _count(op: Mixing, biases: Floats) -> int:
-    """Roundings of a sum of products: one less where there is no bias."""
-    return int(op.summands) + (BIAS if np.any(biases) else 0)
 
 
 def _plainly(values: Floats, weight: Floats) -> Floats:

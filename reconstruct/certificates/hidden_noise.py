@@ -41,7 +41,10 @@ class Behind:
         """Errors of the activations as one array, (boxes, n); None where they are not all told."""
         if not all(name in noises for name in self.names):
             return None
-        return np.concatenate([noises[name] for name in self.names], axis=1)
+        boxes = max(len(noises[name]) for name in self.names)
+        each = [noises[name] for name in self.names]
+        each = [np.broadcast_to(noise, (boxes, noise.shape[1])) for noise in each]
+        return np.concatenate(each, axis=1)
 
 
 def behind(
@@ -61,7 +64,8 @@ def behind(
             ends[node.name] = rows
         if node.name in inner or (node.name in cuts and node.name != start):
             continue
-        if getattr(node.op, "positions", 1) > 1:
+        bends = len(node.inputs) == 1 and not isinstance(node.op, Map)
+        if bends or getattr(node.op, "positions", 1) > 1:
             return None
         terms += rows.shape[1] + len(network.consumers(node.name)) + 4
         for name, pulled in _pulled(network, node, rows, trees.get(node.name)):
@@ -81,7 +85,8 @@ def _pulled(
         yield tree.source, rows @ tree.tile(0, tree.rows)
         return
     for name in node.inputs:
-        yield name, node.op.pull(rows, network.sizes[name]) if isinstance(node.op, Map) else rows
+        pull = getattr(node.op, "pull", None)  # a sum has none
+        yield name, rows if pull is None else pull(rows, network.sizes[name])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +140,8 @@ class Hidden:
             gram = self.gram[mode]
             squares = np.sum((flat @ gram) * flat, axis=1)
             sizes = np.abs(flat) @ np.sqrt(np.diagonal(gram))
-            length = np.sqrt(np.maximum(squares, 0.0) + self.doubt * sizes**2 + FLOOR)
+            least = FLOOR * (1.0 + np.sum(flat * flat, axis=1))
+            length = np.sqrt(np.maximum(squares, 0.0) + self.doubt * sizes**2 + least)
             reached = upward(np.sqrt(self.total[mode]) * length).reshape(boxes, rows)
             shared = upward(self.share[:, mode, None] * reached)
             found[..., mode] = np.fmin(found[..., mode], shared)

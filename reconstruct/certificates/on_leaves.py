@@ -70,7 +70,7 @@ class OnLeaves:
     def pays(self) -> bool:
         """Whether it pays to look at leaves apart: not where sums are long, whose roundings are
         counted so often that the figure says little in any case."""
-        longest = max(getattr(node.op, "summands", 0) for node in self.candidate.nodes)
+        longest = max((getattr(n.op, "summands", 0) for n in self.candidate.nodes), default=0)
         bearable = self.count * float(self.candidate.weights) <= MOST_WORK
         return self.known.leaves is not None and longest <= LONGEST and bearable
 

@@ -16,7 +16,8 @@ With |ĥ| ≤ H + carried + hidden + local = Ĥ,
     norm:    local' = |s| local + what its own rule says (`networks/maps/diagonal.py`)
     inner:   hidden' = |slope| (hidden + local) + what the error may push beyond the linear piece
 
-n products and a bias meet n + 1 roundings; one is to spare. Without a bias they meet n.
+n products and a bias meet n + 1 roundings; one is to spare. A map without a bias may be given one
+by what is folded into it; only what a graph spells out as a sum is known to have none.
 
 Rests on proofs_check: accumulated-rounding, norm-rounding.
 """
@@ -167,7 +168,7 @@ class Roundoff:
     def _keep(self, name: str, value: Value) -> None:
         known = self._known(name, value.size)
         value = self.values[name] = replace(value, size=np.minimum(value.size, known))
-        top = max(float(np.max(part, initial=0.0)) for part in (value.peak, value.computed))
+        top = float(np.max([np.max(part, initial=0.0) for part in (value.peak, value.computed)]))
         if not top < self.precision.largest / 4 and not self.reason:
             kind = np.dtype(self.precision.dtype).name
             self.reason = f"node {name!r} may overflow {kind}"
@@ -228,7 +229,7 @@ class Roundoff:
         results = list(in_order(rows, _tiles(op)))
         parts = (np.concatenate(part, axis=-1) for part in zip(*results, strict=True))
         value = Value(*parts)
-        if self.known.forms.moves(source):
+        if self.known.forms.moves(source) or name in self.sources:
             return value
         reached = self.known.reached(name, self.source_errors)
         return replace(value, carried=np.minimum(value.carried, reached))
@@ -335,12 +336,9 @@ def _tiles(op: Mixing | SpelledSum) -> list[Callable[[], _Tile]]:
 
 def _dense(op: Mixing | SpelledSum, span: tuple[int, int]) -> _Tile:
     weight, rows = op.tile(*span), slice(*span)
-    if isinstance(op, SpelledSum):
-        biases, count = op.biases[:, rows], op.roundings
-    else:
-        biases = op.bias[None, rows]
-        count = _roundings(weight.shape[1], biases)
+    biases = op.biases[:, rows] if isinstance(op, SpelledSum) else op.bias[None, rows]
     terms = weight.shape[1] + len(biases) + BIAS
+    count = op.roundings if isinstance(op, SpelledSum) else weight.shape[1] + BIAS
     return _Tile(weight, biases, terms, count, lambda entries: lambda v: v @ entries.T)
 
 
@@ -351,9 +349,4 @@ def _channels(op: Convolution, rows: slice) -> _Tile:
     def times(entries: Array) -> Callable[[Array], Array]:
         return Convolution(entries, op.geometry, None, op.groups).linear
 
-    return _Tile(kernel, biases, op.summands + BIAS, _roundings(op.summands, biases), times)
-
-
-def _roundings(terms: int, bias: Array) -> int:
-    """Of a sum of products, at most: without a bias each term meets one for every other."""
-    return terms + BIAS if bias.any() else terms
+    return _Tile(kernel, biases, op.summands + BIAS, op.summands + BIAS, times)

@@ -9,11 +9,27 @@ import pytest
 
 from proofs_check.certificates import CheckStatus, check
 from reconstruct.certificates import certify
-from reconstruct.networks import Affine, Box, Diagonal, Network, Node, Norm, Scaling
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    Diagonal,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    Scaling,
+    Select,
+)
 from tests.proofs_check.certificates.making import certified, edit
 
 TERMS = 600
 UNIT = 2.0**-24
+WEIGHTS = (float.fromhex("0x1.3e0e160000000p+0"), float.fromhex("0x1.0000080000000p-21"))
+INPUT = float.fromhex("0x1.6897a40000000p+2")
+SHIFT = float.fromhex(
+    "0x1.0000000000000p+0"
+)  # found by a search: what is rounded is rounded up by nearly half
 DROP = np.float32(0.75 * UNIT)  # less than half of the distance from 1 to the float before it
 
 
@@ -83,3 +99,85 @@ def test_a_unit_variance_counts_only_where_the_format_holds_it() -> None:
     found = x / np.sqrt(np.float32(1 - eps) + np.float32(eps))
     assert abs(float(found) - 1.0) <= bound
     assert bound > 8 * UNIT  # the casts of var and eps are counted
+
+
+def test_a_map_without_a_bias_may_be_given_one_by_what_is_folded_into_it(tmp_path) -> None:
+    """Six products and a shift that comes first: every product then meets seven roundings."""
+    first, tiny = WEIGHTS
+    W = np.array([[first] + [tiny] * 5])
+    x = np.array([INPUT] + [1.0] * 5)
+    shift = Scaling(np.ones(1), np.ones(1), np.array([SHIFT]))
+    nodes = (Node("map", Affine(W), ("x",)), Node("shift", shift, ("map",)))
+    network = Network(6, nodes, "shift", "x")
+    made = certified(tmp_path, network, network, Box(x, x))
+    total = np.float32(SHIFT)
+    for w, value in zip(W[0], x, strict=True):
+        total = np.float32(total + np.float32(np.float32(w) * np.float32(value)))
+    products = [Fraction(float(w)) * Fraction(float(v)) for w, v in zip(W[0], x, strict=True)]
+    error = float(abs(Fraction(float(total)) - sum(products) - Fraction(SHIFT)))
+    assert 50 * UNIT < error <= made.float32_bound
+    assert check(tmp_path).accepted
+    edit(tmp_path, "float32_bound", value=error.hex())
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+# --- sums that a graph spells out -----------------------------------------------------------------
+
+
+def spelled(taken: str, weight: np.ndarray, biases: list[float], name: str) -> tuple[Node, ...]:
+    """A map as a sum of two halves, each with a bias of its own."""
+    half = weight.shape[1] // 2
+    parts = ((0, half), (half, weight.shape[1]))
+    nodes = []
+    for i, (start, stop) in enumerate(parts):
+        bias = np.full(len(weight), biases[i])
+        nodes.append(Node(f"{name}.taken{i}", Select(start, stop), (taken,)))
+        nodes.append(
+            Node(f"{name}.part{i}", Affine(weight[:, start:stop], bias), (f"{name}.taken{i}",))
+        )
+    return (*nodes, Node(name, Add(), (f"{name}.part0", f"{name}.part1")))
+
+
+def test_biases_of_a_spelled_sum_are_cast_one_by_one(tmp_path) -> None:
+    """Two biases that cancel, neither of them a float32 number: their casts do not cancel."""
+    large = 2.0**20 + 2.0**-5
+    network = Network(4, spelled("x", np.ones((1, 4)), [large, -large - 2.0**-4], "y"), "y", "x")
+    box = Box(np.zeros(4), np.full(4, 2.0**-10))
+    made = certified(tmp_path, network, network, box)
+    held = np.float32(large) + np.float32(-large - 2.0**-4)
+    error = abs(float(held) + 2.0**-4)
+    assert error > 0 and error <= made.float32_bound
+    report = check(tmp_path)
+    assert report.accepted and "float32_bound" in report.verified, report
+    edit(tmp_path, "float32_bound", value=(error / 2).hex())
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+@pytest.mark.parametrize("behind", [(), (Node("r", Relu(), ("y",)),)])
+def test_a_spelled_sum_that_is_itself_a_cut(behind, tmp_path) -> None:
+    nodes = (Node("z", Scaling(np.ones(4), np.ones(4), np.ones(4)), ("x",)),)
+    nodes = (*nodes, *spelled("z", np.ones((2, 4)), [0.0, 1.0], "y"), *behind)
+    network = Network(4, nodes, nodes[-1].name, "x")
+    made = certified(tmp_path, network, network, Box(-1.0, 1.0).of_size(4))
+    assert made.float64_bound is not None
+    assert check(tmp_path).accepted
+
+
+def test_a_branch_may_be_evaluated_before_the_cut_of_another(tmp_path) -> None:
+    """Biases that cancel make a norm's input large; how small the norm itself is, is known."""
+    one = Norm([1.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1 - 2.0**-17] * 2, eps=2.0**-17)
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((2, 4)).astype(np.float32).astype(float)
+    nodes = (
+        *spelled("x", W, [2.0**14, -(2.0**14)], "b"),
+        Node("bn", one, ("b",)),
+        *spelled("x", 2 * W, [2.0**14, -(2.0**14)], "c"),
+        Node("cn", one, ("c",)),
+        Node("p", Relu(), ("bn",)),
+        Node("q", Relu(), ("cn",)),
+        Node("y", Add(), ("p", "q")),
+    )
+    network = Network(4, nodes, "y", "x")
+    certified(tmp_path, network, network, Box(-1.0, 1.0).of_size(4))
+    report = check(tmp_path)
+    assert report.accepted and "float64_bound" in report.verified, report
