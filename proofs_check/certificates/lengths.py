@@ -45,6 +45,8 @@ def behind(forms: Forms, start: str, inner: set[str]) -> Behind | None:
     """B from the inner activations that `start` is affine in; None where there are none, where it
     is large, or where an operation on the way is not known here."""
     network = forms.network
+    if network.sizes[start] ** 2 > MOST_ENTRIES:
+        return None
     found, ends = {start: np.eye(network.sizes[start])}, dict[str, Floats]()
     terms = 16
     for node in reversed(network.nodes):
@@ -57,8 +59,6 @@ def behind(forms: Forms, start: str, inner: set[str]) -> Behind | None:
             terms += 2 * (rows.shape[1] + network.sizes[node.name]) + 16
             if not _back(forms, node, rows, found):
                 return None
-        if sum(part.size for part in found.values()) > MOST_ENTRIES:
-            return None
     if not ends:
         return None
     return Behind(tuple(ends), np.concatenate(list(ends.values()), axis=1), 2 * terms * UNIT)
@@ -68,6 +68,8 @@ def _back(forms: Forms, node: Node, rows: Floats, found: dict[str, Floats]) -> b
     """Coefficients of a node as those of its inputs; false where that is not known."""
     op, sizes = node.op, forms.network.sizes
     for name in node.inputs:
+        if len(rows) * sizes[name] > MOST_ENTRIES:
+            return False
         into = found.setdefault(name, np.zeros((len(rows), sizes[name])))
         if isinstance(op, Select):
             into[:, op.start : op.start + rows.shape[1]] += rows

@@ -52,6 +52,8 @@ def behind(
 ) -> Behind | None:
     """The map to the value `start` from the `inner` activations that it is affine in, behind the
     `cuts` before it; None where there are none, or where it is an image or too large."""
+    if network.sizes[start] ** 2 > MOST_ENTRIES:
+        return None
     trees = spelled_sums(network, {*inner, *cuts, start})
     found = {start: np.eye(network.sizes[start])}
     terms = 8
@@ -65,13 +67,14 @@ def behind(
         if node.name in inner or (node.name in cuts and node.name != start):
             continue
         bends = len(node.inputs) == 1 and not isinstance(node.op, Map)
-        if bends or getattr(node.op, "positions", 1) > 1:
+        tree = trees.get(node.name)
+        sources = node.inputs if tree is None else (tree.source,)
+        widest = max(network.sizes[name] for name in sources)
+        if bends or getattr(node.op, "positions", 1) > 1 or len(rows) * widest > MOST_ENTRIES:
             return None
         terms += rows.shape[1] + len(network.consumers(node.name)) + 4
-        for name, pulled in _pulled(network, node, rows, trees.get(node.name)):
+        for name, pulled in _pulled(network, node, rows, tree):
             found[name] = found[name] + pulled if name in found else pulled
-        if sum(part.size for part in found.values()) > MOST_ENTRIES:
-            return None
     if not ends:
         return None
     return Behind(tuple(ends), np.concatenate(list(ends.values()), axis=1), 2 * terms * UNIT)
