@@ -9,6 +9,7 @@ slack is zero.
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -40,6 +41,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.blocks import COARSE, Tree
 from reconstruct.networks.draw import Weights
+from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.pipeline import reconstruct
 from reconstruct.refutation.exact_point import Evaluator
 from reconstruct.refutation.search import search
@@ -48,6 +50,7 @@ Array = NDArray[Any]
 Order = Callable[[Array], Array]  # a matrix of terms (rows × n) to their sums, in one order
 
 SHORT = replace(COARSE, block=4), Tree(2, 2, 2)  # small networks have short sums
+STEP = 4  # seeds that a process takes at once
 QUESTION = "does a difference that was found ever exceed a bound that was stated?"
 
 
@@ -70,6 +73,15 @@ class Tally:
         ratio = float(found / Fraction(bound)) if bound else 0.0
         self.closest[figure] = max(self.closest.get(figure, 0.0), ratio)
 
+    def add(self, other: Tally) -> None:
+        """What others compared."""
+        self.cases, self.certified = self.cases + other.cases, self.certified + other.certified
+        self.violations += other.violations
+        for figure, count in other.comparisons.items():
+            self.comparisons[figure] = self.comparisons.get(figure, 0) + count
+            closest = max(self.closest.get(figure, 0.0), other.closest[figure])
+            self.closest[figure] = closest
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -83,18 +95,33 @@ class Case:
 
 
 def measure(quick: bool) -> Iterator[Row]:
-    """The rows of the benchmark: one for each kind of case."""
-    yield from tallies(range(8 if quick else 2000))
+    """The row of the benchmark, on all processors."""
+    seeds = [range(i, i + STEP) for i in range(0, 8 if quick else 2000, STEP)]
+    with multiprocessing.get_context("spawn").Pool(cpu_count()) as pool:
+        yield summed_up(pool.imap(tally_of, seeds))
 
 
 def tallies(seeds: Iterable[int]) -> Iterator[Row]:
+    """The same for some seeds, here."""
+    yield summed_up([tally_of(seeds)])
+
+
+def tally_of(seeds: Iterable[int]) -> Tally:
     """Five cases from each seed: as reconstructed, other statistics, sums in blocks, one number
     changed twice."""
     total = Tally()
-    for seed in seeds:
-        for case in cases(seed):
-            judge(case, total, np.random.default_rng([seed, 1]))
-    yield {
+    with one_blas_thread():
+        for seed in seeds:
+            for case in cases(seed):
+                judge(case, total, np.random.default_rng([seed, 1]))
+    return total
+
+
+def summed_up(parts: Iterable[Tally]) -> Row:
+    total = Tally()
+    for part in parts:
+        total.add(part)
+    return {
         "cases": total.cases,
         "certified": total.certified,
         "comparisons": dict(total.comparisons),
