@@ -5,7 +5,7 @@ family, then the checker. No order of summation is excluded, so that every round
 worst that it can be: `float64_bound` is far above what is met.
 
     python -m benchmarks.float64 FOLDER [-o FILE.json] [--only acasxu] [--names 1_1 2_3]
-        [--options "--bounds-seconds 20"] [--add]
+        [--options "--bounds-seconds 15"] [--add]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks._common import Row, tell
 from benchmarks.targets import DOMAINS, command, earlier, networks
 
-OPTIONS = "--ratio 1.5 --seed 0 --sums blocks --bounds-seconds 20"
+OPTIONS = "--ratio 1.5 --seed 0 --sums blocks --bounds-seconds 15"
 
 
 def measure_one(family: str, path: Path, options: str) -> Row:
