@@ -181,3 +181,24 @@ def test_a_branch_may_be_evaluated_before_the_cut_of_another(tmp_path) -> None:
     certified(tmp_path, network, network, Box(-1.0, 1.0).of_size(4))
     report = check(tmp_path)
     assert report.accepted and "float64_bound" in report.verified, report
+
+
+def test_every_sum_of_a_tree_rounds(tmp_path) -> None:
+    """A chain of thirty sums, each too small to move the 1 that comes first."""
+    count = 31
+    nodes = [Node(f"t{i}", Select(i, i + 1), ("x",)) for i in range(count)]
+    nodes += [Node(f"p{i}", Affine(np.ones((1, 1))), (f"t{i}",)) for i in range(count)]
+    nodes += [
+        Node(f"s{i}", Add(), ("p0" if i == 1 else f"s{i - 1}", f"p{i}")) for i in range(1, count)
+    ]
+    network = Network(count, tuple(nodes), f"s{count - 1}", "x")
+    x = np.array([1.0] + [float(DROP)] * (count - 1))
+    plain = Network(count, (Node("y", Affine(np.ones((1, count))), ("x",)),), "y", "x")
+    made = certified(tmp_path, plain, network, Box(x, x))  # no sum of it is a cut
+    found = network(x.astype(np.float32)[None], np.float32)[0, 0]
+    error = float(sum(map(Fraction, x.tolist())) - Fraction(float(found)))
+    assert found == 1.0 and error > 20 * UNIT
+    assert error <= made.float32_bound < 2 * error
+    assert check(tmp_path).accepted
+    edit(tmp_path, "float32_bound", value=error.hex())
+    assert check(tmp_path).status is CheckStatus.REJECTED
