@@ -26,6 +26,8 @@ WAYS = [
     ("--weights", "uniform", "--statistics", "--density", "0.9", "--ratio", "2.5"),
     ("--activation", "leakyrelu", "--dtype", "float32"),
     ("--activation", "hardtanh", "--no-folded", "--guard"),
+    ("--sums", "blocks"),
+    ("--sums", "blocks", "--dtype", "float32"),
 ]
 
 
