@@ -151,7 +151,8 @@ def float64() -> str:
         name = row["network"].removeprefix("ACASXU_run2a_").removesuffix("_batch_2000.onnx")
         cells = [at_most(row[bound]) for bound in bounds]
         found.append(line([name, f"{row['float64_max']:.1e}", *cells, f"{row['leaves']:,}"]))
-    command = f"`run {table[0]['options']}`, each accepted by `check`"
+    accepted = sum(row["check_exit"] == 0 for row in table)
+    command = f"`run {table[0]['options']}`; {accepted} of {len(table)} accepted by `check`"
     return "\n".join([*found, "", f"({command}; `python -m benchmarks.float64 FOLDER`.)"])
 
 
