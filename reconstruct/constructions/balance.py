@@ -37,7 +37,6 @@ POINTS, LEAST = 4000, 64
 MOST_VALUES = 2**24  # of all nodes at all points
 SEED = 20240519
 SWEEPS = 20
-MOMENT = 4  # of sensitivities, over inputs: where they are large they count for more
 LARGEST = 12  # a power of two beyond which nothing is gained, and float32 gets narrow
 LEAST_EFFECT, LEAST_PULL = 1e-2, 3e-3  # of the largest, as squares: what every unit counts for
 
@@ -179,7 +178,8 @@ def _effects(network: Network, values: Mapping[str, Array]) -> dict[str, Vector]
         seed = np.zeros((count, network.size_out))
         seed[:, j] = 1.0
         for name, rows in adjoints(network, values, {network.output: seed}).items():
-            mean = np.mean(rows**MOMENT, axis=0) ** (2 / MOMENT)
+            squares = rows * rows  # a general power takes ten times as long as two products
+            mean = np.sqrt(np.mean(squares * squares, axis=0))
             worst[name] = np.maximum(worst[name], mean) if name in worst else mean
     return worst
 

@@ -11,7 +11,7 @@ import pytest
 from reconstruct.bounds import Adaptive, Crown, Reach, Split, reach
 from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
-from reconstruct.bounds.adaptive.worst import Worst, _shapes
+from reconstruct.bounds.adaptive.worst import Symbols, Worst
 from reconstruct.bounds.adaptive.zonotope import MOST_SYMBOLS, Zonotope, activate, of_boxes, tube
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Clip, LeakyRelu, Network, Points, Relu
@@ -310,13 +310,15 @@ def test_functionals_of_leaves_hold_whatever_the_sizes(seed, symbols):
     value = Zonotope(rng.normal(size=(4, 5)) * 10.0 ** (seed % 7), forms, radius)
     nothing = np.array([np.full(30, np.inf), np.full(30, -np.inf)])
     worst = Worst(rows, np.zeros(30), nothing)
-    everywhere = worst.over(value)
-    shapes, spans = _shapes(forms)
+    ready = Symbols.of(value)
+    everywhere, fine = worst.over(ready), worst._sharp(ready, nothing)
+    beyond = Worst(rows, np.zeros(30), np.zeros((2, 30))).over(ready)
+    with np.errstate(all="ignore"):
+        coarse = worst._by_length(ready, worst._sums(value))
     for box in range(4):
-        with np.errstate(all="ignore"):
-            coarse = worst._by_length(value, box, shapes[box], spans[box])
+        each = [(found[0][box], found[1][box]) for found in (coarse, fine)]
         at, spread = reached(rows, value.centre[box], forms[box], radius[box])
-        for low, high in (coarse, everywhere):
+        for low, high in (*each, everywhere, beyond):
             assert all(x <= c - s for x, c, s in zip(low, at, spread, strict=True))
             assert all(c + s <= x for x, c, s in zip(high, at, spread, strict=True))
 

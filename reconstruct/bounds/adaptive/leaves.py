@@ -19,7 +19,7 @@ import numpy as np
 
 from reconstruct.bounds.adaptive.passing import Pass
 from reconstruct.bounds.adaptive.tree import Cuts
-from reconstruct.bounds.adaptive.worst import Worst, by_length_pays
+from reconstruct.bounds.adaptive.worst import Symbols, Worst
 from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.bounds.interval import image
 from reconstruct.bounds.propagation import Ranges, meet, propagate
@@ -32,8 +32,7 @@ from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
 WORKERS = 2
-SAMPLES = 2000
-ROWS = 2**12  # functionals that are bounded at once
+ROWS = 2**10  # functionals that are bounded at once
 UNSEEN = np.array([[np.inf], [-np.inf]])
 MOST_LINES = 2.0**39  # products of numbers in all, for lines that are carried back on every leaf
 MOST_KEPT = 2**24  # units on leaves whose ranges are kept
@@ -60,9 +59,8 @@ class Leaves:
     def functionals(self, name: str, forms: Array, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` over all leaves, v the value `name`.
 
-        A leaf whose coarse bounds stay within what samples reach, or the widest leaves, is bounded
-        no finer; samples never enter the bounds. Which leaves those are depends on no clock, so the
-        numbers are the same whoever works them out.
+        A leaf whose coarse bounds stay within those of the widest leaves is bounded no finer. Which
+        leaves those are depends on no clock, so the numbers are the same whoever works them out.
         """
         given = name, forms, offsets
         order = self._widest(name)
@@ -71,9 +69,8 @@ class Leaves:
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             network, lo, hi, known = self._part(first)
             value = Pass(network, lo, hi, known).until(name)
-            seen = self._sampled(name, forms) + offsets if by_length_pays(value) else UNSEEN
-            low, high = worst_over(value, forms, offsets, seen, alone=True)
-            seen = np.stack([np.minimum(seen[0], low), np.maximum(seen[1], high)])
+            low, high = worst_over(value, forms, offsets, UNSEEN, alone=True)
+            seen = np.stack([low, high])
             alone = len(rest) < workers
             items = [(*self._part(part), *given, seen, alone) for part in rest]
             sent = forms.size + self.network.parameters
@@ -93,16 +90,6 @@ class Leaves:
         """Some leaves, and what is known there of what activations take."""
         known = {name: (low[part], high[part]) for name, (low, high) in self.taken.items()}
         return self.network, self.lo[part], self.hi[part], known or dict(self.known)
-
-    def _sampled(self, name: str, forms: Array) -> Array:
-        """Values (2, rows) below and above which the functionals go at some sampled point."""
-        points = np.random.default_rng(0).uniform(size=(SAMPLES, self.lo.shape[1]))
-        lo, hi = self.lo.min(axis=0), self.hi.max(axis=0)
-        with np.errstate(all="ignore"):
-            value = self.network.values(lo + points * (hi - lo))[name]
-            parts = in_order(lambda part: value @ forms[part].T, _rows(len(forms)))
-            ends = [(rows.min(axis=0), rows.max(axis=0)) for rows in parts]
-        return np.concatenate(ends, axis=1)
 
 
 def worst_on(
@@ -124,10 +111,10 @@ def worst_on(
 def worst_over(value: Zonotope, forms: Array, offsets: Array, seen: Array, *, alone: bool) -> Range:
     """The same for a value that is known there; a batch that is `alone` has all processors."""
 
-    seen = np.broadcast_to(seen, (2, len(offsets)))
+    seen, ready = np.broadcast_to(seen, (2, len(offsets))), Symbols.of(value)
 
     def some(part: slice) -> Range:
-        return Worst(forms[part], offsets[part], seen[:, part]).over(value)
+        return Worst(forms[part], offsets[part], seen[:, part]).over(ready)
 
     parts = _rows(len(offsets))
     found = list(in_order(some, parts) if alone else map(some, parts))

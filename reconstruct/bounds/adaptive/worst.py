@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.rounding import SLACK, down, gamma, up
+from reconstruct.numbers.rounding import SLACK, TINY, gamma, up
 
-TINY = 2.0**-100  # far below all that matters, far above what underflows in float32
+EVERYTHING = np.array([[-np.inf], [np.inf]])
+LEAST = 2.0**-100  # far below all that matters, far above what underflows in float32
+MOST_ENTRIES = 2**17  # of a product with symbols in float32: half a MiB, so that it stays in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Symbols:
+    """A zonotope as functionals take it: on each leaf its symbols G in float32, without those that
+    are zero there; `counts` says how many are left."""
+
+    value: Zonotope
+    short: tuple[Array, ...]
+    counts: Array
+
+    @classmethod
+    def of(cls, value: Zonotope) -> Symbols:
+        there = value.forms.any(axis=2)  # leaves of one batch differ in how many units bend
+        with np.errstate(all="ignore"):
+            short = [f[some].astype(np.float32) for f, some in zip(value.forms, there, strict=True)]
+        return cls(value, tuple(short), np.array([len(f) for f in short]))
+
+    @cached_property
+    def shapes(self) -> Range:
+        """C (leaves, m, m) and S (leaves,) of `Worst`."""
+        with np.errstate(all="ignore"):
+            return shapes_of(self.value.forms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """`A c`, `|A| T` and `|A| radius`, each (leaves, rows); T = |c| + Σ|G| + radius."""
+
+    middle: Array
+    total: Array
+    radius: Array
 
 
 class Worst:
@@ -21,119 +56,134 @@ class Worst:
         Σ_e |a·G_e| ≤ √S √(Σ_e (a·G_e)²/w_e) = ‖a‖ S √(u·C u),   C = Σ_e G_e G_eᵀ/(w_e S),
 
     and u = a/‖a‖, by Cauchy and Schwarz: one product with a matrix as small as the value itself,
-    and for random rows a quarter too much. The rows for which that is neither within what was seen
-    nor within the worst of the batch so far are bounded again with every symbol; where there are
-    no more symbols than units, all of them at once. Both in float32, whose errors are small beside
-    the symbols' own sums.
+    and for random rows a quarter too much. The rows for which that is not within what was seen are
+    bounded again with every symbol; where nothing was seen, or there are no more symbols than
+    units, all of them at once. Both in float32, whose errors are small beside the symbols' own
+    sums.
     """
 
     def __init__(self, forms: Array, offsets: Array, seen: Array) -> None:
         self.forms, self.offsets, self.size = forms, offsets, np.abs(forms)
-        self.lengths = np.maximum(lengths_of(forms), TINY)
+        self.most = float(np.max(self.size, initial=0.0))
         with np.errstate(all="ignore"):
             self.short = forms.astype(np.float32)
-            self.directions = (forms / self.lengths[:, None]).astype(np.float32)
         self.seen = seen
 
-    def over(self, value: Zonotope) -> Range:
+    @cached_property
+    def lengths(self) -> Array:
+        return np.maximum(lengths_of(self.forms), LEAST)
+
+    def over(self, value: Symbols) -> Range:
         """The bounds over the leaves of a zonotope."""
-        low, high = np.full(len(self.forms), np.inf), np.full(len(self.forms), -np.inf)
-        with np.errstate(all="ignore"):
-            shapes = _shapes(value.forms) if by_length_pays(value) else None
-            sums = self._sums(value, slice(None), slice(None)) if shapes is None else ()
-            for box in range(len(value.forms)):
-                if shapes is None:
-                    lows, highs = self._fine(value, box, slice(None), [s[:, box] for s in sums])
-                else:
-                    known = np.minimum(self.seen[0], low), np.maximum(self.seen[1], high)
-                    lows, highs = self._beyond(known, value, box, shapes[0][box], shapes[1][box])
-                low, high = np.minimum(low, lows), np.maximum(high, highs)
-        return low, high
+        low, high = self._sharp(value, self.seen)
+        return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
 
     def on_each(self, value: Zonotope) -> Range:
         """The bounds on every leaf by itself, (leaves, rows): by lengths where there are
         more symbols than units, else with every symbol."""
-        boxes = range(len(value.forms))
+        return self._sharp(Symbols.of(value), EVERYTHING)
+
+    def _sharp(self, value: Symbols, seen: Array) -> Range:
+        """Bounds on each leaf, (leaves, rows), sharp where they are beyond what was seen."""
         with np.errstate(all="ignore"):
-            if by_length_pays(value):
-                shapes, spans = _shapes(value.forms)
-                found = [self._by_length(value, i, shapes[i], spans[i]) for i in boxes]
-            else:
-                sums = self._sums(value, slice(None), slice(None))
-                every = slice(None)
-                found = [self._fine(value, i, every, [s[:, i] for s in sums]) for i in boxes]
-        return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
+            sums = self._sums(value.value)
+            if not by_length_pays(value.value) or not (seen[0] <= seen[1]).any():
+                every = np.ones(sums.middle.shape, dtype=bool)
+                low, high = self._fine(value, sums, every)
+                return low.reshape(every.shape), high.reshape(every.shape)
+            low, high = self._by_length(value, sums)
+            there = ~(low >= seen[0]) | ~(high <= seen[1])
+            fine = self._fine(value, sums, there)
+            low[there] = np.maximum(low[there], fine[0])
+            high[there] = np.minimum(high[there], fine[1])
+        return low, high
 
-    def _beyond(self, known: Range, value: Zonotope, box: int, shape: Array, span: float) -> Range:
-        """By its lengths on one leaf, and with every symbol for the rows that then are not within
-        what is known."""
-        lows, highs = self._by_length(value, box, shape, span)
-        rows = np.flatnonzero(~(lows >= known[0]) | ~(highs <= known[1]))
-        if len(rows):
-            fine = self._fine(value, box, rows, self._sums(value, box, rows))
-            lows[rows] = np.maximum(lows[rows], fine[0])
-            highs[rows] = np.minimum(highs[rows], fine[1])
-        return lows, highs
-
-    def _by_length(self, value: Zonotope, box: int, shape: Array, span: float) -> Range:
-        """`a·c ± ‖a‖(S √(u·C u + ε) + ‖radius‖)` on one leaf, with what float32 loses.
+    def _by_length(self, value: Symbols, sums: _Sums) -> Range:
+        """`a·c ± ‖a‖(S √(u·C u + ε) + ‖radius‖)` on every leaf, with what float32 loses.
 
         The trace of C is at most 1, so that |u|·|C||u| ≤ 1: two sums of m products and three casts
-        err by less than ε = (2m + 32)·2^-23 in all, underflow included, and the cosine of a and c
-        by less than that.
+        err by less than ε = (2m + 32)·2^-23 in all, underflow included.
         """
-        lost = (2 * len(shape) + 32) * 2.0**-23
-        square = np.einsum("ij,ij->i", self.directions @ shape, self.directions)
-        square = np.maximum(square.astype(np.float64), 0.0) + lost
-        far, radius = (float(lengths_of(end[box])) for end in (value.centre, value.radius))
-        cosine = self.directions @ (value.centre[box] / far).astype(np.float32)
-        spread = self.lengths * (span * np.sqrt(square) + radius + lost * far) * SLACK
-        return self._ends(self.lengths * far * cosine, spread, self.offsets)
+        shapes, spans = value.shapes
+        units = shapes.shape[1]
+        squares = np.empty(sums.middle.shape, dtype=np.float32)
+        step = max(1, MOST_ENTRIES // max(1, units))
+        for start in range(0, len(self.forms), step):
+            part = slice(start, start + step)
+            rows = (self.forms[part] / self.lengths[part, None]).astype(np.float32)
+            for leaf, shape in enumerate(shapes):
+                squares[leaf, part] = np.einsum("ij,ij->i", rows @ shape, rows)
+        lost = (2 * units + 32) * 2.0**-23
+        spread = np.sqrt(np.maximum(squares.astype(np.float64), 0.0) + lost)
+        spread *= spans[:, None]
+        spread += lengths_of(value.value.radius)[:, None]
+        spread *= self.lengths * SLACK
+        spread += (gamma(units + 8) * SLACK) * sums.total
+        return _ends(sums.middle, spread, self.offsets)
 
-    def _sums(
-        self, value: Zonotope, boxes: int | slice, rows: Array | slice
-    ) -> tuple[Array, Array, Array]:
-        """`A c`, `|A| T` and `|A| radius` of some rows, on one leaf or on all at once."""
-        ends = (value.centre[boxes].T, value.reach[boxes].T, value.radius[boxes].T)
-        size = self.size[rows]
-        return self.forms[rows] @ ends[0], size @ ends[1], size @ ends[2]
+    def _sums(self, value: Zonotope) -> _Sums:
+        ends = (value.reach, value.radius)
+        return _Sums(value.centre @ self.forms.T, *(end @ self.size.T for end in ends))
 
-    def _fine(self, value: Zonotope, box: int, rows: Array | slice, sums: Sequence[Array]) -> Range:
-        """The same with every symbol, for some rows on one leaf; in float64 if float32 overflows.
+    def _fine(self, value: Symbols, sums: _Sums, there: Array) -> Range:
+        """The same with every symbol, one after the other for the leaves and rows that are `there`.
 
         With T = |c| + Σ|G| + radius the float64 sums err by at most γ_{m+s+8}·|A| T, s symbols.
         """
-        forms = value.forms[box]
-        forms = forms[forms.any(axis=1)]  # leaves of one batch differ in how many units bend
-        symbols, units = forms.shape
-        middle, total, radius = sums
-        products = np.abs(self.short[rows] @ forms.T.astype(np.float32))
-        spread = products.sum(axis=1, dtype=np.float64)
-        relative, lost = self._short_error(units + symbols, value.reach[box][None])
-        if not np.isfinite(spread).all():
-            spread = np.abs(self.forms[rows] @ forms.T).sum(axis=1)
-            relative = 0.0
-        error = (relative + gamma(units + symbols + 8)) * total * (SLACK * SLACK)
-        spread = spread + radius * SLACK + error + lost
-        return self._ends(middle, spread, self.offsets[rows])
+        leaves, rows = np.nonzero(there)
+        terms = self.forms.shape[1] + value.counts
+        relative, lost = self._short_error(terms, value.value.reach)
+        error = (relative + gamma(int(terms.max(initial=0)) + 8)) * (SLACK * SLACK)
+        spread = self._magnitudes(value, leaves, rows)
+        spread += sums.radius[there] * SLACK + error[leaves] * sums.total[there] + lost[leaves]
+        return _ends(sums.middle[there], spread, self.offsets[rows])
 
-    def _short_error(self, terms: int, reach: Array) -> tuple[float, Array]:
+    def _magnitudes(self, value: Symbols, leaves: Array, rows: Array) -> Array:
+        """`Σ_e |a·G_e|` for rows on leaves, these in order; in float64 where float32 overflows."""
+        found = np.empty(len(rows))
+        for leaf, symbols in enumerate(value.short):
+            part = slice(*np.searchsorted(leaves, (leaf, leaf + 1)))
+            some = found[part] = _summed(self.short[rows[part]], symbols)
+            if not np.isfinite(some).all():
+                forms = value.value.forms[leaf]
+                found[part] = np.abs(self.forms[rows[part]] @ forms.T).sum(axis=1)
+        return found
+
+    def _short_error(self, terms: Array, reach: Array) -> Range:
         """What casts to float32 and sums of products there lose, per unit of |A| T, and at least.
 
-        Two casts and a sum of up to `terms` products err by (terms + 3)·2^-24 relative to the sum
-        of magnitudes, for fewer than 2^22 terms; what underflows, below 2^-126, is far less than
-        `terms`·2^-120·(1 + max|A| + max T) for all symbols together.
+        Two casts, a sum of m products and the sum of s magnitudes, `terms` = m + s, err by
+        (terms + 3)·2^-24 relative to the sum of magnitudes, for fewer than 2^22 terms; what
+        underflows, below 2^-126, is far less than `terms`·2^-120·(1 + max|A| + max T) for all
+        symbols together.
         """
-        most = 1.0 + float(np.max(self.size, initial=0.0)) + reach.max(axis=1)
-        return (terms + 8) * 2.0**-23 * SLACK, np.asarray(terms * 2.0**-120 * most)
+        most = 1.0 + self.most + reach.max(axis=1, initial=0.0)
+        return (terms + 8) * (2.0**-23 * SLACK), terms * 2.0**-120 * most
 
-    def _ends(self, centre: Array, spread: Array, offsets: Array) -> Range:
-        """`centre ± spread + offsets`, rounded outward; ±inf where that is no number."""
-        spread = up(spread * (1 + 2.0**-48))
-        low = down(down(centre - spread) + offsets)
-        high = up(up(centre + spread) + offsets)
-        bad = ~(np.isfinite(low) & np.isfinite(high))
-        return np.where(bad, -np.inf, low), np.where(bad, np.inf, high)
+
+def _summed(rows: Array, symbols: Array) -> Array:
+    """`Σ_e |a·G_e|` for every row a, some rows at a time."""
+    ones = np.ones(len(symbols), dtype=np.float32)
+    found = np.empty(len(rows), dtype=np.float32)
+    step = max(1, MOST_ENTRIES // max(1, len(symbols)))
+    for start in range(0, len(rows), step):
+        products = rows[start : start + step] @ symbols.T
+        np.abs(products, out=products)
+        found[start : start + step] = products @ ones
+    return found
+
+
+def _ends(centre: Array, spread: Array, offsets: Array) -> Range:
+    """`centre ± spread + offsets`, rounded outward; ±inf where that is no number.
+
+    Two sums err by u(2|centre| + 2·spread + |offset|) and little more; subnormal ones not at all.
+    """
+    spread = spread * (1 + 2.0**-48) + 2.0**-50 * (np.abs(centre) + np.abs(offsets)) + 2 * TINY
+    low, high = (centre - spread) + offsets, (centre + spread) + offsets
+    bad = ~(np.isfinite(low) & np.isfinite(high))
+    if bad.any():
+        low[bad], high[bad] = -np.inf, np.inf
+    return low, high
 
 
 def by_length_pays(value: Zonotope) -> bool:
@@ -150,7 +200,7 @@ def lengths_of(rows: Array) -> Array:
         return np.asarray(up(np.sqrt(squares) * (1 + (terms + 8) * 2.0**-52)))
 
 
-def _shapes(forms: Array) -> tuple[Array, Array]:
+def shapes_of(forms: Array) -> Range:
     """C of every leaf in float32 (leaves, m, m), and S from above (leaves,)."""
     lengths = lengths_of(forms)
     span = up(lengths.sum(axis=1) * (1 + (forms.shape[1] + 4) * 2.0**-52))
