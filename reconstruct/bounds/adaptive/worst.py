@@ -27,7 +27,9 @@ class Symbols:
 
     @classmethod
     def of(cls, value: Zonotope) -> Symbols:
-        there = value.forms.any(axis=2)  # leaves of one batch differ in how many units bend
+        there = np.asarray(
+            value.forms.any(axis=2)
+        )  # leaves of one batch differ in how many units bend
         with np.errstate(all="ignore"):
             short = [f[some].astype(np.float32) for f, some in zip(value.forms, there, strict=True)]
         return cls(value, tuple(short), np.array([len(f) for f in short]))

@@ -49,7 +49,7 @@ class Zonotope:
     def spread(self) -> Array:
         """At least Σ|forms| + radius; +inf where that is not a number."""
         with np.errstate(all="ignore"):
-            total = np.abs(self.forms).sum(axis=1) * (1 + gamma(self.symbols + 4)) + self.radius
+            total = _magnitudes(self.forms) * (1 + gamma(self.symbols + 4)) + self.radius
         return np.where(np.isnan(total), np.inf, up(up(total)))
 
     @cached_property
@@ -163,7 +163,6 @@ def activate(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) 
     plain = (slope == 0) | (slope == 1)
     with np.errstate(all="ignore"):
         centre = np.where(slope == 0, offset, slope * value.centre + offset)
-        kept = np.where(slope[:, None, :] == 0, 0.0, slope[:, None, :] * value.forms)
         size = np.abs(slope) * (value.reach) + np.abs(offset)
         lost = 4 * (value.symbols + 2) * TINY
         rounding = np.where(plain & (offset == 0), 0.0, 4 * UNIT * size + lost)
@@ -173,13 +172,25 @@ def activate(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) 
         )
     boxes, units, slots = _new_symbols(half, first)
     count = int(slots.max()) + 1 if len(slots) else 0
-    forms = np.zeros((len(centre), first + count, centre.shape[1]))
-    forms[:, : value.symbols] = kept
+    forms = _sloped(slope, value, first + count)
     forms[boxes, first + slots, units] = half[boxes, units]
     rest = half.copy()
     rest[boxes, units] = 0.0
     radius = np.where(rest > 0, up(radius + rest), radius)
     return Bent(Zonotope(centre, forms, _number(radius)), first, boxes, units, slots)
+
+
+def _sloped(slope: Array, value: Zonotope, symbols: int) -> Array:
+    """`slope∘forms`, with room for more symbols; 0 where the slope is, whatever the form."""
+    boxes, own, size = value.forms.shape
+    forms = np.empty((boxes, symbols, size))
+    with np.errstate(all="ignore"):
+        np.multiply(slope[:, None, :], value.forms, out=forms[:, :own])
+    forms[:, own:] = 0.0
+    if not np.isfinite(value.spread).all():
+        box, unit = np.nonzero(slope == 0)
+        forms[box, :own, unit] = 0.0
+    return forms
 
 
 def _boxed(op: Activation, value: Zonotope, lo: Array, hi: Array, first: int) -> Bent:
@@ -194,31 +205,34 @@ def tube(op: Unitwise, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     Of the two slopes that a band takes, the one with the smaller gap.
     """
     band = op.band(lo, hi, Support.AREA)
-    found = [_intercepts(op, lo, hi, slope) for slope in (band.lower_slope, band.upper_slope)]
-    (below, above), (other_below, other_above) = found
+    slopes = np.stack([band.lower_slope, band.upper_slope])
+    below, above = _intercepts(op, lo, hi, slopes)
     with np.errstate(all="ignore"):
-        first = above - below <= other_above - other_below
+        gaps = above - below
+        first = gaps[0] <= gaps[1]
     return (
-        np.where(first, band.lower_slope, band.upper_slope),
-        np.where(first, below, other_below),
-        np.where(first, above, other_above),
+        np.where(first, *slopes),
+        np.where(first, *below),
+        np.where(first, *above),
     )
 
 
-def _intercepts(op: Unitwise, lo: Array, hi: Array, slope: Array) -> Range:
-    """The least and the largest f(z) − slope·z; f is straight between vertices or slope is 0."""
-    below, above = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
-    exact = (slope == 0) | (slope == 1)
+def _intercepts(op: Unitwise, lo: Array, hi: Array, slopes: Array) -> Range:
+    """The least and the largest f(z) − slope·z for each of some slopes, (slopes, boxes, m); f is
+    straight between vertices or the slope is 0."""
+    below, above = np.full_like(slopes, np.inf), np.full_like(slopes, -np.inf)
+    flat = slopes == 0
+    exact = flat | (slopes == 1)
     with np.errstate(all="ignore"):
         for z in [lo, *(np.clip(point, lo, hi) for point in op.breakpoints), hi]:
             small, large = op.enclose(z)
-            part = np.where(slope == 0, 0.0, slope * z)
+            part = np.where(flat, 0.0, slopes * z)
             least = small - np.where(exact, part, up(part))
             most = large - np.where(exact, part, down(part))
             below = np.minimum(below, np.where(exact & (least == 0), 0.0, down(least)))
             above = np.maximum(above, np.where(exact & (most == 0), 0.0, up(most)))
     flat_below, flat_above = op.image(lo, hi)
-    return np.where(slope == 0, flat_below, below), np.where(slope == 0, flat_above, above)
+    return np.where(flat, flat_below, below), np.where(flat, flat_above, above)
 
 
 def _new_symbols(half: Array, first: int) -> tuple[Array, Array, Array]:
@@ -236,6 +250,11 @@ def _new_symbols(half: Array, first: int) -> tuple[Array, Array, Array]:
         bent &= half > without * (1 + ALIKE)
     boxes, units = np.nonzero(bent)
     return boxes, units, (np.cumsum(bent, axis=1) - 1)[boxes, units]
+
+
+def _magnitudes(forms: Array) -> Array:
+    """`Σ|forms|`, (boxes, m), summed in some order."""
+    return np.asarray(np.matmul(np.ones(forms.shape[1]), np.abs(forms)))
 
 
 def _number(radius: Array) -> Array:
