@@ -310,11 +310,13 @@ def test_functionals_of_leaves_hold_whatever_the_sizes(seed, symbols):
     value = Zonotope(rng.normal(size=(4, 5)) * 10.0 ** (seed % 7), forms, radius)
     nothing = np.array([np.full(30, np.inf), np.full(30, -np.inf)])
     worst = Worst(rows, np.zeros(30), nothing)
-    ready = Symbols.of(value)
-    everywhere, fine = worst.over(ready), worst._sharp(ready, nothing)
+    ready, every = Symbols.of(value), np.arange(4)
+    everywhere = worst.over(ready)
     beyond = Worst(rows, np.zeros(30), np.zeros((2, 30))).over(ready)
     with np.errstate(all="ignore"):
-        coarse = worst._by_length(ready, worst._sums(value))
+        sums = worst._sums(value)
+        coarse = worst._by_length(ready, sums, every)
+        fine = [end.reshape(4, 30) for end in worst._fine(ready, sums, np.ones((4, 30), bool))]
     for box in range(4):
         each = [(found[0][box], found[1][box]) for found in (coarse, fine)]
         at, spread = reached(rows, value.centre[box], forms[box], radius[box])

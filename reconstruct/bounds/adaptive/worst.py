@@ -11,7 +11,8 @@ from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, gamma, up
 
-EVERYTHING = np.array([[-np.inf], [np.inf]])
+FIRST = 8  # leaves that are bounded with every symbol where nothing was seen
+PROBED, MOST = 64, 0.6  # rows that tell how many are beyond what was seen; too many for lengths
 LEAST = 2.0**-100  # far below all that matters, far above what underflows in float32
 MOST_ENTRIES = 2**17  # of a product with symbols in float32: half a MiB, so that it stays in cache
 
@@ -58,8 +59,8 @@ class Worst:
         Σ_e |a·G_e| ≤ √S √(Σ_e (a·G_e)²/w_e) = ‖a‖ S √(u·C u),   C = Σ_e G_e G_eᵀ/(w_e S),
 
     and u = a/‖a‖, by Cauchy and Schwarz: one product with a matrix as small as the value itself,
-    and for random rows a quarter too much. The rows for which that is not within what was seen are
-    bounded again with every symbol; where nothing was seen, or there are no more symbols than
+    and for random rows a quarter too much. The rows for which that is not within what was seen, or
+    the first leaves, are bounded again with every symbol; where there are no more symbols than
     units, all of them at once. Both in float32, whose errors are small beside the symbols' own
     sums.
     """
@@ -76,52 +77,75 @@ class Worst:
         return np.maximum(lengths_of(self.forms), LEAST)
 
     def over(self, value: Symbols) -> Range:
-        """The bounds over the leaves of a zonotope."""
-        low, high = self._sharp(value, self.seen)
-        return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
-
-    def on_each(self, value: Zonotope) -> Range:
-        """The bounds on every leaf by itself, (leaves, rows): by lengths where there are
-        more symbols than units, else with every symbol."""
-        return self._sharp(Symbols.of(value), EVERYTHING)
-
-    def _sharp(self, value: Symbols, seen: Array) -> Range:
-        """Bounds on each leaf, (leaves, rows), sharp where they are beyond what was seen."""
+        """The bounds over the leaves of a zonotope, of which the widest come first."""
+        count, seen = len(value.short), self.seen
         with np.errstate(all="ignore"):
             sums = self._sums(value.value)
-            if not by_length_pays(value.value) or not (seen[0] <= seen[1]).any():
-                every = np.ones(sums.middle.shape, dtype=bool)
-                low, high = self._fine(value, sums, every)
-                return low.reshape(every.shape), high.reshape(every.shape)
-            low, high = self._by_length(value, sums)
-            there = ~(low >= seen[0]) | ~(high <= seen[1])
-            fine = self._fine(value, sums, there)
-            low[there] = np.maximum(low[there], fine[0])
-            high[there] = np.minimum(high[there], fine[1])
+            first = 0 if (seen[0] <= seen[1]).any() else FIRST
+            first = min(first, count) if by_length_pays(value.value) else count
+            low, high = self._worst(value, sums, np.arange(first))
+            if first < count:
+                seen = np.stack([np.minimum(seen[0], low), np.maximum(seen[1], high)])
+                rest = self._worst(value, sums, np.arange(first, count), seen)
+                low, high = np.minimum(low, rest[0]), np.maximum(high, rest[1])
         return low, high
 
-    def _by_length(self, value: Symbols, sums: _Sums) -> Range:
-        """`a·c ± ‖a‖(S √(u·C u + ε) + ‖radius‖)` on every leaf, with what float32 loses.
+    def on_each(self, zonotope: Zonotope) -> Range:
+        """The bounds on every leaf by itself, (leaves, rows): by lengths where there are
+        more symbols than units, else with every symbol."""
+        value = Symbols.of(zonotope)
+        with np.errstate(all="ignore"):
+            sums, leaves = self._sums(zonotope), np.arange(len(value.short))
+            if by_length_pays(zonotope):
+                return self._by_length(value, sums, leaves)
+            every = np.ones(sums.middle.shape, dtype=bool)
+            low, high = self._fine(value, sums, every)
+        return low.reshape(every.shape), high.reshape(every.shape)
+
+    def _worst(
+        self, value: Symbols, sums: _Sums, leaves: Array, seen: Array | None = None
+    ) -> Range:
+        """The bounds over some leaves, with every symbol where by lengths they are beyond what was
+        seen: on leaves where a few rows tell that most will be, lengths are not looked at."""
+        shape = sums.middle.shape
+        low, high, there = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape, bool)
+        low[leaves], high[leaves], there[leaves] = -np.inf, np.inf, True
+        if seen is not None:
+            few = self._by_length(value, sums, leaves, PROBED)
+            many = _beyond(few, seen[:, :PROBED]).sum(axis=1) > MOST * few[0].shape[1]
+            apart = leaves[~many]
+            low[apart], high[apart] = coarse = self._by_length(value, sums, apart)
+            there[apart] = _beyond(coarse, seen)
+        fine = self._fine(value, sums, there)
+        low[there] = np.maximum(low[there], fine[0])
+        high[there] = np.minimum(high[there], fine[1])
+        return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
+
+    def _by_length(
+        self, value: Symbols, sums: _Sums, leaves: Array, count: int | None = None
+    ) -> Range:
+        """`a·c ± ‖a‖(S √(u·C u + ε) + ‖radius‖)` on some leaves, with what float32 loses, for the
+        first `count` rows or all.
 
         The trace of C is at most 1, so that |u|·|C||u| ≤ 1: two sums of m products and three casts
         err by less than ε = (2m + 32)·2^-23 in all, underflow included.
         """
         shapes, spans = value.shapes
-        units = shapes.shape[1]
-        squares = np.empty(sums.middle.shape, dtype=np.float32)
+        units, lengths = shapes.shape[1], self.lengths[:count]
+        squares = np.empty((len(leaves), len(lengths)), dtype=np.float32)
         step = max(1, MOST_ENTRIES // max(1, units))
-        for start in range(0, len(self.forms), step):
-            part = slice(start, start + step)
-            rows = (self.forms[part] / self.lengths[part, None]).astype(np.float32)
-            for leaf, shape in enumerate(shapes):
-                squares[leaf, part] = np.einsum("ij,ij->i", rows @ shape, rows)
+        for start in range(0, len(lengths), step):
+            part = slice(start, min(start + step, len(lengths)))
+            rows = (self.forms[part] / lengths[part, None]).astype(np.float32)
+            for place, leaf in enumerate(leaves):
+                squares[place, part] = np.einsum("ij,ij->i", rows @ shapes[leaf], rows)
         lost = (2 * units + 32) * 2.0**-23
         spread = np.sqrt(np.maximum(squares.astype(np.float64), 0.0) + lost)
-        spread *= spans[:, None]
-        spread += lengths_of(value.value.radius)[:, None]
-        spread *= self.lengths * SLACK
-        spread += (gamma(units + 8) * SLACK) * sums.total
-        return _ends(sums.middle, spread, self.offsets)
+        spread *= spans[leaves, None]
+        spread += lengths_of(value.value.radius[leaves])[:, None]
+        spread *= lengths * SLACK
+        spread += (gamma(units + 8) * SLACK) * sums.total[leaves, :count]
+        return _ends(sums.middle[leaves, :count], spread, self.offsets[:count])
 
     def _sums(self, value: Zonotope) -> _Sums:
         ends = (value.reach, value.radius)
@@ -173,6 +197,11 @@ def _summed(rows: Array, symbols: Array) -> Array:
         np.abs(products, out=products)
         found[start : start + step] = products @ ones
     return found
+
+
+def _beyond(found: Range, seen: Array) -> Array:
+    """Where bounds (leaves, rows) are not within what was seen."""
+    return np.asarray(~(found[0] >= seen[0]) | ~(found[1] <= seen[1]))
 
 
 def _ends(centre: Array, spread: Array, offsets: Array) -> Range:

@@ -210,11 +210,8 @@ def tube(op: Unitwise, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     with np.errstate(all="ignore"):
         gaps = above - below
         first = gaps[0] <= gaps[1]
-    return (
-        np.where(first, *slopes),
-        np.where(first, *below),
-        np.where(first, *above),
-    )
+    slope, low, high = (np.where(first, both[0], both[1]) for both in (slopes, below, above))
+    return slope, low, high
 
 
 def _intercepts(op: Unitwise, lo: Array, hi: Array, slopes: Array) -> Range:
