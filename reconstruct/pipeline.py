@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.bounds import Crown, Method, Reach, reach
+from reconstruct.bounds import Crown, Method, Reach, reach, sketch
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
@@ -183,9 +183,11 @@ def reconstruct(
     box = fitting(domain, target)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
-    known = reach(layout.scaled, box, bounds or Crown(), progress=progress)
+    method = bounds or Crown()
     if isinstance(kept.construction, Wide) and not chosen.rational:
-        layout, known = _balanced(layout, kept.construction, known, progress)
+        layout, known = _balanced(layout, kept.construction, box, method, progress)
+    else:
+        known = reach(layout.scaled, box, method, progress=progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
@@ -208,22 +210,27 @@ def width_for(
     """
     box = fitting(domain, target)
     layout = lay_out(target, Wide(), merge=merge)
-    layout, known = _balanced(layout, Wide(), reach(layout.scaled, box, bounds), silent)
+    layout, known = _balanced(layout, Wide(), box, bounds, silent)
     return ratio_for(layout, known, wanted), known.again
 
 
 def _balanced(
-    layout: Layout, construction: Construction, known: Reach, progress: Progress
+    layout: Layout,
+    construction: Construction,
+    box: Box | Points,
+    method: Method,
+    progress: Progress,
 ) -> tuple[Layout, Reach]:
     """The layout with units scaled and rows lifted, and bounds of the target as it is scaled then.
 
-    They are found anew, on what the first search found: which symbols zonotopes keep depends on the
-    scales, and a checker has the scaled target alone.
+    Before that a sketch does, whose search is not made again: which symbols zonotopes keep depends
+    on the scales, and a checker has the scaled target alone.
     """
-    found = balanced(layout, construction, known)
-    if found.scaled.same(layout.scaled):
-        return found, known
-    return found, reach(found.scaled, known.box, known.again, progress=progress)
+    first = sketch(layout.scaled, box, method, progress=progress)
+    found = balanced(layout, construction, first)
+    if isinstance(first, Reach) and found.scaled.same(layout.scaled):
+        return found, first
+    return found, reach(found.scaled, first.box, first.again, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,5 +3,16 @@ branch and bound."""
 
 from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method, Split
 from reconstruct.bounds.reach import Reach, reach
+from reconstruct.bounds.sketch import Sketch, sketch
 
-__all__ = ["Adaptive", "Crown", "Interval", "Method", "Reach", "Split", "reach"]
+__all__ = [
+    "Adaptive",
+    "Crown",
+    "Interval",
+    "Method",
+    "Reach",
+    "Sketch",
+    "Split",
+    "reach",
+    "sketch",
+]

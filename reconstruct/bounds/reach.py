@@ -258,22 +258,25 @@ def reach(
     """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN)."""
     chosen = as_method(method)
     domain = box.of_size(network.size_in)
-    lo, hi = domain.lo[None], domain.hi[None]
     if isinstance(domain, Points):
-        hull = propagate(network, lo, hi, backward=False)
+        hull = propagate(network, domain.lo[None], domain.hi[None], backward=False)
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
-    backward = not isinstance(chosen, Interval) and _bearable(network)
-    cutting = isinstance(chosen, Adaptive) and chosen.cutting(network.size_in)
-    choose = _chooser(network, chosen) if backward and not cutting else None
-    whole = propagate(
-        network, lo, hi, backward=backward, choose=choose, progress=progress or silent
-    )
-    if isinstance(chosen, Adaptive) and cutting:
+    whole = whole_box(network, domain, chosen, progress or silent)
+    if isinstance(chosen, Adaptive) and chosen.cutting(network.size_in):
         leaves = _adapt(network, domain, chosen, whole, progress or silent)
         return Reach(network, domain, chosen, whole, leaves=leaves)
     if not isinstance(chosen, Split):
         return Reach(network, domain, chosen, whole)
     return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
+
+
+def whole_box(network: Network, box: Box, method: Method, progress: Progress) -> Ranges:
+    """Bounds on the box itself, before anything is cut."""
+    backward = not isinstance(method, Interval) and _bearable(network)
+    cutting = isinstance(method, Adaptive) and method.cutting(network.size_in)
+    choose = _chooser(network, method) if backward and not cutting else None
+    lo, hi = box.lo[None], box.hi[None]
+    return propagate(network, lo, hi, backward=backward, choose=choose, progress=progress)
 
 
 def _chooser(network: Network, method: Method) -> Chooser | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reconstruct.bounds import Reach
+from reconstruct.bounds import Reach, Sketch
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.layout import Layout, plans_of
 from reconstruct.errors import InputError
@@ -81,9 +81,9 @@ class _Site:
         return noise * size * self.ranges, noise * reach * lifted.sum(axis=0)
 
 
-def balanced(layout: Layout, construction: Construction, known: Reach) -> Layout:
+def balanced(layout: Layout, construction: Construction, known: Reach | Sketch) -> Layout:
     """The layout with units scaled, where the target's own units can be, and rows lifted; `known`
-    bounds the target.
+    bounds the target, or tells how large its values are about.
 
     Not meant for rational solves, which stay with the target's own numbers, nor for maps that are
     factored: their rank is decided on the weights as they are.
@@ -99,7 +99,9 @@ def balanced(layout: Layout, construction: Construction, known: Reach) -> Layout
     return replace(layout, scaled=scaled, form=form, plans=plans, lifts=found.rows)
 
 
-def balance(network: Network, known: Reach, among: Collection[str] | None = None) -> Balance:
+def balance(
+    network: Network, known: Reach | Sketch, among: Collection[str] | None = None
+) -> Balance:
     """Powers for the activations that can be scaled (of those `among`) and for the rows of maps;
     empty when nothing can be gained."""
     free = [n.name for n in scalable(network) if among is None or n.name in among]
@@ -145,7 +147,7 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
     }
 
 
-def _sites(network: Network, known: Reach) -> dict[str, _Site] | None:
+def _sites(network: Network, known: Reach | Sketch) -> dict[str, _Site] | None:
     """The maps with entries of their own, as squares; None where samples are not finite."""
     rng, box = np.random.default_rng(SEED), known.box
     count = min(POINTS, max(LEAST, MOST_VALUES // sum(network.sizes.values())))

@@ -33,6 +33,14 @@ MOST_LEAVES = 2**15
 SEARCHING = 0.4  # of the time; bounds on the leaves and functionals of them take the rest
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A tree, and ranges (size,) of values as they were measured on its leaves."""
+
+    cuts: Cuts
+    ranges: Mapping[str, Range]
+
+
 def find_cuts(
     network: Network,
     box: Box,
@@ -41,6 +49,18 @@ def find_cuts(
     seconds: float | None = None,
     progress: Progress = silent,
 ) -> Cuts:
+    """The tree of `look_for_cuts`."""
+    return look_for_cuts(network, box, known, boxes, seconds, progress).cuts
+
+
+def look_for_cuts(
+    network: Network,
+    box: Box,
+    known: Mapping[str, Range],
+    boxes: int,
+    seconds: float | None = None,
+    progress: Progress = silent,
+) -> Found:
     """A tree of cuts found with about `boxes` boxes, or in part of `seconds` if they are given.
 
     `known` are ranges (size,) of all values that hold on the box. Later layers, whose boxes are
@@ -56,7 +76,7 @@ def find_cuts(
             end = None if seconds is None else start + SEARCHING * seconds * share
             for leaves in state.refine(level, _Budget(share * boxes, end), pool):
                 progress(Step(f"cutting the domain for {level.name}", leaves))
-    return state.tree.cuts()
+    return Found(state.tree.cuts(), state.known)
 
 
 @dataclass(frozen=True)
