@@ -183,11 +183,8 @@ def reconstruct(
     box = fitting(domain, target)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
-    method = bounds or Crown()
-    if isinstance(kept.construction, Wide) and not chosen.rational:
-        layout, known = _balanced(layout, kept.construction, box, method, progress)
-    else:
-        known = reach(layout.scaled, box, method, progress=progress)
+    how = _balanced if isinstance(kept.construction, Wide) and not chosen.rational else _as_it_is
+    layout, known = how(layout, kept.construction, box, bounds or Crown(), progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
@@ -212,6 +209,17 @@ def width_for(
     layout = lay_out(target, Wide(), merge=merge)
     layout, known = _balanced(layout, Wide(), box, bounds, silent)
     return ratio_for(layout, known, wanted), known.again
+
+
+def _as_it_is(
+    layout: Layout,
+    construction: Construction,
+    box: Box | Points,
+    method: Method,
+    progress: Progress,
+) -> tuple[Layout, Reach]:
+    """The layout, and bounds of the target."""
+    return layout, reach(layout.scaled, box, method, progress=progress)
 
 
 def _balanced(

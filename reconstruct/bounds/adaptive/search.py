@@ -34,7 +34,7 @@ SEARCHING = 0.4  # of the time; bounds on the leaves and functionals of them tak
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Searched:
     """A tree, and ranges (size,) of values as they were measured on its leaves."""
 
     cuts: Cuts
@@ -60,7 +60,7 @@ def look_for_cuts(
     boxes: int,
     seconds: float | None = None,
     progress: Progress = silent,
-) -> Found:
+) -> Searched:
     """A tree of cuts found with about `boxes` boxes, or in part of `seconds` if they are given.
 
     `known` are ranges (size,) of all values that hold on the box. Later layers, whose boxes are
@@ -76,7 +76,7 @@ def look_for_cuts(
             end = None if seconds is None else start + SEARCHING * seconds * share
             for leaves in state.refine(level, _Budget(share * boxes, end), pool):
                 progress(Step(f"cutting the domain for {level.name}", leaves))
-    return Found(state.tree.cuts(), state.known)
+    return Searched(state.tree.cuts(), state.known)
 
 
 @dataclass(frozen=True)
