@@ -22,6 +22,7 @@ from proofs_check.statements.certificates import (
     hidden_errors,
     norm_rounding,
     shared_symbols,
+    weighted_lengths,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -72,6 +73,7 @@ _FILES = (
     choice_of_p,
     error_recursion,
     carried_errors,
+    weighted_lengths,
     hidden_errors,
     accumulated_rounding,
     norm_rounding,

@@ -11,7 +11,11 @@ a linear system in the noises alone: one symbol for each unit, carried through D
 came together at hidden units, of which there are many more, goes by its length (`lengths`). What
 rounding does to the products is at most γ_n times the same products of absolute values.
 
-Rests on proofs_check: carried-errors, hidden-errors, accumulated-rounding.
+The noises of a cut are known one by one and by the length that they have together in weights w
+(`spectral`): M, the way from there, makes of them at most |M| s and ‖rows of M / w‖₂ t, and where
+slopes are off by q, noises that are no longer together than ‖diag(w' q) M diag(1/w)‖₂ t.
+
+Rests on proofs_check: carried-errors, weighted-lengths, hidden-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
@@ -24,9 +28,11 @@ import numpy as np
 from proofs_check.certificates.arithmetic import UNIT, Floats
 from proofs_check.certificates.chords import Chords, upper
 from proofs_check.certificates.lengths import Hidden
+from proofs_check.certificates.spectral import FLOOR, length, spectral
 from proofs_check.certificates.threads import side_by_side
 
 BATCH = 64  # leaves at once
+MOST_NORMS = 2.0**36  # products, for norms of all maps between cuts: seconds
 
 Maps = list[tuple[str, Floats, Floats]]  # a source with middle and error of its matrix
 
@@ -37,14 +43,30 @@ class _Cut:
     maps: Maps
     chords: Chords
     noise: Floats  # (leaves, m, modes), without what is hidden
+    weights: Floats
+    length: Floats  # of the noise, (leaves, modes)
     hidden: Hidden | None
+
+    def reached(self, rows: slice, forms: Floats) -> Floats:
+        """What the way Mᵀ = `forms` makes of the noise, (leaves, rows, modes)."""
+        one_by_one = np.abs(forms).transpose(0, 2, 1) @ self.noise[rows]
+        across = np.sqrt(((forms / self.weights[:, None]) ** 2).sum(axis=1) + FLOOR)
+        found = np.fmin(one_by_one, across[..., None] * self.length[rows][:, None, :])
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrived:
+    size: Floats  # |ẑ − z|, (leaves, m, modes)
+    rest: Floats  # what of it comes from no noise of a cut
+    ways: list[Floats]  # of the noises that do, cut by cut, (leaves, units, m)
 
 
 class Carrier:
     """Errors of several `modes` side by side, cut after cut, on so many leaves."""
 
-    def __init__(self, leaves: int, modes: int) -> None:
-        self.leaves, self.modes = leaves, modes
+    def __init__(self, leaves: int, modes: int, weights: dict[str, Floats]) -> None:
+        self.leaves, self.modes, self.weights = leaves, modes, weights
         self.reached: dict[str, Floats] = {}
         self.cuts: list[_Cut] = []
         self.terms = 16
@@ -66,22 +88,34 @@ class Carrier:
         maps, doubt = self._known(maps, noise[0].shape[1:])
         shape = (self.leaves, *noise[0].shape[1:])
         kept, found = np.zeros(shape), np.zeros(shape)
+        weights, together = self.weights[name], np.zeros((shape[0], shape[2]))
         plain = np.zeros(1) if hidden is None else hidden.plain
         given = upper(noise[0] + doubt), plain, noise[1], most
         late, within, behind, limit = (np.broadcast_to(part, shape) for part in given)
 
         def one(rows: slice) -> None:
             fresh = upper(late[rows] + within[rows])
-            before = np.minimum(self._arriving(rows, maps, fresh), limit[rows])
-            new = chords.noise(before, rows) + behind[rows]
+            arrived = self._arriving(rows, maps, fresh)
+            before = np.minimum(arrived.size, limit[rows])
+            new = chords.noise(before, rows)
             size = np.abs(chords.middle[rows])[..., None]
-            kept[rows] = upper(_times(size, late[rows]) + new)
-            found[rows] = upper(_times(size, before) + new)
+            straight = upper(_times(size, late[rows]) + behind[rows])
+            kept[rows] = upper(straight + new)
+            found[rows] = upper(_times(size, before) + new + behind[rows])
+            together[rows] = length(weights, kept[rows])
+            if self.leaves * self._products() < MOST_NORMS:
+                bent = self._bent(rows, arrived, chords.off(before, rows), weights)
+                whole = upper(length(weights, straight) + bent)
+                together[rows] = np.fmin(together[rows], whole)
 
         self._on_all(one)
         self.reached[name] = found.max(axis=0)
-        self.cuts.append(_Cut(name, maps, chords, kept, hidden))
+        self.cuts.append(_Cut(name, maps, chords, kept, weights, together, hidden))
         return found
+
+    def _products(self) -> float:
+        sizes = [len(one) for one in self.weights.values()]
+        return float(sum(a * b * min(a, b) for i, a in enumerate(sizes) for b in sizes[:i]))
 
     def end(self, maps: Maps, noise: Floats) -> Floats:
         """The errors at the output, (leaves, m, modes)."""
@@ -90,7 +124,7 @@ class Carrier:
         fresh = np.broadcast_to(upper(noise + doubt), found.shape)
 
         def one(rows: slice) -> None:
-            found[rows] = self._arriving(rows, maps, fresh[rows])
+            found[rows] = self._arriving(rows, maps, fresh[rows]).size
 
         self._on_all(one)
         return found
@@ -115,8 +149,8 @@ class Carrier:
         for _ in side_by_side(quietly, rows):
             pass
 
-    def _arriving(self, rows: slice, maps: Maps, noise: Floats) -> Floats:
-        """|ẑ − z| on some leaves, (leaves, m, modes)."""
+    def _arriving(self, rows: slice, maps: Maps, noise: Floats) -> _Arrived:
+        """What comes to a cut, or to the output, on some leaves."""
         count = rows.stop - rows.start
         signed: dict[str, Floats] = {}
         sizes: dict[str, Floats] = {}
@@ -135,20 +169,32 @@ class Carrier:
             symbols = np.concatenate([symbols, own], axis=1)
         shape = (count, symbols.shape[1], noise.shape[1])
         forms, total = self._through(maps, signed, sizes, shape)
-        reached = np.abs(forms).transpose(0, 2, 1) @ symbols + self._hidden(rows, forms)
-        found = upper(reached + (2 * self.terms * UNIT) * total + noise)
-        return np.where(np.isnan(found), np.inf, found)
-
-    def _hidden(self, rows: slice, forms: Floats) -> Floats:
-        """What arrives of what is hidden in front of the cuts."""
-        total, first = np.zeros((len(forms), forms.shape[2], self.modes)), 0
+        ways, first = [], 0
+        reached, rest = np.zeros(noise.shape), noise + (2 * self.terms * UNIT) * total
         for cut in self.cuts:
-            last = first + cut.noise.shape[1]
+            ways.append(forms[:, first : first + cut.noise.shape[1]])
+            first += cut.noise.shape[1]
+            reached = reached + cut.reached(rows, ways[-1])
             if cut.hidden is not None:
-                c = forms[:, first:last].transpose(0, 2, 1) * cut.chords.middle[rows][:, None]
-                total += cut.hidden.part(rows).reached(c)
-            first = last
-        return total
+                c = ways[-1].transpose(0, 2, 1) * cut.chords.middle[rows][:, None]
+                rest = rest + cut.hidden.part(rows).reached(c)
+        return _Arrived(_number(reached + rest), _number(rest), ways)
+
+    def _bent(self, rows: slice, arrived: _Arrived, off: Floats, weights: Floats) -> Floats:
+        """The length, (leaves, modes), of what slopes that are `off` make of what arrived."""
+        found = length(weights, _times(off, arrived.rest))
+        modes = [off[..., mode] for mode in range(self.modes)]
+        alike = [[np.array_equal(q, one) for one in modes[:j]] for j, q in enumerate(modes)]
+        for cut, way in zip(self.cuts, arrived.ways, strict=True):
+            norms: list[Floats] = []
+            for mode, before in enumerate(alike):
+                if any(before):
+                    norms.append(norms[before.index(True)])
+                    continue
+                factors = weights * modes[mode]
+                norms.append(spectral((way / cut.weights[:, None]) * factors[:, None]) + FLOOR)
+            found += np.stack(norms, axis=1) * cut.length[rows]
+        return found
 
     def _through(
         self,
@@ -166,6 +212,12 @@ class Carrier:
             forms[:, :known] += flat.reshape(count, known, units)
             total += np.abs(middle) @ sizes[source]
         return forms, total
+
+
+def _number(values: Floats) -> Floats:
+    """From above; infinite where it is no number."""
+    found = upper(values)
+    return np.where(np.isnan(found), np.inf, found)
 
 
 def _times(x: Floats, y: Floats) -> Floats:

@@ -10,14 +10,15 @@ p the errors of the cuts before. Magnitudes are those of the whole domain first;
 a claim does not follow from them they are taken leaf by leaf (`spots`). A figure whose proof meets
 an operation that is not known here is left to whoever claims it, and is told to be.
 
-Rests on proofs_check: error-recursion, carried-errors, hidden-errors, accumulated-rounding.
+Rests on proofs_check: error-recursion, carried-errors, weighted-lengths, hidden-errors,
+accumulated-rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from proofs_check.certificates.lengths import Behind, Hidden, behind
 from proofs_check.certificates.recursion import Recursion, columns, needed
 from proofs_check.certificates.rounded import Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
+from proofs_check.certificates.spectral import weights
 from proofs_check.certificates.spots import Everywhere, Numbers, OnLeaves, Spots
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
@@ -218,7 +220,7 @@ class Figures:
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         all_of_them = 1 if leaves is None else len(leaves.lo)
         borne = all_of_them * work * len(cuts) < MOST_WORK
-        return Carrier(count, modes) if borne else None
+        return Carrier(count, modes, self.weights) if borne else None
 
     def _carried(self, carrier: Carrier, spots: Spots, step: Step, wrong: list[_Wrong]) -> Floats:
         """What the errors come to behind a cut, (leaves, m, modes)."""
@@ -234,6 +236,20 @@ class Figures:
             late = upper(late + plain)
         chords = self._chords(spots, step)
         return carrier.add(step.name, self._maps(step), chords, (late, after), most, hidden)
+
+    @cached_property
+    def weights(self) -> dict[str, Floats]:
+        """What errors of the cuts are measured in by their length."""
+        *cuts, last = self.recursion.steps
+        return weights({step.name: self._parts(step) for step in cuts}, self._parts(last))
+
+    def _parts(self, step: Step) -> list[tuple[str, Floats]]:
+        """The maps of the target from the sources of a step, as floats."""
+        middle, sizes = step.form.floats()[0], self.recursion.target.sizes
+        return [
+            (view.source, view.forms(middle[:, part], sizes[view.source]))
+            for view, part in step.form.parts()
+        ]
 
     def _behind(self, step: Step, inner: set[str]) -> Behind | None:
         """The map from the hidden units of the candidate to a cut."""

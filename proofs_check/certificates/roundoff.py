@@ -255,9 +255,8 @@ class Evaluation:
         room = upper((value.computed + mean) * inverse)
         entry, inputs = self._before(node)
         lost = 8.0 * self.format.tiny * (1.0 + scale + gamma + room + inputs)
-        count = counts.GAMMA_ALONE if self._gamma_alone(op) else counts.NORM
         parts = Parts(scale, scaled, upper(scale * mean), beta, upper(size + moved))
-        own = self._own(node, count, parts)
+        own = self._own(node, self._counts(op), parts)
         spread = op.var + op.eps
         least, most = float(spread.min()), float(spread.max())
         folded = float(np.max(upper(scale * max(1.0, entry)), initial=0.0))
@@ -267,6 +266,13 @@ class Evaluation:
             self._require(part, node)
         local = upper(scale * value.local + own + lost)
         return Value(size, upper(scale * value.hidden), local)
+
+    def _counts(self, op: Norm) -> Counts:
+        """How often the parts of a norm are rounded."""
+        if not self._gamma_alone(op):
+            return counts.NORM
+        held = all(np.array_equal(self.format.cast(part), part) for part in (op.gamma, op.beta))
+        return counts.GAMMA_HELD if held else counts.GAMMA_ALONE
 
     def _gamma_alone(self, op: Norm) -> bool:
         """Whether μ = 0 and v + ε = 1 exactly, all of them numbers of the format."""

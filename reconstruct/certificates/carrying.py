@@ -11,27 +11,39 @@ is a middle D̄ ± ρ, and ρ|ẑ − z| is new noise. So ĥ − h is a sum of n
 the slopes, are those of a leaf. Part of ε may have come together at hidden units, of which there
 are many more: it goes on by its length (`hidden_noise`).
 
-Rests on proofs_check: carried-errors, hidden-errors, accumulated-rounding.
+Absolute values grow with the number of units that may bend, lengths with its root. So a noise N_j
+is known by its entries, |N_j| ≤ s_j, and by its length in weights, ‖w_j N_j‖₂ ≤ t_j: with M_kj the
+signed maps between the cuts and q what a slope may be off,
+
+    |M_kj N_j| ≤ min(|M_kj| s_j, ‖rows of M_kj / w_j‖₂ t_j),
+    t_k = ‖w_k (rest)‖₂ + Σ_j ‖diag(w_k q_k) M_kj diag(1/w_j)‖₂ t_j.
+
+Rests on proofs_check: carried-errors, weighted-lengths, hidden-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
-from reconstruct.certificates.hidden_noise import Hidden
+from reconstruct.certificates.hidden_noise import FLOOR, Hidden
 from reconstruct.certificates.secants import Secants, secants
 from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import UNIT, Enclosure, upward
 from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.norms import spectral_norms
 
 BATCH = 64
 MOST_WORK = 2.0**39  # products for one bound: about a minute
 MOST_KEPT = 2**26  # numbers that are held for all leaves
+SQUARINGS = 4  # of spectral norms: they are then one or two percent too large
+MOST_NORMS = 2.0**36  # products for one squaring of them all: seconds
 
 Parts = tuple[tuple[str, Array], ...]
 
@@ -50,13 +62,21 @@ class Noise:
 @dataclass(frozen=True, eq=False)
 class _Cut:
     """A cut that is done: its maps by source, its slopes, the noise (leaves, m, modes) behind it,
-    and what is hidden in front of it."""
+    its length (leaves, modes) in `weights`, and what is hidden in front of it."""
 
     name: str
     parts: Parts
     slopes: Secants
     noise: Array
+    weights: Array
+    length: Array
     hidden: Hidden | None
+
+    def reached(self, rows: slice, forms: Array) -> Array:
+        """|M N| of its noise on some leaves, (leaves, rows, modes), for Mᵀ = `forms`."""
+        entries = np.matmul(np.abs(forms).transpose(0, 2, 1), self.noise[rows])
+        lengths = np.sqrt(np.sum((forms / self.weights[:, None]) ** 2, axis=1) + FLOOR)
+        return np.asarray(np.fmin(entries, lengths[..., None] * self.length[rows][:, None]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +88,16 @@ class _Spread:
     total: Array
 
 
+@dataclass(frozen=True, eq=False)
+class _Arrived:
+    """|ẑ − z| on some leaves, (leaves, m, modes); what of it is no noise of a cut before; and the
+    maps of those that are, (leaves, units, m) each."""
+
+    size: Array
+    rest: Array
+    maps: tuple[Array, ...]
+
+
 class Carrier:
     """Errors through the target on so many `leaves`, cut after cut; `modes` of them side by side.
 
@@ -75,8 +105,8 @@ class Carrier:
     terms of all sums on the way.
     """
 
-    def __init__(self, leaves: int, modes: int) -> None:
-        self.leaves, self.modes = leaves, modes
+    def __init__(self, leaves: int, modes: int, weights: Mapping[str, Array]) -> None:
+        self.leaves, self.modes, self.weights = leaves, modes, weights
         self.reached: dict[str, Array] = {}  # |ĥ − h| of the cuts so far, over all leaves
         self._cuts: list[_Cut] = []
         self._terms = 8
@@ -91,8 +121,9 @@ class Carrier:
         """
         parts, doubt = self._parts(form)
         slopes = secants(op, *taken)
+        weights, measured = self.weights[name], self._measured
         shape = (self.leaves, form.matrix.shape[0], self.modes)
-        kept, found = np.empty(shape), np.empty(shape)
+        kept, found, length = np.empty(shape), np.empty(shape), np.empty((shape[0], shape[2]))
         plain = np.zeros((1, *shape[1:])) if noise.hidden is None else noise.hidden.plain
         given = upward(noise.before + doubt), plain, noise.behind, noise.most
         late, hidden, behind, most = (np.broadcast_to(part, shape) for part in given)
@@ -101,15 +132,27 @@ class Carrier:
             own = slopes.part(rows)
             middle = np.abs(own.middle)[..., None]
             fresh = upward(late[rows] + hidden[rows])
-            before = np.fmin(self._arriving(rows, parts, fresh), most[rows])
-            new = own.noise(before) + behind[rows]
-            kept[rows] = _number(middle * late[rows] + new)
-            found[rows] = _number(middle * before + new)
+            arrived = self._arriving(rows, parts, fresh)
+            before = np.fmin(arrived.size, most[rows])
+            straight, new = middle * late[rows] + behind[rows], own.noise(before)
+            kept[rows] = _number(straight + new)
+            found[rows] = _number(middle * before + new + behind[rows])
+            length[rows] = _length(weights, kept[rows])
+            if measured:
+                turned = self._turned(rows, arrived, own.off(before), weights)
+                whole = _number(_length(weights, straight) + turned)
+                length[rows] = np.fmin(length[rows], whole)
 
         self._on_all(one)
         self.reached[name] = found.max(axis=0)
-        self._cuts.append(_Cut(name, parts, slopes, kept, noise.hidden))
+        self._cuts.append(_Cut(name, parts, slopes, kept, weights, length, noise.hidden))
         return found
+
+    @cached_property
+    def _measured(self) -> bool:
+        """Whether the norms of all maps between cuts can be found in bearable time."""
+        pairs = combinations([len(one) for one in self.weights.values()], 2)
+        return self.leaves * sum(float(a * b * min(a, b)) for a, b in pairs) < MOST_NORMS
 
     def end(self, form: Form[Enclosure], noise: Array) -> Array:
         """Bounds of the error at the output, (leaves, m, modes)."""
@@ -118,7 +161,7 @@ class Carrier:
         fresh = np.broadcast_to(upward(noise + doubt), found.shape)
 
         def one(rows: slice) -> None:
-            found[rows] = self._arriving(rows, parts, fresh[rows])
+            found[rows] = self._arriving(rows, parts, fresh[rows]).size
 
         self._on_all(one)
         return found
@@ -145,8 +188,8 @@ class Carrier:
         batches = [slice(i, min(self.leaves, i + BATCH)) for i in range(0, self.leaves, BATCH)]
         list(in_order(quietly, batches))
 
-    def _arriving(self, rows: slice, parts: Parts, noise: Array) -> Array:
-        """|ẑ − z| on some leaves, (leaves, m, modes)."""
+    def _arriving(self, rows: slice, parts: Parts, noise: Array) -> _Arrived:
+        """What reaches the input of a cut on some leaves, `noise` (leaves, m, modes) new there."""
         values: dict[str, _Spread] = {}
         sizes = np.zeros((rows.stop - rows.start, 0, self.modes))
         for cut in self._cuts:
@@ -163,19 +206,22 @@ class Carrier:
             values[cut.name] = _Spread(forms, total)
             sizes = np.concatenate([sizes, own], axis=1)
         spread = self._image(parts, values, sizes, noise.shape[1])
-        reached = np.matmul(np.abs(spread.forms).transpose(0, 2, 1), sizes)
-        reached = reached + self._from_hidden(rows, spread.forms)
-        return _number(reached + 2 * self._terms * UNIT * spread.total + noise)
-
-    def _from_hidden(self, rows: slice, forms: Array) -> Array:
-        """What is hidden in front of the cuts, as it arrives."""
-        found, first = np.zeros((len(forms), forms.shape[2], self.modes)), 0
-        for cut in self._cuts:
-            units = cut.noise.shape[1]
-            symbols, first = forms[:, first : first + units], first + units
+        ends = np.cumsum([cut.noise.shape[1] for cut in self._cuts[:-1]])
+        maps = tuple(np.split(spread.forms, ends, axis=1)) if self._cuts else ()
+        rest = noise + 2 * self._terms * UNIT * spread.total
+        reached = np.zeros_like(rest)
+        for cut, each in zip(self._cuts, maps, strict=True):
+            reached = reached + cut.reached(rows, each)
             if cut.hidden is not None:
-                passed = symbols.transpose(0, 2, 1) * cut.slopes.middle[rows][:, None]
-                found += cut.hidden.part(rows).reached(passed)
+                passed = each.transpose(0, 2, 1) * cut.slopes.middle[rows][:, None]
+                rest = rest + cut.hidden.part(rows).reached(passed)
+        return _Arrived(_number(reached + rest), _number(rest), maps)
+
+    def _turned(self, rows: slice, arrived: _Arrived, off: Array, weights: Array) -> Array:
+        """The length of what slopes that are `off` (leaves, m, modes) make of what arrived."""
+        found = _length(weights, off * arrived.rest)
+        for cut, each in zip(self._cuts, arrived.maps, strict=True):
+            found = found + cut.length[rows] * _norms(each / cut.weights[:, None], weights, off)
         return found
 
     def _image(self, parts: Parts, values: dict[str, _Spread], sizes: Array, units: int) -> _Spread:
@@ -189,6 +235,22 @@ class Carrier:
             forms[:, :own] += product.reshape(count, own, units)
             total += np.matmul(np.abs(matrix), value.total)
         return _Spread(forms, total)
+
+
+def _length(weights: Array, values: Array) -> Array:
+    """Euclidean lengths of weighted values (leaves, m, modes), as (leaves, modes)."""
+    top = np.max(values, axis=1, initial=0.0)
+    scale = np.where((top > 0) & np.isfinite(top), top, 1.0)
+    shares = weights[:, None] * (values / scale[:, None])
+    return upward(scale * np.sqrt(np.sum(shares * shares, axis=1) + FLOOR))
+
+
+def _norms(forms: Array, weights: Array, off: Array) -> Array:
+    """‖diag(w q) M‖₂ of Mᵀ = `forms` (leaves, units, m) for each mode of q, (leaves, modes)."""
+    modes = [np.ascontiguousarray(off[..., mode]) for mode in range(off.shape[2])]
+    same = [next(i for i, one in enumerate(modes) if np.array_equal(one, q)) for q in modes]
+    norms = {i: spectral_norms(forms * (weights * modes[i])[:, None], SQUARINGS) for i in set(same)}
+    return np.stack([norms[i] + FLOOR for i in same], axis=1)
 
 
 def bearable(leaves: int, modes: int, sizes: list[int]) -> bool:

@@ -18,6 +18,7 @@ from reconstruct.certificates.hidden_noise import Behind, Hidden, behind
 from reconstruct.certificates.on_leaves import Indices, OnLeaves
 from reconstruct.certificates.roundoff import Roundoff
 from reconstruct.certificates.views import Form
+from reconstruct.certificates.weights import weights
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 
@@ -118,11 +119,13 @@ class Walk:
         self.cuts = _cuts(facts)
         self.end = layered.own.form(facts.known.network.output)
         self.borne = self._borne(facts.known.network)
+        forms = {cut.ours: cut.form for cut in self.cuts}
+        self.weights = weights(forms, self.end) if self.borne else {}
 
     def run(self, facts: OnLeaves, rows: Indices, modes: list[Mode]) -> Array:
         """The largest error of each mode at the output, (modes, leaves), on leaves by number."""
         borne = self.borne and bearable(facts.count, len(modes), self._sizes)
-        carrier = Carrier(len(rows), len(modes)) if borne else None
+        carrier = Carrier(len(rows), len(modes), self.weights) if borne else None
         for cut in self.cuts:
             wrong = [mode.at(cut) for mode in modes]
             errors = [one.passed(cut.op) for one in wrong]

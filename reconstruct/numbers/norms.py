@@ -12,33 +12,41 @@ SQUARINGS = 6  # ‖S‖_F of n × n exceeds ‖S‖₂ by √n at most; after p
 
 
 def spectral_norm(matrix: Array) -> float:
-    """An upper bound of ‖M‖₂, a few percent above it; inf for what is not finite.
+    """An upper bound of ‖M‖₂, a few percent above it; inf for what is not finite."""
+    return float(spectral_norms(matrix[None])[0])
 
-    ‖M‖₂² = ‖G‖₂ for the smaller Gram matrix G, and ‖S‖₂² = ‖S²‖₂ for symmetric S, down to
-    ‖S‖₂ ≤ ‖S‖_F. A product in floats is off by at most γ_n ‖|A||B|‖_F ≤ γ_n ‖A‖_F ‖B‖_F.
+
+def spectral_norms(stack: Array, squarings: int = SQUARINGS) -> Array:
+    """Upper bounds of ‖M‖₂ of every matrix of a stack, (count, m, n).
+
+    ‖M‖₂² = ‖MᵀM‖₂, over and over, down to ‖M‖₂ ≤ ‖M‖_F. A product in floats is off by at most
+    γ_n ‖|A||B|‖_F ≤ γ_n ‖A‖_F ‖B‖_F.
     """
-    top = float(np.max(np.abs(matrix), initial=0.0))
-    if not top or not np.isfinite(top):
-        return 0.0 if top == 0 else float("inf")
-    part = matrix / 2.0 ** np.ceil(np.log2(top))  # no overflow; what underflows is counted below
-    tall = part if part.shape[0] >= part.shape[1] else part.T
-    gram = tall.T @ tall
-    lost = 2 * gamma(len(tall) + 4) * _frobenius(tall) ** 2
-    square = _largest((gram + gram.T) / 2, SQUARINGS) + lost
-    return float(upward(np.sqrt(square) * 2.0 ** np.ceil(np.log2(top))))
+    top = np.max(np.abs(stack), axis=(1, 2), initial=0.0)
+    usual = np.isfinite(top) & (top > 0)
+    if not usual.all():
+        stack = np.where(usual[:, None, None], stack, 0.0)
+    scale = np.exp2(np.ceil(np.log2(np.where(usual, top, 1.0))))
+    tall = stack if stack.shape[1] >= stack.shape[2] else stack.transpose(0, 2, 1)
+    found = upward(_largest(tall / scale[:, None, None], squarings + 1) * scale)
+    return np.where(usual, found, np.where(top == 0, 0.0, np.inf))
 
 
-def _largest(matrix: Array, squarings: int) -> float:
-    """An upper bound of ‖S‖₂ of a symmetric matrix with entries of ordinary size."""
-    length = _frobenius(matrix)
-    if not squarings or not length:
-        return length
-    scaled = matrix / length
-    square = scaled @ scaled
-    off = 4 * gamma(len(matrix) + 8) * 1.01  # the scaling, the product, and its symmetry
-    root = float(upward(np.sqrt(_largest((square + square.T) / 2, squarings - 1) + off)))
-    return float(upward(root * length))
+def _largest(stack: Array, squarings: int) -> Array:
+    """The bounds for matrices with entries of ordinary size; `stack` is overwritten."""
+    lengths, off = [], []
+    square, spare = np.empty((2, len(stack), stack.shape[2], stack.shape[2]))
+    for _ in range(squarings):
+        lengths.append(_frobenius(stack))
+        stack /= lengths[-1][:, None, None]
+        off.append(2 * gamma(stack.shape[1] + 8) * 1.01)  # the scaling and the product
+        np.matmul(stack.transpose(0, 2, 1), stack, out=square)
+        stack, square, spare = square, spare, square
+    found = _frobenius(stack)
+    for length, lost in zip(reversed(lengths), reversed(off), strict=True):
+        found = upward(upward(np.sqrt(found + lost)) * length)
+    return found
 
 
-def _frobenius(matrix: Array) -> float:
-    return float(upward(np.sqrt(np.sum(matrix * matrix))))
+def _frobenius(stack: Array) -> Array:
+    return upward(np.sqrt(np.einsum("lij,lij->l", stack, stack)))

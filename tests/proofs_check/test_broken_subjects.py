@@ -24,6 +24,7 @@ from proofs_check.statements.certificates import (
     hidden_errors,
     norm_rounding,
     shared_symbols,
+    weighted_lengths,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -176,6 +177,16 @@ BROKEN: list[tuple[str, str, Any]] = [
         "carried-errors",
         "a unit that rises taken for one at rest",
         carried_errors.CarryRule(slopes=lambda lo, hi: (0 * lo, 0 * lo, abs(lo))),
+    ),
+    (
+        "weighted-lengths",
+        "weights for their inverse",
+        weighted_lengths.LengthRule(weighted=lambda left, M, right: left[:, None] * M * right),
+    ),
+    (
+        "weighted-lengths",
+        "half of a norm",
+        weighted_lengths.LengthRule(norm=lambda X: weighted_lengths.norm(X) / 2),
     ),
     (
         "hidden-errors",

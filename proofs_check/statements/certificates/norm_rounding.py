@@ -11,7 +11,8 @@ bias s (b − μ) + β, one sum of n products and a bias. Parameters are cast fi
            s μ meets n + 10, β n + 3: in a sum in any order β may be what it starts with.
 
 Where μ = 0 and v + ε = 1 are numbers of the format, differences from 0 and quotients by 1 are
-exact: s is γ, so that γ z meets 2, β 1; folded n + 3 and n + 2. Every term of a result with k
+exact: s is γ, so that γ z meets 2, β 1; folded n + 3 and n + 2. Where γ and β are, too, no cast
+rounds: γ z meets 1, β none; folded n + 2 and n + 1. Every term of a result with k
 roundings is itself times a product of k factors (1 + δ)^±1, which is within γ_k of 1
 (accumulated-rounding).
 Hence, with G = |s| (|W||h| + |b|),
@@ -56,24 +57,28 @@ class Counts:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is counted for a norm, and for one with μ = 0 and v + ε = 1."""
+    """What is counted for a norm, for one with μ = 0 and v + ε = 1, and for such a one whose γ and
+    β are numbers of the format."""
 
     any_norm: Counts = Counts(scaled=8, centre=9, shift=2, folded=8)
     gamma_alone: Counts = Counts(scaled=2, centre=0, shift=1, folded=2)
+    gamma_held: Counts = Counts(scaled=1, centre=0, shift=0, folded=1)
     last: int = 1  # roundings of the last sum
     bias_meets: int = 1  # whether a folded shift meets the sums that the products meet
 
-    def counts(self, alone: bool) -> Counts:
-        return self.gamma_alone if alone else self.any_norm
+    def counts(self, alone: bool, held: bool) -> Counts:
+        if not alone:
+            return self.any_norm
+        return self.gamma_held if held else self.gamma_alone
 
-    def apart(self, case: Case, z: Fraction, u: Fraction) -> Fraction:
-        c, s = self.counts(case.alone), case.scale
+    def apart(self, case: Case, held: bool, z: Fraction, u: Fraction) -> Fraction:
+        c, s = self.counts(case.alone, held), case.scale
         error = gamma(c.scaled, u) * abs(s * z) + gamma(c.centre, u) * abs(s * case.mean)
         error += gamma(c.shift, u) * abs(case.beta)
         return error + self.last * u * (abs(case.value(z)) + error)
 
-    def folded(self, case: Case, u: Fraction) -> Fraction:
-        c, n = self.counts(case.alone), len(case.terms)
+    def folded(self, case: Case, held: bool, u: Fraction) -> Fraction:
+        c, n = self.counts(case.alone, held), len(case.terms)
         sums = (n + 1) * self.bias_meets
         gross = sum((abs(w * h) for w, h in case.terms), abs(case.bias))
         error = gamma(n + 1 + c.folded, u) * abs(case.scale) * gross
@@ -209,13 +214,14 @@ def _judge(rule: Rule, case: Case, bits: int) -> int:
     if case.alone and (v, eps) != (variance, case.eps):
         return 0
     known, z = (g, m, deviation, beta, ONE), op.cast(case.z)
+    held = (g, beta) == (case.gamma, case.beta)
     ways = (
-        ("apart", apart(op, z, *known), case.value(z), rule.apart(case, z, u)),
+        ("apart", apart(op, z, *known), case.value(z), rule.apart(case, held, z, u)),
         (
             "folded",
             folded(op, case.terms, case.bias, *known),
             case.value(case.z),
-            rule.folded(case, u),
+            rule.folded(case, held, u),
         ),
     )
     for way, results, true, bound in ways:
@@ -252,10 +258,14 @@ def every_norm_of_a_small_format(rule: Rule, effort: Effort) -> Finding:
     bits, count = 6, 0
     few = effort.choose(2, 5)
     values = [Fraction(i, 24) for i in (-37, -11, 5, 29, 43)][:few]
+    held = [Fraction(i, 32) for i in (37, -43)]  # numbers of the format
     for w, (h, b) in product(values, ((ONE, Fraction(21, 32)), (Fraction(39, 32), ZERO))):
         known = nearest(w, bits, Fraction(1, 2**60))  # what a map was cast to
         for g, mean, deviation, beta in product(
-            values, (ZERO, *values[:2]), (ONE, Fraction(5, 3), Fraction(1, 7)), values
+            (*values, *held),
+            (ZERO, *values[:2]),
+            (ONE, Fraction(5, 3), Fraction(1, 7)),
+            (*values, *held),
         ):
             eps = Fraction(1, 32) if deviation == 1 else Fraction(1, 100)
             for terms in (((known, h),), ((known, h), (known / 2, -h))):
@@ -267,19 +277,20 @@ def every_norm_of_a_small_format(rule: Rule, effort: Effort) -> Finding:
 def roundings_of_every_term(rule: Rule, effort: Effort) -> Finding:
     """The same programs run on counts: no term meets more roundings than the rule counts."""
     top, op = effort.choose(30, 100), Counting()
-    for alone, n in product((False, True), range(1, top + 1)):
-        c = rule.counts(alone)
+    kinds = ((False, False), (True, False), (True, True))
+    for (alone, held), n in product(kinds, range(1, top + 1)):
+        c = rule.counts(alone, held)
         deviation = {} if alone else op.root(op.add(op.cast({"": 0}), op.cast({"": 0})))
-        g, beta = op.cast({"": 0}), op.cast({"beta": 0})
+        g, beta = ({"": 0}, {"beta": 0}) if held else (op.cast({"": 0}), op.cast({"beta": 0}))
         mean = None if alone else op.cast({"mean": 0})
         known: tuple[Meets, ...] = (g, mean, deviation, beta, {})
         before = {"z": c.scaled, "mean": c.centre, "beta": c.shift}
-        _within(apart(op, {"z": 0}, *known), before, rule.last, f"apart, alone={alone}")
+        _within(apart(op, {"z": 0}, *known), before, rule.last, f"apart, {alone=}, {held=}")
         sums = (n + 1) * rule.bias_meets
         meets = {"b": n + 1 + c.folded, "mean": sums + c.centre, "beta": sums + c.shift}
         meets["h"] = n + 1 + c.folded
         terms = (({"": 0}, {"h": 0}),) * n
-        _within(folded(op, terms, {"b": 0}, *known), meets, 0, f"folded, n={n}, alone={alone}")
+        _within(folded(op, terms, {"b": 0}, *known), meets, 0, f"folded, {n=}, {alone=}, {held=}")
     return Finding(f"every n; counted for n ≤ {top}", "each count is n plus a constant")
 
 
@@ -297,7 +308,8 @@ NORM_ROUNDING = Statement(
     claim="A norm s(z − μ) + β, s = γ/√(v + ε), behind a map of n products errs by at most "
     "E + u(|N| + E), E = γ_8|s z| + γ_9|s μ| + γ_2|β|, where it is evaluated by itself, and by "
     "γ_{n+9}|s|(|W||h| + |b|) + γ_{n+10}|s μ| + γ_{n+3}|β| where it is folded into the map; with "
-    "μ = 0 and v + ε = 1 by E = γ_2|s z| + γ_1|β|, and γ_{n+3}|s|(|W||h| + |b|) + γ_{n+2}|β|.",
+    "μ = 0 and v + ε = 1 by E = γ_2|s z| + γ_1|β|, and γ_{n+3}|s|(|W||h| + |b|) + γ_{n+2}|β|, each "
+    "count one less where γ and β are numbers of the format.",
     hypotheses=(
         "rounding to nearest, nothing underflows or overflows",
         "the map's weights and bias are numbers of the format",
@@ -318,6 +330,14 @@ NORM_ROUNDING = Statement(
         Negative(
             "every norm counted as if v + ε were 1",
             Rule(any_norm=Counts(scaled=2, centre=0, shift=1, folded=2)),
+        ),
+        Negative(
+            "numbers that are cast counted as if the format had them",
+            Rule(gamma_alone=Counts(scaled=1, centre=0, shift=0, folded=1)),
+        ),
+        Negative(
+            "the product with γ forgotten",
+            Rule(gamma_held=Counts(scaled=0, centre=0, shift=0, folded=0)),
         ),
     ),
 )

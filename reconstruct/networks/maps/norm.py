@@ -26,6 +26,7 @@ from reconstruct.numbers.rounding import times as scaled
 
 ROUNDINGS = Roundings(scaled=9, centre=10, shift=3, folded=9)  # casts, v + ε, √, 1/√, products
 UNSCALED = Roundings(scaled=3, centre=0, shift=2, folded=3)  # a cast and a product
+HELD = Roundings(scaled=1, centre=0, shift=0, folded=1)  # a product, and none to spare
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
 
@@ -225,12 +226,19 @@ class Norm(Diagonal):
         centred = upward(fed.computed + mean)
         entry, inputs = (0.0, 0.0) if fed.before is None else (fed.before.entry, fed.before.inputs)
         lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + inputs)
-        count = UNSCALED if self._unscaled_in(precision) else ROUNDINGS
-        error = upward(parts.error(fed, count, precision) + lost)
+        error = upward(parts.error(fed, self._roundings(precision), precision) + lost)
         if not self._representable(upward(scale * max(1.0, entry)), precision):
             error = np.full_like(error, np.inf)
         peak = np.maximum(parts.peak(fed), centred * np.maximum(gamma, 1.0) * inverse)
         return Rounding(error, upward(peak))
+
+    def _roundings(self, precision: Precision) -> Roundings:
+        """Those that its parts meet in a format, of which fewer numbers need a cast or an operation
+        the plainer they are."""
+        if not self._unscaled_in(precision):
+            return ROUNDINGS
+        held = all(np.array_equal(precision.cast(p), p) for p in (self.gamma, self.beta))
+        return HELD if held else UNSCALED
 
     def _unscaled_in(self, precision: Precision) -> bool:
         """Whether the mean is 0 and var + eps exactly 1 in the format, so that s is gamma and no
