@@ -42,7 +42,6 @@ from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
-LEAST_HALVED = 16  # terms of a sum in front of a norm
 Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
 
 CENTRE_BITS = 12  # of what is taken out of a hidden value: products with float32 weights are short
@@ -51,18 +50,21 @@ CENTRE_BITS = 12  # of what is taken out of a hidden value: products with float3
 @dataclass(frozen=True)
 class Tree:
     """How sums are spelled out: blocks of so many columns, more where there would be too many of
-    them than `most`; in front of norms others (None: two halves); and so many values that one node
-    adds."""
+    them than `most`; in front of norms others (None: two halves), where a sum has at least so many
+    terms, around a centre or as they are; and so many values that one node adds."""
 
     block: int
     front: int | None
     together: int
     most: int = 256  # a file has three nodes for each
+    least: int = 16
+    around: bool = True
 
 
 COARSE = Tree(block=32, front=None, together=8)  # half of it gains little and takes twice as long
 FINE = Tree(block=8, front=4, together=2, most=512)  # what is proved of float64 is half of that
-TREES = {"coarse": COARSE, "fine": FINE}
+FINER = Tree(block=8, front=4, together=2, most=512, least=2, around=False)  # a third less again
+TREES = {"coarse": COARSE, "fine": FINE, "finer": FINER}
 
 
 def in_blocks(
@@ -160,14 +162,14 @@ class _Spelling:
     def of(self, node: Node) -> Iterator[Node]:
         """The node as it is, or the nodes of its tree."""
         blocks = self._blocks(node)
-        middle = self._centre(node) if len(blocks) >= PIECES else None
+        middle = self._centre(node) if len(blocks) >= PIECES and self._around(node) else None
         pieces = None if middle is None else exact_pieces(node.op.arrays()["weight"], middle)
         if not blocks:
             yield node
         elif middle is None or pieces is None:
             yield from self._tree(node.name, node.inputs, blocks)
         else:
-            yield from self._around(node, blocks, middle, pieces)
+            yield from self._centred(node, blocks, middle, pieces)
 
     def _blocks(self, node: Node) -> Blocks:
         """The columns of a map in blocks; none if it stays as it is."""
@@ -176,11 +178,17 @@ class _Spelling:
             block, most = self.tree.block, self.tree.most
             width, enough = max(block, -(-takes // most)), takes >= 2 * block
         else:
-            width = self.tree.front or -(-takes // 2)
-            enough = takes >= LEAST_HALVED and self._feeds_norm(node)
+            width = min(self.tree.front or takes, -(-takes // 2))
+            enough = takes >= self.tree.least and self._feeds_norm(node)
         return node.op.on_blocks(width) if enough else ()
 
-    def _around(
+    def _around(self, node: Node) -> bool:
+        """Whether its inputs are taken around a centre."""
+        return (
+            self.tree.around or self.network.sizes[node.inputs[0]] > self.network.sizes[node.name]
+        )
+
+    def _centred(
         self, node: Node, blocks: Blocks, middle: Vector, pieces: tuple[Vector, ...]
     ) -> Iterator[Node]:
         """The tree of `W (h − c)`, and `W c` in its pieces: the largest last, one to a block the

@@ -91,7 +91,7 @@ class Job:
     def forms(self) -> Forms:
         """The forms in which the network is written."""
         folded = self.folded and self.memory is None
-        fine = "coarse" if self.dtype == "float32" else "fine"
+        fine = "coarse" if self.dtype == "float32" else "finer"
         tree = fine if self.in_blocks else None
         return Forms(np.dtype(self.dtype), folded, self.guarded, tree, self.memory)
 

@@ -22,7 +22,7 @@ from reconstruct.networks import (
     Select,
     in_blocks,
 )
-from reconstruct.networks.blocks import COARSE, FINE, joined
+from reconstruct.networks.blocks import COARSE, FINE, FINER, joined
 from reconstruct.numbers.exact_dot import exact_pieces
 from reconstruct.refutation.exact_point import evaluate_exact
 
@@ -41,7 +41,7 @@ def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
     return Network(2, nodes, "out")
 
 
-@pytest.mark.parametrize("tree", [COARSE, FINE])
+@pytest.mark.parametrize("tree", [COARSE, FINE, FINER])
 @pytest.mark.parametrize("columns", [2 * BLOCK, 2 * BLOCK + 1, 9 * BLOCK, 700])
 def test_it_is_the_same_function_of_real_numbers(columns, tree) -> None:
     network = wide(columns)
@@ -72,7 +72,7 @@ def test_short_sums_and_maps_that_give_more_than_they_take_stay(rows, columns) -
     assert in_blocks(network).same(network)
 
 
-@pytest.mark.parametrize("tree", [COARSE, FINE])
+@pytest.mark.parametrize("tree", [COARSE, FINE, FINER])
 def test_joined_it_is_the_network_again(tmp_path, tree) -> None:
     network = wide(700)
     assert joined(in_blocks(network, tree)).same(network)
