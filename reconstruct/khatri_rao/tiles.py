@@ -3,44 +3,53 @@
 A tile of `M1` is `T × k`, one of `M2ᵀ` is `T × m`. Element-wise work is done on the smaller of the
 two.
 
-The products of a small map go through a tile block by block, in one call of NumPy for all blocks:
-OpenBLAS multiplies small matrices where they are, and larger ones after copying them into an order
-of its own, which for 64 × 64 takes a third as long as the product itself.
+Products go through a tile block by block, in one call of NumPy for all blocks: OpenBLAS multiplies
+small matrices where they are, and larger ones after copying them into an order of its own, which
+takes a third as long as the product itself for 64 × 64, and a fifth for 128 × 128. What is summed
+over a tile is then summed over its blocks, which pays for maps up to about 100 × 100.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from reconstruct.khatri_rao.scratch import Scratch
 from reconstruct.khatri_rao.storage import Matrix, Vector
 
-TILE_ROWS = 1024  # a tile of M1, of M2' and their product stay in the second-level cache
-TILE_BYTES = 1 << 20  # of both together: small maps have longer tiles, to spare calls
+TILE_BYTES = 5 << 18  # of M1, M2' and their product: beside BLAS's own, in the second-level cache
+TILE_ROWS, MOST_ROWS = 1024, 4096  # of a tile: enough where no length fits the cache, or any does
 SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first
-BLOCK_ROWS, LEAST_ROWS = 128, 64  # of a block: fewer lose more than they save
+BLOCK_UNIT = 12  # rows that the kernels of small products take at a time, or a multiple of them
+LEAST_ROWS, BLOCK_ROWS = 24, 120  # of a block: fewer read the map too often, more gain nothing
+SUMMED_ROWS = 96  # of a block: sums over shorter ones cost more than they save
 WHOLE_REGISTERS = 32  # entries: rows of a multiple of them are quick in BLAS
 
 _vecdot: Any = getattr(np, "vecdot", None)  # since NumPy 2
 
 
 def tile_rows(m: int, k: int, dtype: np.dtype[Any]) -> int:
-    """Hidden units in a tile: a multiple of TILE_ROWS, four at most; half of that in float64.
+    """Hidden units in a tile: as many as the cache has room for.
 
-    Tiles in float64 are copies, as a rule, so that they count twice.
+    Not fewer than twice the map's longer side, though, up to TILE_ROWS: the sum over tiles, which
+    costs `m·k` additions for each, would take longer than is saved. Half of that in float64, where
+    tiles are copies, as a rule.
     """
-    wide = dtype.itemsize // 4
-    least = max(TILE_ROWS // wide, 1)
-    return least * min(max(TILE_BYTES // (wide * (m + k) * least * dtype.itemsize), 1), 4)
+    fitting = TILE_BYTES // ((m + k + min(m, k)) * dtype.itemsize)
+    enough = min(2 * max(m, k), 4 * TILE_ROWS // dtype.itemsize)
+    return min(max(fitting, enough), MOST_ROWS)
 
 
-def tiles(share: slice, size: int) -> list[slice]:
-    """The tiles of a share, `size` hidden units each."""
+def tiles(share: slice, size: int, block: int) -> list[slice]:
+    """The tiles of a share, of about `size` hidden units: of equal length, so that none is short,
+    and of whole blocks; the last one has what is left."""
+    length = share.stop - share.start
+    count = max(1, -(-length // size))
+    step = block * max(1, -(-length // (count * block)))
     return [
-        slice(start, min(start + size, share.stop))
-        for start in range(share.start, share.stop, size)
+        slice(start, min(start + step, share.stop))
+        for start in range(share.start, share.stop, step)
     ]
 
 
@@ -49,10 +58,14 @@ def block_rows(rows: int, m: int, k: int) -> int:
 
     All `rows` if they are few, and if `m × k` is large: then short blocks would cost more.
     """
-    size = SMALL_PRODUCT // (m * k)
-    if rows <= size or size < LEAST_ROWS:
-        return rows
-    return min(BLOCK_ROWS, size // LEAST_ROWS * LEAST_ROWS)
+    size = SMALL_PRODUCT // (m * k) // BLOCK_UNIT * BLOCK_UNIT
+    return min(rows, size, BLOCK_ROWS) if size >= LEAST_ROWS else rows
+
+
+def summed_rows(rows: int, m: int, k: int) -> int:
+    """Hidden units in a block of the products that are summed; all where blocks are too short."""
+    size = block_rows(rows, m, k)
+    return size if size >= SUMMED_ROWS else rows
 
 
 def scratch_bytes(m: int, k: int) -> int:
@@ -62,25 +75,16 @@ def scratch_bytes(m: int, k: int) -> int:
         (np.dtype(np.float32), min(m, k)),
         (np.dtype(np.float64), m + k + min(m, k)),
     ):
-        rows = tile_rows(m, k, dtype)
-        blocks = -(-rows // block_rows(rows, m, k))
-        total += dtype.itemsize * (rows * across + (blocks + 2) * m * k)
+        size = tile_rows(m, k, dtype)
+        rows = size + -size % block_rows(size, m, k)
+        sums = -(-rows // summed_rows(size, m, k))
+        total += dtype.itemsize * (rows * across + (sums + 2) * m * k)
     return total
 
 
 def is_wide(m: int, k: int) -> bool:
     """Whether a map is worked on transposed: `M2ᵀ` is the smaller factor then."""
     return k > m
-
-
-class _Part(NamedTuple):
-    """Blocks of equal length in a stack, or what is left: rows, their transpose, the product by
-    them and its place among the sums; None where the part is the whole tile."""
-
-    rows: Matrix
-    columns: Matrix
-    product: Matrix
-    sums: Matrix | None
 
 
 class Tile:
@@ -101,12 +105,19 @@ class Tile:
         self._pair = M1, M2T
         self._small, self._product = small, scratch.array("product", (rows, b), small.dtype)
         self._row_dots = _by_blas if _vecdot and b % WHOLE_REGISTERS == 0 else _by_einsum
-        size = block_rows(rows, a, b)
+        self._back = _blocks(block_rows(rows, a, b), large, self._product)
+        size = summed_rows(rows, a, b)
+        forth = _blocks(size, large, self._product)
+        targets: list[Matrix | None] = [None]
         self._sums: Matrix | None = None
         if size < rows:
-            sums = scratch.array("sums", (-(-rows // size), a * b), small.dtype)
-            self._sums = sums.reshape(-1, a, b)
-        self._parts = _parts(large, self._product, self._sums, size)
+            flat = scratch.array("sums", (-(-rows // size), a * b), small.dtype)
+            self._sums = flat.reshape(-1, a, b)
+            targets = [self._sums[: rows // size], self._sums[-1]]
+        self._forth = [
+            (part.swapaxes(-1, -2), product, target)
+            for (part, product), target in zip(forth, targets, strict=False)
+        ]
 
     def absolute(self, scratch: Scratch) -> Tile:
         """The tile of absolute values."""
@@ -115,16 +126,16 @@ class Tile:
 
     def adjoint(self, Y: Matrix, out: Vector) -> None:
         """`out = diag(M2ᵀ Y M1ᵀ)`."""
-        for part in self._parts:
-            np.matmul(part.rows, Y, out=part.product)
+        for rows, product in self._back:
+            np.matmul(rows, Y, out=product)
         self._row_dots(self._product, self._small, out)
 
     def apply(self, s: Vector, out: Matrix) -> None:
         """`out = M2 diag(s) M1`."""
         np.copyto(self._product, s[:, None])  # in two steps: quicker than by one number per row
         np.multiply(self._small, self._product, out=self._product)
-        for part in self._parts:
-            np.matmul(part.columns, part.product, out=out if part.sums is None else part.sums)
+        for columns, product, target in self._forth:
+            np.matmul(columns, product, out=out if target is None else target)
         if self._sums is not None:
             np.add.reduce(self._sums, axis=0, out=out)
 
@@ -134,18 +145,15 @@ class Tile:
         self.apply(z, out)
 
 
-def _parts(large: Matrix, product: Matrix, sums: Matrix | None, size: int) -> list[_Part]:
-    """The blocks as one stack, and the rows that are left as they are."""
-    if sums is None:
-        return [_Part(large, large.T, product, None)]
-    count = len(large) // size
-    whole = count * size
-    stack, products = (one[:whole].reshape(count, size, -1) for one in (large, product))
-    parts = [_Part(stack, stack.transpose(0, 2, 1), products, sums[:count])]
-    if whole < len(large):
-        rest = large[whole:]
-        parts.append(_Part(rest, rest.T, product[whole:], sums[count]))
-    return parts
+def _blocks(size: int, first: Matrix, second: Matrix) -> list[tuple[Matrix, Matrix]]:
+    """The rows of two matrices: blocks of `size` in a stack, then what is left; or all as one."""
+    rows = len(first)
+    if size >= rows:
+        return [(first, second)]
+    whole = rows - rows % size
+    stacks = [one[:whole].reshape(-1, size, one.shape[1]) for one in (first, second)]
+    rest = [(first[whole:], second[whole:])] if whole < rows else []
+    return [(stacks[0], stacks[1]), *rest]
 
 
 def _by_einsum(A: Matrix, B: Matrix, out: Vector) -> None:

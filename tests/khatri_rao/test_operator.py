@@ -76,8 +76,8 @@ def test_dense_is_scipys_khatri_rao_product() -> None:
 def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant(5, 6, 10.0)
     whole = KhatriRao(planted.M1, planted.M2, engine=Threads(1)).apply(planted.s)
-    monkeypatch.setattr(tiles_module, "TILE_ROWS", 7)
-    monkeypatch.setattr(tiles_module, "TILE_BYTES", 1)
+    monkeypatch.setattr(operator_module, "tile_rows", lambda *_: 7)
+    monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 3)
     monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
     tiled = KhatriRao(planted.M1, planted.M2, engine=Threads(3))
     assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from reconstruct.khatri_rao import ConjugateGradient, Drawn, KhatriRao, Threads, solve
+from reconstruct.khatri_rao import operator as operator_module
 from reconstruct.khatri_rao import tiles as tiles_module
 from reconstruct.khatri_rao.scratch import Scratch
-from reconstruct.khatri_rao.tiles import Tile, block_rows
+from reconstruct.khatri_rao.tiles import Tile, block_rows, summed_rows
 
 from .planted import Planted, dense, plant, relative, residual, tolerance
 
@@ -21,6 +22,8 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles_module, "SMALL_PRODUCT", 1000)
     monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 24)
     monkeypatch.setattr(tiles_module, "LEAST_ROWS", 4)
+    monkeypatch.setattr(tiles_module, "BLOCK_UNIT", 4)
+    monkeypatch.setattr(tiles_module, "SUMMED_ROWS", 16)
 
 
 @pytest.mark.usefixtures("short_blocks")
@@ -28,11 +31,18 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stored", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "k"), SHAPES)
 @pytest.mark.parametrize("n", [3, 24, 25, 48, 70, 200])
+@pytest.mark.parametrize("summed", [1, 100], ids=["summed by blocks", "summed at once"])
 def test_blocks_are_the_products_of_the_definition(
-    m: int, k: int, n: int, stored: type, dtype: type, monkeypatch: pytest.MonkeyPatch
+    m: int,
+    k: int,
+    n: int,
+    stored: type,
+    dtype: type,
+    summed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tiles_module, "TILE_ROWS", 56)
-    monkeypatch.setattr(tiles_module, "TILE_BYTES", 1)
+    monkeypatch.setattr(operator_module, "tile_rows", lambda *_: 56)
+    monkeypatch.setattr(tiles_module, "SUMMED_ROWS", summed)
     planted = plant(m, k, n / (m * k))
     n = len(planted.s)
     K = KhatriRao(planted.M1, planted.M2.astype(stored), engine=Threads(1))
@@ -45,6 +55,8 @@ def test_blocks_are_the_products_of_the_definition(
     again = planted.K @ back
     assert relative(image.ravel() - again, again) <= allowed
     assert relative(K.apply(planted.s, dtype) - planted.W, planted.W) <= allowed
+    gap = np.vdot(image, Y.astype(float)) - np.vdot(z, z.astype(float))  # ⟨K z, Y⟩ = ⟨z, Kᵀ Y⟩
+    assert abs(gap) <= allowed * np.linalg.norm(image) * np.linalg.norm(Y)
 
 
 @pytest.mark.usefixtures("short_blocks")
@@ -99,12 +111,40 @@ def test_a_thread_makes_a_tile_of_stored_weights_once(monkeypatch: pytest.Monkey
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
 
+@pytest.mark.usefixtures("short_blocks")
+def test_blocks_may_be_too_short_for_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles_module, "SUMMED_ROWS", 25)
+    scratch = Scratch()
+    z, out = np.empty(70), np.empty((6, 5))
+    Tile(np.ones((70, 5)), np.ones((70, 6)), scratch).round_trip(np.ones((6, 5)), z, out)
+    assert np.array_equal(z, np.full(70, 30.0))
+    assert np.array_equal(out, np.full((6, 5), 2100.0))
+    assert set(scratch._arrays) == {"product"}  # and no place for sums of blocks
+
+
 def test_blocks_of_small_maps_alone() -> None:
-    assert block_rows(2048, 64, 64) == 128
-    assert block_rows(2048, 96, 96) == 64
+    assert block_rows(2048, 64, 64) == 120
+    assert block_rows(2048, 96, 96) == 108
+    assert block_rows(1024, 128, 128) == 60
     assert block_rows(1024, 256, 256) == 1024
     assert block_rows(100, 64, 64) == 100
-    assert block_rows(4096, 5, 5) == 4096
+    assert [summed_rows(1024, d, d) for d in (5, 64, 96, 128, 256)] == [120, 120, 108, 1024, 1024]
+
+
+@pytest.mark.parametrize("start", [0, 77])
+@pytest.mark.parametrize("length", [0, 1, 11, 12, 119, 120, 121, 1000, 5402, 49_152])
+@pytest.mark.parametrize(("size", "block"), [(1706, 120), (512, 12), (1024, 1024)])
+def test_tiles_of_a_share_are_equal_and_of_whole_blocks(
+    start: int, length: int, size: int, block: int
+) -> None:
+    found = tiles_module.tiles(slice(start, start + length), size, block)
+    edges = [start, *(tile.stop for tile in found)]
+    assert [tile.start for tile in found] == edges[:-1]
+    assert edges[-1] == start + length
+    *others, last = [tile.stop - tile.start for tile in found] or [0]
+    assert len({*others}) <= 1
+    assert all(rows % block == 0 and rows <= size + -size % block for rows in others)
+    assert last <= (others or [size + block])[0]
 
 
 @pytest.mark.usefixtures("short_blocks")
@@ -144,9 +184,18 @@ def test_scratch_begins_at_a_line_of_the_cache() -> None:
             assert array.flags.writeable
 
 
-@pytest.mark.parametrize(("dtype", "rows"), [(np.float32, 1024), (np.float64, 512)])
-def test_small_maps_have_longer_tiles(dtype: type, rows: int) -> None:
+@pytest.mark.parametrize(("m", "k"), [(64, 64), (96, 128), (150, 150)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_fill_the_cache(m: int, k: int, dtype: type) -> None:
     kind = np.dtype(dtype)
-    assert tiles_module.tile_rows(500, 500, kind) == rows
-    assert tiles_module.tile_rows(32, 32, kind) == (4 if dtype is np.float32 else 2) * rows
-    assert tiles_module.tile_rows(2, 2, kind) == 4 * rows
+    rows, row_bytes = tiles_module.tile_rows(m, k, kind), (m + k + min(m, k)) * kind.itemsize
+    assert 0 <= tiles_module.TILE_BYTES - rows * row_bytes < row_bytes or rows == 2 * max(m, k)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_are_neither_too_short_nor_too_long(dtype: type) -> None:
+    kind = np.dtype(dtype)
+    assert tiles_module.tile_rows(2, 2, kind) == 4096
+    assert tiles_module.tile_rows(256, 256, kind) == 512
+    assert tiles_module.tile_rows(784, 256, kind) == 4096 // kind.itemsize
+    assert tiles_module.tile_rows(2000, 2000, kind) == 4096 // kind.itemsize
