@@ -39,7 +39,7 @@ from reconstruct.networks import (
     dense,
     in_blocks,
 )
-from reconstruct.networks.blocks import COARSE, Tree
+from reconstruct.networks.blocks import COARSE, FINER, Tree
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.pipeline import reconstruct
@@ -49,7 +49,11 @@ from reconstruct.refutation.search import search
 Array = NDArray[Any]
 Order = Callable[[Array], Array]  # a matrix of terms (rows × n) to their sums, in one order
 
-SHORT = replace(COARSE, block=4), Tree(2, 2, 2)  # small networks have short sums
+SHORT = (  # small networks have short sums
+    replace(COARSE, block=4),
+    Tree(2, 2, 2),
+    replace(FINER, block=2, front=2),
+)
 STEP = 4  # seeds that a process takes at once
 QUESTION = "does a difference that was found ever exceed a bound that was stated?"
 
@@ -159,7 +163,9 @@ def cases(seed: int) -> Iterator[Case]:
         network = target
     yield Case(f"{seed} as made", target, network, box, method)
     yield Case(f"{seed} other statistics", target, _other_statistics(network, rng), box, method)
-    yield Case(f"{seed} in blocks", target, in_blocks(network, SHORT[seed % 2]), box, method)
+    yield Case(
+        f"{seed} in blocks", target, in_blocks(network, SHORT[seed % len(SHORT)]), box, method
+    )
     for size in (1e-9, 0.3):
         yield Case(f"{seed} changed by {size}", target, changed(network, rng, size), box, method)
 
