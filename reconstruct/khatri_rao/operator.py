@@ -140,7 +140,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def apply_transposed(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
         """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
-        right = self._turned(np.asarray(Y, dtype=dtype))
+        right = self._right(Y, dtype)
         out = np.empty(self.held, dtype=dtype)
 
         def work(share: slice) -> None:
@@ -157,7 +157,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
         A tile is still in the cache, or still drawn, when its second product comes.
         """
-        right = self._turned(np.asarray(Y, dtype=dtype))
+        right = self._right(Y, dtype)
         z = np.empty(self.held, dtype=dtype)
 
         def add(part: slice, tile: Tile, out: Matrix) -> None:
@@ -205,8 +205,16 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     # Tiles
 
     def _turned(self, Y: Matrix) -> Matrix:
-        """A matrix of the map's shape as tiles take and give it, row by row; and back."""
-        return np.ascontiguousarray(Y.T if is_wide(*self.map_shape) else Y)
+        """A matrix of the map's shape as tiles take and give it; and back."""
+        return Y.T if is_wide(*self.map_shape) else Y
+
+    def _right(self, Y: Matrix, dtype: DTypeLike) -> Matrix:
+        """`Y` as tiles take it: from a line of the cache on, for small products are made where
+        their factors are, and would take a tenth longer from anywhere else."""
+        turned = self._turned(np.asarray(Y))
+        right = self._scratch.array("right", (turned.shape[0], turned.shape[1]), dtype)
+        np.copyto(right, turned, casting="same_kind")
+        return right
 
     def _tiles(self, share: slice, dtype: np.dtype[Any]) -> Iterable[tuple[slice, Tile]]:
         """The tiles of a share: made once by each thread, if the weights are at hand."""
@@ -257,7 +265,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         total = parts[0]
         for part in parts[1:]:
             total += part
-        return self.engine.add(self._turned(total))
+        return self.engine.add(np.ascontiguousarray(self._turned(total)))
 
 
 def _row_squares(matrix: Stored) -> NDArray[np.float64]:

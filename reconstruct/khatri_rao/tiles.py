@@ -5,7 +5,7 @@ two.
 
 Products go through a tile block by block, in one call of NumPy for all blocks: OpenBLAS multiplies
 small matrices where they are, and larger ones after copying them into an order of its own, which
-takes a third as long as the product itself for 64 × 64, and a fifth for 128 × 128. What is summed
+takes a third as long as the product itself for 64 × 64, and a tenth for 256 × 256. What is summed
 over a tile is then summed over its blocks, which pays for maps up to about 100 × 100.
 """
 
@@ -22,7 +22,7 @@ TILE_BYTES = 5 << 18  # of M1, M2' and their product: beside BLAS's own, in the 
 TILE_ROWS, MOST_ROWS = 1024, 4096  # of a tile: enough where no length fits the cache, or any does
 SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first
 BLOCK_UNIT = 12  # rows that the kernels of small products take at a time, or a multiple of them
-LEAST_ROWS, BLOCK_ROWS = 24, 120  # of a block: fewer read the map too often, more gain nothing
+BLOCK_ROWS = 120  # of a block, at most: more gain nothing
 SUMMED_ROWS = 96  # of a block: sums over shorter ones cost more than they save
 WHOLE_REGISTERS = 32  # entries: rows of a multiple of them are quick in BLAS
 
@@ -56,10 +56,10 @@ def tiles(share: slice, size: int, block: int) -> list[slice]:
 def block_rows(rows: int, m: int, k: int) -> int:
     """Hidden units in a block, so that its products by `m × k` are small.
 
-    All `rows` if they are few, and if `m × k` is large: then short blocks would cost more.
+    All `rows` if they are few, and if `m × k` is large: then no block of a whole unit is small.
     """
     size = SMALL_PRODUCT // (m * k) // BLOCK_UNIT * BLOCK_UNIT
-    return min(rows, size, BLOCK_ROWS) if size >= LEAST_ROWS else rows
+    return min(rows, size, BLOCK_ROWS) if size else rows
 
 
 def summed_rows(rows: int, m: int, k: int) -> int:

@@ -21,7 +21,6 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of at most 24 rows, as small maps have them: what is large for them is tiny here."""
     monkeypatch.setattr(tiles_module, "SMALL_PRODUCT", 1000)
     monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 24)
-    monkeypatch.setattr(tiles_module, "LEAST_ROWS", 4)
     monkeypatch.setattr(tiles_module, "BLOCK_UNIT", 4)
     monkeypatch.setattr(tiles_module, "SUMMED_ROWS", 16)
 
@@ -126,9 +125,33 @@ def test_blocks_of_small_maps_alone() -> None:
     assert block_rows(2048, 64, 64) == 120
     assert block_rows(2048, 96, 96) == 108
     assert block_rows(1024, 128, 128) == 60
-    assert block_rows(1024, 256, 256) == 1024
+    assert block_rows(1024, 256, 256) == 12
+    assert block_rows(1024, 300, 300) == 1024
     assert block_rows(100, 64, 64) == 100
     assert [summed_rows(1024, d, d) for d in (5, 64, 96, 128, 256)] == [120, 120, 108, 1024, 1024]
+
+
+@pytest.mark.parametrize(("m", "k"), [(5, 6), (6, 5)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_read_the_map_from_a_line_of_the_cache_on(
+    m: int, k: int, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = plant(m, k, 3.0)
+    K = KhatriRao(planted.M1, planted.M2, engine=Threads(1))
+    adjoint, seen = Tile.adjoint, []
+
+    def watched(tile: Tile, Y: np.ndarray, out: np.ndarray) -> None:
+        seen.append(Y)
+        adjoint(tile, Y, out)
+
+    monkeypatch.setattr(Tile, "adjoint", watched)
+    raw = np.random.default_rng(2).standard_normal(m * k + 1).astype(dtype)
+    for Y in (raw[1:].reshape(m, k), raw[:-1].reshape(k, m).T):
+        for product in (K.apply_transposed, lambda Y, dtype: K.round_trip(Y, dtype)[0]):
+            back = planted.K.T @ Y.ravel()
+            assert relative(product(Y, dtype) - back, back) <= tolerance(size=m * k, dtype=dtype)
+    assert len(seen) == 4
+    assert all(Y.ctypes.data % 64 == 0 and Y.flags.c_contiguous for Y in seen)
 
 
 @pytest.mark.parametrize("start", [0, 77])
