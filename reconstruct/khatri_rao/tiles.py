@@ -33,11 +33,12 @@ def tile_rows(m: int, k: int, dtype: np.dtype[Any]) -> int:
     """Hidden units in a tile: as many as the cache has room for.
 
     Not fewer than twice the map's longer side, though, up to TILE_ROWS: the sum over tiles, which
-    costs `m·k` additions for each, would take longer than is saved. Half of that in float64, where
-    tiles are copies, as a rule.
+    costs `m·k` additions for each, would take longer than is saved. Tiles in float64 are copies,
+    as a rule, so that they count twice.
     """
-    fitting = TILE_BYTES // ((m + k + min(m, k)) * dtype.itemsize)
-    enough = min(2 * max(m, k), 4 * TILE_ROWS // dtype.itemsize)
+    wide = dtype.itemsize // 4
+    fitting = TILE_BYTES // (wide * (m + k + min(m, k)) * dtype.itemsize)
+    enough = min(2 * max(m, k), TILE_ROWS // wide)
     return min(max(fitting, enough), MOST_ROWS)
 
 
