@@ -3,7 +3,8 @@
 The shipped digits network over [0, 1]^64 for each construction, and a random network of the size of
 an ACAS Xu network (six hidden layers of 50) over [-0.5, 0.5]^5: time and its parts, memory, the
 difference as measured, as predicted and as certified. `solve_seconds` are those of the systems,
-`bounds_seconds` what bounds and shifts take beside them.
+`bounds_seconds` what bounds and shifts take beside them; `seconds` end with the certificate, and
+`whole_seconds` with the page and the published directory.
 
     python -m benchmarks.runs -o benchmarks/results/runs.json
 """
@@ -11,6 +12,7 @@ difference as measured, as predicted and as certified. `solve_seconds` are those
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -42,10 +44,10 @@ def whole_run(name: str, ratio: float) -> Row:
     """One run of `reconstruct run` on the digits network, in this process."""
     shipped = digits()
     frozen = draw(shipped.target, construction(name, ratio), seed=SEED)
-    outcome = _ran(shipped.target, shipped.path, frozen, shipped.domain)
+    outcome, seconds = _ran(shipped.target, shipped.path, frozen, shipped.domain)
     return {
         "network": "digits",
-        **_row(name, ratio, outcome),
+        **_row(name, ratio, outcome, seconds),
         "accuracy_target": shipped.accuracy(shipped.target),
         "accuracy_frozen": shipped.accuracy(frozen.network),
         "accuracy": shipped.accuracy(outcome.network),
@@ -58,17 +60,21 @@ def narrow_run(ratio: float) -> Row:
     weights = [rng.normal(size=(m, k)) * np.sqrt(2 / k) for k, m in pairwise(ACASXU)]
     target = Network.mlp(weights, [0.1 * rng.normal(size=len(w)) for w in weights])
     frozen = draw(target, Wide(ratio), seed=SEED)
-    outcome = _ran(target, None, frozen, Box(-0.5, 0.5).of_size(5))
-    return {"network": "like ACAS Xu", **_row("wide", ratio, outcome)}
+    outcome, seconds = _ran(target, None, frozen, Box(-0.5, 0.5).of_size(5))
+    return {"network": "like ACAS Xu", **_row("wide", ratio, outcome, seconds)}
 
 
-def _ran(target: Network, path: Path | None, frozen: Frozen, domain: Domain) -> RunOutcome:
+def _ran(
+    target: Network, path: Path | None, frozen: Frozen, domain: Domain
+) -> tuple[RunOutcome, float]:
+    """A run, and how long all of it took."""
     with tempfile.TemporaryDirectory() as folder:
-        bounds = default_bounds(frozen.network)
-        return run_job(Job(target, path, frozen, domain, Path(folder) / "out", bounds=bounds))
+        start, bounds = time.perf_counter(), default_bounds(frozen.network)
+        job = Job(target, path, frozen, domain, Path(folder) / "out", bounds=bounds)
+        return run_job(job), time.perf_counter() - start
 
 
-def _row(name: str, ratio: float, outcome: RunOutcome) -> Row:
+def _row(name: str, ratio: float, outcome: RunOutcome, whole: float) -> Row:
     report = outcome.report
     solves = sum(row.seconds for row in outcome.result.layers)
     error, predicted = report["error"], report["measurements"]["predicted"]
@@ -84,6 +90,7 @@ def _row(name: str, ratio: float, outcome: RunOutcome) -> Row:
         "float64_predicted": predicted["float64"],
         "float32_predicted": predicted["float32"],
         "seconds": report["cost"]["seconds"],
+        "whole_seconds": whole,
         "solve_seconds": solves,
         "bounds_seconds": max(0.0, outcome.result.seconds - solves),
         "certify_seconds": outcome.certificate.seconds,

@@ -143,7 +143,8 @@ class _Search:
 
     def _measure(self, level: Level, lo: Array, hi: Array, pool: ThreadPoolExecutor) -> _Measured:
         self.measured += len(lo)
-        parts = [slice(i, i + BATCH) for i in range(0, len(lo), BATCH)]
+        step = min(BATCH, -(-len(lo) // WORKERS))  # no worker waits where boxes are few
+        parts = [slice(i, i + step) for i in range(0, len(lo), step)]
         found = list(pool.map(lambda part: self._batch(level, lo[part], hi[part]), parts))
         return _Measured.of(found)
 
