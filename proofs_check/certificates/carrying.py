@@ -32,7 +32,7 @@ from proofs_check.certificates.spectral import FLOOR, length, spectral
 from proofs_check.certificates.threads import side_by_side
 
 BATCH = 64  # leaves at once
-MOST_NORMS = 2.0**36  # products, for norms of all maps between cuts: seconds
+LOST = 2.0**-1000  # more than sums of products lose below the smallest normal floats
 
 Maps = list[tuple[str, Floats, Floats]]  # a source with middle and error of its matrix
 
@@ -65,8 +65,8 @@ class _Arrived:
 class Carrier:
     """Errors of several `modes` side by side, cut after cut, on so many leaves."""
 
-    def __init__(self, leaves: int, modes: int, weights: dict[str, Floats]) -> None:
-        self.leaves, self.modes, self.weights = leaves, modes, weights
+    def __init__(self, leaves: int, modes: int, weights: dict[str, Floats], norms: bool) -> None:
+        self.leaves, self.modes, self.weights, self.norms = leaves, modes, weights, norms
         self.reached: dict[str, Floats] = {}
         self.cuts: list[_Cut] = []
         self.terms = 16
@@ -103,7 +103,7 @@ class Carrier:
             kept[rows] = upper(straight + new)
             found[rows] = upper(_times(size, before) + new + behind[rows])
             together[rows] = length(weights, kept[rows])
-            if self.leaves * self._products() < MOST_NORMS:
+            if self.norms:
                 bent = self._bent(rows, arrived, chords.off(before, rows), weights)
                 whole = upper(length(weights, straight) + bent)
                 together[rows] = np.fmin(together[rows], whole)
@@ -112,10 +112,6 @@ class Carrier:
         self.reached[name] = found.max(axis=0)
         self.cuts.append(_Cut(name, maps, chords, kept, weights, together, hidden))
         return found
-
-    def _products(self) -> float:
-        sizes = [len(one) for one in self.weights.values()]
-        return float(sum(a * b * min(a, b) for i, a in enumerate(sizes) for b in sizes[:i]))
 
     def end(self, maps: Maps, noise: Floats) -> Floats:
         """The errors at the output, (leaves, m, modes)."""
@@ -154,6 +150,7 @@ class Carrier:
         count = rows.stop - rows.start
         signed: dict[str, Floats] = {}
         sizes: dict[str, Floats] = {}
+        lost: dict[str, float] = {}
         symbols = np.zeros((count, 0, self.modes))
         for cut in self.cuts:
             middle, own = cut.chords.middle[rows], cut.noise[rows]
@@ -165,19 +162,24 @@ class Carrier:
             whole[:, :first] = forms * middle[:, None]
             whole[:, first + np.arange(units), np.arange(units)] = 1.0
             signed[cut.name] = whole
+            steepest = float(np.abs(middle).max(initial=0.0))
+            lost[cut.name] = steepest * _vanished(cut.maps, lost) + LOST
             sizes[cut.name] = _times(np.abs(middle)[..., None], total) + own
             symbols = np.concatenate([symbols, own], axis=1)
         shape = (count, symbols.shape[1], noise.shape[1])
         forms, total = self._through(maps, signed, sizes, shape)
         ways, first = [], 0
         reached, rest = np.zeros(noise.shape), noise + (2 * self.terms * UNIT) * total
+        gone = _vanished(maps, lost)
+        rest = rest + gone * symbols.sum(axis=1, keepdims=True)
         for cut in self.cuts:
             ways.append(forms[:, first : first + cut.noise.shape[1]])
             first += cut.noise.shape[1]
             reached = reached + cut.reached(rows, ways[-1])
             if cut.hidden is not None:
                 c = ways[-1].transpose(0, 2, 1) * cut.chords.middle[rows][:, None]
-                rest = rest + cut.hidden.part(rows).reached(c)
+                hidden = cut.hidden.part(rows)
+                rest = rest + hidden.reached(c) + gone * hidden.plain.sum(axis=1, keepdims=True)
         return _Arrived(_number(reached + rest), _number(rest), ways)
 
     def _bent(self, rows: slice, arrived: _Arrived, off: Floats, weights: Floats) -> Floats:
@@ -192,7 +194,9 @@ class Carrier:
                     norms.append(norms[before.index(True)])
                     continue
                 factors = weights * modes[mode]
-                norms.append(spectral((way / cut.weights[:, None]) * factors[:, None]) + FLOOR)
+                matrix = (way / cut.weights[:, None]) * factors[:, None]
+                short = LOST * (2 + factors.max(axis=1, initial=0.0))
+                norms.append(upper(spectral(matrix) + short))
             found += np.stack(norms, axis=1) * cut.length[rows]
         return found
 
@@ -210,8 +214,17 @@ class Carrier:
             known, width = signed[source].shape[1:]
             flat = signed[source].reshape(-1, width) @ middle.T
             forms[:, :known] += flat.reshape(count, known, units)
-            total += np.abs(middle) @ sizes[source]
+            total += np.abs(middle) @ sizes[source] + LOST
         return forms, total
+
+
+def _vanished(maps: Maps, lost: dict[str, float]) -> float:
+    """What underflow may have taken from an entry of the forms behind maps, from above."""
+    each = [
+        float(np.abs(middle).sum(axis=1).max(initial=0.0)) * lost[source] + LOST
+        for source, middle, _ in maps
+    ]
+    return float(upper(np.array(sum(each)))) if each else 0.0
 
 
 def _number(values: Floats) -> Floats:

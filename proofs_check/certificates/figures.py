@@ -37,6 +37,7 @@ from proofs_check.certificates.threads import side_by_side
 
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
+MOST_NORMS = 2.0**36  # products for norms of all maps between cuts: seconds
 ELEMENTS = 2**18  # numbers of a value on leaves that are looked at together
 
 
@@ -220,7 +221,9 @@ class Figures:
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         all_of_them = 1 if leaves is None else len(leaves.lo)
         borne = all_of_them * work * len(cuts) < MOST_WORK
-        return Carrier(count, modes, self.weights) if borne else None
+        pairs = [a * b * min(a, b) for i, a in enumerate(sizes) for b in sizes[:i]]
+        norms = all_of_them * float(sum(pairs)) < MOST_NORMS
+        return Carrier(count, modes, self.weights, norms) if borne else None
 
     def _carried(self, carrier: Carrier, spots: Spots, step: Step, wrong: list[_Wrong]) -> Floats:
         """What the errors come to behind a cut, (leaves, m, modes)."""

@@ -49,21 +49,21 @@ def length(weights: Floats, values: Floats) -> Floats:
 def weights(cuts: dict[str, Parts], end: Parts) -> dict[str, Floats]:
     """The weights of each cut, from the maps that lead to the cuts, in order, and to the output."""
     arriving: dict[str, Floats] = {}
-    for name, parts in cuts.items():
-        met = [(m * m, arriving.get(source)) for source, m in parts]
-        rows = [s.sum(axis=1) if f is None else s @ (0.5 * f) for s, f in met]
-        arriving[name] = np.sum(rows, axis=0)
-    leaving = {name: np.zeros(len(f)) for name, f in arriving.items()}
-    for name in ("", *reversed(cuts)):
-        for source, matrix in cuts.get(name, end):
-            if source in leaving:
-                ahead = 0.5 * leaving[name] if name in cuts else np.ones(len(matrix))
-                leaving[source] += ahead @ (matrix * matrix)
-    return {name: _root(leaving[name], arriving[name]) for name in cuts}
+    with np.errstate(all="ignore"):
+        for name, parts in cuts.items():
+            met = [(m * m, arriving.get(source)) for source, m in parts]
+            rows = [s.sum(axis=1) if f is None else s @ (0.5 * f) for s, f in met]
+            arriving[name] = np.sum(rows, axis=0)
+        leaving = {name: np.zeros(len(f)) for name, f in arriving.items()}
+        for name in ("", *reversed(cuts)):
+            for source, matrix in cuts.get(name, end):
+                if source in leaving:
+                    ahead = 0.5 * leaving[name] if name in cuts else np.ones(len(matrix))
+                    leaving[source] += ahead @ (matrix * matrix)
+        return {name: _root(leaving[name], arriving[name]) for name in cuts}
 
 
 def _root(leaving: Floats, arriving: Floats) -> Floats:
     parts = (np.maximum(p, LEAST * p.max(initial=0.0)) for p in (leaving, arriving))
-    with np.errstate(all="ignore"):
-        found = np.divide(*parts) ** 0.25
+    found = np.divide(*parts) ** 0.25
     return np.where(np.isfinite(found) & (found > 0), found, 1.0)

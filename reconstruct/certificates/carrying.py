@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -35,7 +34,7 @@ from reconstruct.certificates.secants import Secants, secants
 from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.double_double import UNIT, Enclosure, upward
+from reconstruct.numbers.double_double import TINY, UNIT, Enclosure, upward
 from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.norms import spectral_norms
 
@@ -82,10 +81,12 @@ class _Cut:
 @dataclass(frozen=True, eq=False)
 class _Spread:
     """Errors of a value: `forms` (leaves, symbols, m), and `total` (leaves, m, modes) the same
-    through absolute values, against which rounding is measured."""
+    through absolute values, against which rounding is measured; and what no entry of the forms has
+    lost more of by underflow."""
 
     forms: Array
     total: Array
+    lost: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +103,18 @@ class Carrier:
     """Errors through the target on so many `leaves`, cut after cut; `modes` of them side by side.
 
     Products of maps are rounded by at most γ_n times the products of their absolute values, n the
-    terms of all sums on the way.
+    terms of all sums on the way. Lengths are taken in `weights`; without `measured` they are those
+    that the entries of a noise have.
     """
 
-    def __init__(self, leaves: int, modes: int, weights: Mapping[str, Array]) -> None:
-        self.leaves, self.modes, self.weights = leaves, modes, weights
+    def __init__(
+        self, leaves: int, modes: int, weights: Mapping[str, Array], measured: bool
+    ) -> None:
+        self.leaves, self.modes = leaves, modes
+        self.weights, self.measured = weights, measured
         self.reached: dict[str, Array] = {}  # |ĥ − h| of the cuts so far, over all leaves
         self._cuts: list[_Cut] = []
-        self._terms = 8
+        self._terms = 16
 
     def add(
         self, name: str, form: Form[Enclosure], op: Activation | None, taken: Range, noise: Noise
@@ -121,7 +126,7 @@ class Carrier:
         """
         parts, doubt = self._parts(form)
         slopes = secants(op, *taken)
-        weights, measured = self.weights[name], self._measured
+        weights = self.weights[name]
         shape = (self.leaves, form.matrix.shape[0], self.modes)
         kept, found, length = np.empty(shape), np.empty(shape), np.empty((shape[0], shape[2]))
         plain = np.zeros((1, *shape[1:])) if noise.hidden is None else noise.hidden.plain
@@ -138,7 +143,7 @@ class Carrier:
             kept[rows] = _number(straight + new)
             found[rows] = _number(middle * before + new + behind[rows])
             length[rows] = _length(weights, kept[rows])
-            if measured:
+            if self.measured:
                 turned = self._turned(rows, arrived, own.off(before), weights)
                 whole = _number(_length(weights, straight) + turned)
                 length[rows] = np.fmin(length[rows], whole)
@@ -147,12 +152,6 @@ class Carrier:
         self.reached[name] = found.max(axis=0)
         self._cuts.append(_Cut(name, parts, slopes, kept, weights, length, noise.hidden))
         return found
-
-    @cached_property
-    def _measured(self) -> bool:
-        """Whether the norms of all maps between cuts can be found in bearable time."""
-        pairs = combinations([len(one) for one in self.weights.values()], 2)
-        return self.leaves * sum(float(a * b * min(a, b)) for a, b in pairs) < MOST_NORMS
 
     def end(self, form: Form[Enclosure], noise: Array) -> Array:
         """Bounds of the error at the output, (leaves, m, modes)."""
@@ -175,7 +174,7 @@ class Carrier:
                 unknown = np.abs(matrix.low) + matrix.radius
                 if unknown.any():
                     noise = noise + unknown @ self.reached[view.source]
-                self._terms += view.columns + 4
+                self._terms += view.columns + 8
         return tuple(parts), upward(noise)
 
     def _on_all(self, one: Callable[[slice], None]) -> None:
@@ -203,12 +202,14 @@ class Carrier:
                 spread.total if cut.hidden is None else spread.total + cut.hidden.part(rows).most
             )
             total = np.abs(middle)[..., None] * total + own
-            values[cut.name] = _Spread(forms, total)
+            lost = float(np.max(np.abs(middle), initial=0.0)) * spread.lost + TINY
+            values[cut.name] = _Spread(forms, total, lost)
             sizes = np.concatenate([sizes, own], axis=1)
         spread = self._image(parts, values, sizes, noise.shape[1])
         ends = np.cumsum([cut.noise.shape[1] for cut in self._cuts[:-1]])
         maps = tuple(np.split(spread.forms, ends, axis=1)) if self._cuts else ()
         rest = noise + 2 * self._terms * UNIT * spread.total
+        rest = rest + spread.lost * self._gross(rows, sizes)[:, None]
         reached = np.zeros_like(rest)
         for cut, each in zip(self._cuts, maps, strict=True):
             reached = reached + cut.reached(rows, each)
@@ -216,6 +217,14 @@ class Carrier:
                 passed = each.transpose(0, 2, 1) * cut.slopes.middle[rows][:, None]
                 rest = rest + cut.hidden.part(rows).reached(passed)
         return _Arrived(_number(reached + rest), _number(rest), maps)
+
+    def _gross(self, rows: slice, sizes: Array) -> Array:
+        """All that was added in front of the cuts, (leaves, modes)."""
+        total = sizes.sum(axis=1)
+        for cut in self._cuts:
+            if cut.hidden is not None:
+                total = total + cut.hidden.part(rows).plain.sum(axis=1)
+        return np.asarray(total)
 
     def _turned(self, rows: slice, arrived: _Arrived, off: Array, weights: Array) -> Array:
         """The length of what slopes that are `off` (leaves, m, modes) make of what arrived."""
@@ -228,13 +237,15 @@ class Carrier:
         """What maps make of the errors of their sources."""
         count, symbols = sizes.shape[:2]
         forms, total = np.zeros((count, symbols, units)), np.zeros((count, units, self.modes))
+        lost = 0.0
         for source, matrix in parts:
-            value = values[source]
+            value, size = values[source], np.abs(matrix)
             own, inner = value.forms.shape[1:]
             product = value.forms.reshape(-1, inner) @ matrix.T
             forms[:, :own] += product.reshape(count, own, units)
-            total += np.matmul(np.abs(matrix), value.total)
-        return _Spread(forms, total)
+            total += np.matmul(size, value.total) + TINY
+            lost += float(np.max(size.sum(axis=1), initial=0.0)) * value.lost + TINY
+        return _Spread(forms, total, float(upward(lost)) if parts else 0.0)
 
 
 def _length(weights: Array, values: Array) -> Array:
@@ -249,8 +260,20 @@ def _norms(forms: Array, weights: Array, off: Array) -> Array:
     """‖diag(w q) M‖₂ of Mᵀ = `forms` (leaves, units, m) for each mode of q, (leaves, modes)."""
     modes = [np.ascontiguousarray(off[..., mode]) for mode in range(off.shape[2])]
     same = [next(i for i, one in enumerate(modes) if np.array_equal(one, q)) for q in modes]
-    norms = {i: spectral_norms(forms * (weights * modes[i])[:, None], SQUARINGS) for i in set(same)}
-    return np.stack([norms[i] + FLOOR for i in same], axis=1)
+    norms = {i: _norm(forms, weights * modes[i]) for i in set(same)}
+    return np.stack([norms[i] for i in same], axis=1)
+
+
+def _norm(forms: Array, factors: Array) -> Array:
+    """‖diag(f) M‖₂ of Mᵀ = `forms` (leaves, units, m), and of what its entries lost."""
+    lost = TINY * (2 + np.max(factors, axis=1, initial=0.0))
+    return upward(spectral_norms(forms * factors[:, None], SQUARINGS) + lost)
+
+
+def measurable(leaves: int, sizes: list[int]) -> bool:
+    """Whether the norms of all maps between cuts of these sizes can be found in bearable time."""
+    products = sum(float(a * b * min(a, b)) for a, b in combinations(sizes, 2))
+    return leaves * products < MOST_NORMS
 
 
 def bearable(leaves: int, modes: int, sizes: list[int]) -> bool:

@@ -20,8 +20,9 @@ import numpy as np
 
 from reconstruct.bounds import Reach
 from reconstruct.certificates.gaps import Gap
+from reconstruct.certificates.hidden_noise import FLOOR
 from reconstruct.certificates.secants import secants
-from reconstruct.numbers.double_double import Array, upward
+from reconstruct.numbers.double_double import TINY, Array, upward
 from reconstruct.numbers.norms import spectral_norm
 from reconstruct.numbers.rounding import UNIT
 
@@ -39,11 +40,13 @@ class _Noise:
 @dataclass(frozen=True, eq=False)
 class _Reached:
     """h' − h at a cut: maps from the noises of cuts before, a bound of its entries, and the same
-    through absolute values, against which rounding is measured."""
+    through absolute values, against which rounding is measured; and what no entry of the maps has
+    lost more of by underflow."""
 
     maps: dict[str, Array]
     size: Array
     total: Array
+    lost: float
 
 
 def bears(steps: tuple[Gap, ...]) -> bool:
@@ -86,13 +89,15 @@ class _Lengths:
         maps[step.name] = np.eye(step.units)
         total = upward(middle * arriving.total + entries)
         self.noises[step.name] = _Noise(entries, length)
-        self.reached[step.name] = _Reached(maps, upward((middle + off) * size), total)
+        lost = float(np.max(middle, initial=0.0)) * arriving.lost + TINY
+        self.reached[step.name] = _Reached(maps, upward((middle + off) * size), total, lost)
 
     def _length(self, kept: Array, turned: Array, off: Array, arriving: _Reached) -> float:
         """How long the noise behind a cut can be."""
         parts = [norm(kept), norm(turned)]
         for name, matrix in arriving.maps.items():
-            parts.append(spectral_norm(off[:, None] * matrix) * self.noises[name].length)
+            most = spectral_norm(off[:, None] * matrix) + FLOOR
+            parts.append(most * self.noises[name].length)
         return float(upward(sum(parts)))
 
     def _size(self, fresh: Array, arriving: _Reached) -> Array:
@@ -100,7 +105,7 @@ class _Lengths:
         size = fresh
         for name, matrix in arriving.maps.items():
             noise = self.noises[name]
-            rows = np.sqrt(np.sum(matrix * matrix, axis=1)) * noise.length
+            rows = np.sqrt(np.sum(matrix * matrix, axis=1) + FLOOR) * noise.length
             size = size + np.minimum(np.abs(matrix) @ noise.entries, rows)
         return upward(size)
 
@@ -108,19 +113,21 @@ class _Lengths:
         """What is new in front of a cut, rounding included, and the maps of what is not."""
         fresh = self._fresh(step)
         maps: dict[str, Array] = {}
-        total = np.zeros(step.units)
+        total, lost = np.zeros(step.units), 0.0
         for source, matrix in step.theirs:
             if source not in self.reached:
                 continue  # the input has no error
-            value = self.reached[source]
+            value, sizes = self.reached[source], np.abs(matrix.high)
             for name, way in value.maps.items():
                 image = matrix.high @ way
                 maps[name] = maps[name] + image if name in maps else image
-            total = total + np.abs(matrix.high) @ value.total
+            total = total + sizes @ value.total + TINY
+            lost += float(np.max(sizes.sum(axis=1), initial=0.0)) * value.lost + TINY
             fresh = fresh + (np.abs(matrix.low) + matrix.radius) @ value.size
             self.terms += matrix.shape[1] + 8
-        rounding = 4 * self.terms * UNIT * total
-        return upward(fresh + rounding), _Reached(maps, np.zeros(0), upward(total))
+        gone = lost * sum(float(np.sum(noise.entries)) for noise in self.noises.values())
+        rounding = 4 * self.terms * UNIT * total + gone
+        return upward(fresh + rounding), _Reached(maps, np.zeros(0), upward(total), lost)
 
     def _fresh(self, step: Gap) -> Array:
         """|(A' − A) h + (c' − c)| over the ranges of h."""

@@ -65,6 +65,7 @@ def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
             room = np.where((piece.lo >= hi), np.minimum(room, piece.lo - hi), room)
     known = small <= large
     small, large = np.where(known, small, least), np.where(known, large, most)
-    middle, radius = (small + large) / 2, (large - small) / 2
+    middle = (small + large) / 2
+    radius = np.maximum(large - middle, middle - small)
     most_off = np.maximum(most - middle, middle - least)
     return Secants(middle, upward(radius), room * (1 - 2 * UNIT), upward(most_off - radius))

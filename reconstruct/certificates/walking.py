@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from reconstruct.certificates.carrying import Carrier, Noise, bearable
+from reconstruct.certificates.carrying import Carrier, Noise, bearable, measurable
 from reconstruct.certificates.error_recursion import Arrival, Layered
 from reconstruct.certificates.forms import UNITS
 from reconstruct.certificates.hidden_noise import Behind, Hidden, behind
@@ -119,13 +120,10 @@ class Walk:
         self.cuts = _cuts(facts)
         self.end = layered.own.form(facts.known.network.output)
         self.borne = self._borne(facts.known.network)
-        forms = {cut.ours: cut.form for cut in self.cuts}
-        self.weights = weights(forms, self.end) if self.borne else {}
 
     def run(self, facts: OnLeaves, rows: Indices, modes: list[Mode]) -> Array:
         """The largest error of each mode at the output, (modes, leaves), on leaves by number."""
-        borne = self.borne and bearable(facts.count, len(modes), self._sizes)
-        carrier = Carrier(len(rows), len(modes), self.weights) if borne else None
+        carrier = self._carrier(facts.count, len(rows), len(modes))
         for cut in self.cuts:
             wrong = [mode.at(cut) for mode in modes]
             errors = [one.passed(cut.op) for one in wrong]
@@ -143,9 +141,17 @@ class Walk:
         worst = [total.max(axis=1, initial=0.0) for total in totals]
         return np.stack([np.broadcast_to(one, len(rows)) for one in worst])
 
-    @property
-    def _sizes(self) -> list[int]:
-        return [cut.form.matrix.shape[0] for cut in self.cuts]
+    def _carrier(self, leaves: int, rows: int, modes: int) -> Carrier | None:
+        """Whoever carries errors on `rows` of all leaves; None where that cannot be."""
+        sizes = [cut.form.matrix.shape[0] for cut in self.cuts]
+        if not (self.borne and bearable(leaves, modes, sizes)):
+            return None
+        return Carrier(rows, modes, self.weights, measurable(leaves, sizes))
+
+    @cached_property
+    def weights(self) -> dict[str, Array]:
+        """What lengths of errors at the cuts are measured in."""
+        return weights({cut.ours: cut.form for cut in self.cuts}, self.end)
 
     def _borne(self, target: Network) -> bool:
         """Whether errors can be carried through the target: not where it bends between the cuts

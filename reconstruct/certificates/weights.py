@@ -22,15 +22,16 @@ def weights(cuts: Mapping[str, Form[Enclosure]], end: Form[Enclosure]) -> dict[s
     """Those of each cut, from the target's forms at the cuts, in order, and at its end."""
     arriving: dict[str, Array] = {}
     leaving = {name: np.zeros(form.matrix.shape[0]) for name, form in cuts.items()}
-    for name, form in cuts.items():
-        arriving[name] = leaving[name] + sum(
-            square @ (arriving[source] / 2 if source in arriving else np.ones(square.shape[1]))
-            for source, square in _squares(form)
-        )
-    _pull(leaving, end, np.ones(end.matrix.shape[0]))
-    for name, form in reversed(list(cuts.items())):
-        _pull(leaving, form, leaving[name] / 2)
-    return {name: _between(leaving[name], arriving[name]) for name in cuts}
+    with np.errstate(all="ignore"):  # what is no number in the end is one
+        for name, form in cuts.items():
+            arriving[name] = leaving[name] + sum(
+                square @ (arriving[source] / 2 if source in arriving else np.ones(square.shape[1]))
+                for source, square in _squares(form)
+            )
+        _pull(leaving, end, np.ones(end.matrix.shape[0]))
+        for name, form in reversed(list(cuts.items())):
+            _pull(leaving, form, leaving[name] / 2)
+        return {name: _between(leaving[name], arriving[name]) for name in cuts}
 
 
 def _pull(leaving: dict[str, Array], form: Form[Enclosure], ahead: Array) -> None:
@@ -48,6 +49,5 @@ def _squares(form: Form[Enclosure]) -> Iterator[tuple[str, Array]]:
 def _between(leaving: Array, arriving: Array) -> Array:
     """The fourth root of the quotient of squares; ones where there is none."""
     ends = [np.maximum(part, LEAST * np.max(part, initial=0.0)) for part in (leaving, arriving)]
-    with np.errstate(all="ignore"):
-        found = np.sqrt(np.sqrt(ends[0] / ends[1]))
+    found = np.sqrt(np.sqrt(ends[0] / ends[1]))
     return np.where(np.isfinite(found) & (found > 0), found, 1.0)

@@ -1,0 +1,130 @@
+"""Attacks on errors that go on by their length: each of these was a false certificate, or a crash.
+
+Numbers are extreme, but they are floats, and a target may have them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates import CheckStatus, check
+from reconstruct.bounds import Crown
+from reconstruct.certificates import certify
+from reconstruct.networks import Affine, Box, Network
+from reconstruct.refutation.exact_point import Evaluator
+from tests.proofs_check.certificates.making import certified, edit
+
+BOX = Box(-1.0, 1.0).of_size(1)
+
+
+def underflowing(
+    large: int = 490, small: int = -860, bias: int = 370
+) -> tuple[Network, Network, float]:
+    """Two chains of one unit each. In the second an error of 2^bias meets a weight of 2^small and
+    wakes a dead unit; with M = 2^small and weights of 2^240, M / w is 0 in floats."""
+    first = np.ones((2, 1))
+    second = np.diag([1.0, 2.0**small])
+    biases = [np.array([0.0, 2.0**bias]), np.array([10.0, -1.5 * 2.0 ** (small + bias)])]
+    target = Network.mlp([first, second, np.full((1, 2), 2.0**large)], [*biases, np.zeros(1)])
+    name = target.mixing_nodes()[0].name
+    other = target.with_ops({name: Affine(first, np.array([0.0, 1.75 * 2.0**bias]))})
+    return target, other, 0.25 * 2.0 ** (large + small + bias)
+
+
+def true_gap(target: Network, other: Network, x: np.ndarray) -> Fraction:
+    pairs = zip(Evaluator(target)(x), Evaluator(other)(x), strict=True)
+    return max(max(a - d, c - b) for (a, b), (c, d) in pairs)
+
+
+@pytest.mark.parametrize("sizes", [(480, -850, 350), (490, -860, 370), (490, -870, 380)])
+def test_norms_of_maps_that_underflow_in_their_weights_are_not_forgotten(sizes) -> None:
+    target, other, gap = underflowing(*sizes)
+    assert true_gap(target, other, np.ones(1)) >= gap
+    found = certify(target, other, domain=BOX, bounds=Crown(), tolerance=1e300)
+    assert found.bound is None or found.bound >= gap  # 9e-14 was certified where 0.25 is true
+
+
+def test_the_checker_does_not_forget_them_either(tmp_path) -> None:
+    target, other, gap = underflowing()
+    certified(tmp_path, target, other, BOX, bounds=Crown(), tolerance=1.0)
+    edit(tmp_path, "bound", value=(1e-6 * gap).hex())
+    for field in ("float64_bound", "float32_bound"):
+        edit(tmp_path, field, value=None)
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e160, 1e-160])
+def test_weights_of_large_maps_are_found_without_a_warning(scale) -> None:
+    """Squares of maps leave the floats before the maps do."""
+    rng = np.random.default_rng(0)
+    maps = [rng.standard_normal((3, 3)) * s for s in (1.0, scale, 1.0)]
+    target = Network.mlp(maps, [np.zeros(3)] * 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        certify(target, target, domain=Box(-1.0, 1.0).of_size(3), tolerance=1e300)
+
+
+# --- older than lengths, found beside them --------------------------------------------------------
+
+
+def chain(weights: list[float], biases: list[float]) -> Network:
+    """One unit after the other."""
+    maps = [np.full((1, 1), w) for w in weights]
+    return Network.mlp(maps, [np.full(1, b) for b in biases])
+
+
+def with_first_bias(target: Network, bias: float) -> Network:
+    node = target.mixing_nodes()[0]
+    return target.with_ops({node.name: Affine(node.op.matrix, np.full(1, bias))})
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("power", [500, 538, 560])
+def test_squares_of_small_maps_are_not_forgotten_by_euclidean_norms(power) -> None:
+    """`euclidean._size` takes squares of 2^-538 for zero; 8e-140 was certified for 0.25."""
+    small = 2.0**-power
+    target = chain([1.0, small, 1 / small], [1.0, -2.5 * small, 0.0])
+    other = with_first_bias(target, 1.75)
+    gap = true_gap(target, other, np.ones(1))
+    assert gap == Fraction(1, 4)
+    found = certify(target, other, domain=BOX, bounds=Crown(), tolerance=0.2505, time_limit=2.0)
+    assert found.bound is None or found.bound >= gap
+
+
+def vanishing() -> tuple[Network, Network, Box]:
+    """Two maps whose product is no float, behind an error that is large enough to matter."""
+    target = chain([1.0, 2.0**-600, 2.0**-600, 2.0**800], [2.0**400, 0.0, 0.0, 0.0])
+    return target, with_first_bias(target, 1.75 * 2.0**400), Box(-0.5, 0.5).of_size(1)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_products_of_maps_that_underflow_are_not_forgotten() -> None:
+    target, other, box = vanishing()
+    gap = true_gap(target, other, np.zeros(1))
+    assert gap == Fraction(3, 4)
+    found = certify(target, other, domain=box, bounds=Crown(), tolerance=1.0)
+    assert found.bound is None or found.bound >= gap  # 4e-15 was certified
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_checker_does_not_forget_products_either(tmp_path) -> None:
+    certified(tmp_path, *vanishing(), bounds=Crown(), tolerance=1.0)
+    edit(tmp_path, "bound", value=(1e-6).hex())
+    for field in ("float64_bound", "float32_bound"):
+        edit(tmp_path, field, value=None)
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+def test_what_cancels_is_accepted_by_the_checker(tmp_path) -> None:
+    """Rounding of the maps is then all there is, and the checker counts more of it."""
+    maps = [np.ones((1, 1)), np.ones((2, 1)), np.array([[1.0, -1.0]]), np.ones((1, 1))]
+    target = Network.mlp(
+        maps, [np.full(1, 5.0), np.array([1.0, 2.0]), np.full(1, 5.0), np.zeros(1)]
+    )
+    certified(tmp_path, target, with_first_bias(target, 5.001), BOX, bounds=Crown(), tolerance=1.0)
+    report = check(tmp_path)
+    assert report.accepted, report
