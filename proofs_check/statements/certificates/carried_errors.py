@@ -86,35 +86,53 @@ def carried(rule: CarryRule, maps: list[Matrix], ranges: list[Any], e: list[Matr
     return p
 
 
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """A network 2-3-3-3 with errors in front of its activations, and how far its output moves."""
+
+    maps: list[Matrix]
+    ranges: list[Any]
+    e: list[Matrix]
+    worst: Matrix
+
+    def __str__(self) -> str:
+        return (
+            f"maps {[exact.show(W) for W in self.maps]}, errors "
+            f"{[exact.show(s) for s in self.e]}: the output moves by {exact.show(self.worst)}"
+        )
+
+
+def disturbed(rng: np.random.Generator, case: int) -> Disturbed:
+    """One with integer weights, errors of every sign, large in every other case."""
+    lo, hi = exact.matrix([[-1] * 2])[0], exact.matrix([[1] * 2])[0]
+    maps: list[Matrix] = []
+    ranges: list[Any] = []
+    e: list[Matrix] = []
+    values = [(h, h) for h in inside(lo, hi)]
+    for layer in range(3):
+        W, b = exact.integers(rng, 3, len(lo)), exact.integers(rng, 3)
+        size = abs(exact.integers(rng, 3)) / (2 if case % 2 else 20)
+        before = [(W @ h + b, W @ k + b) for h, k in values]
+        signs = exact.matrix(rng.choice([-1, 1], size=(len(values), 3)).tolist())
+        moved = [(z, y + s * size) for (z, y), s in zip(before, signs, strict=True)]
+        positive, negative = np.maximum(W, 0), np.minimum(W, 0)
+        taken = positive @ lo + negative @ hi + b, positive @ hi + negative @ lo + b
+        maps, ranges, e = [*maps, W], [*ranges, taken], [*e, size]
+        lo, hi = image(W, b, lo, hi)
+        values = moved if layer == 2 else [(relu(z), relu(y)) for z, y in moved]
+    return Disturbed(maps, ranges, e, np.max([abs(y - z) for z, y in values], axis=0))
+
+
 @by(Method.RATIONAL)
 def disturbed_networks(rule: CarryRule, effort: Effort) -> Finding:
     """g with errors of every sign added in front of its activations: none exceeds the bound."""
     rng = np.random.default_rng(65)
     count = effort.choose(25, 120)
     for case in range(count):
-        lo, hi = exact.matrix([[-1] * 2])[0], exact.matrix([[1] * 2])[0]
-        maps: list[Matrix] = []
-        ranges: list[Any] = []
-        e: list[Matrix] = []
-        values = [(h, h) for h in inside(lo, hi)]
-        for layer in range(3):
-            W, b = exact.integers(rng, 3, len(lo)), exact.integers(rng, 3)
-            size = abs(exact.integers(rng, 3)) / (2 if case % 2 else 20)
-            before = [(W @ h + b, W @ k + b) for h, k in values]
-            signs = exact.matrix(rng.choice([-1, 1], size=(len(values), 3)).tolist())
-            moved = [(z, y + s * size) for (z, y), s in zip(before, signs, strict=True)]
-            positive, negative = np.maximum(W, 0), np.minimum(W, 0)
-            taken = positive @ lo + negative @ hi + b, positive @ hi + negative @ lo + b
-            maps, ranges, e = [*maps, W], [*ranges, taken], [*e, size]
-            lo, hi = image(W, b, lo, hi)
-            values = moved if layer == 2 else [(relu(z), relu(y)) for z, y in moved]
-        bound = carried(rule, maps, ranges, e)
-        worst = np.max([abs(y - z) for z, y in values], axis=0)
-        if (worst > bound).any():
-            raise Counterexample(
-                f"maps {[exact.show(W) for W in maps]}, errors {[exact.show(s) for s in e]}: the "
-                f"output moves by {exact.show(worst)}, the bound says {exact.show(bound)}"
-            )
+        g = disturbed(rng, case)
+        bound = carried(rule, g.maps, g.ranges, g.e)
+        if (g.worst > bound).any():
+            raise Counterexample(f"{g}, the bound says {exact.show(bound)}")
     return Finding(f"{count} networks 2-3-3-3", "true error ≤ bound, in rationals")
 
 

@@ -36,9 +36,7 @@ from proofs_check.core import (
     by,
 )
 from proofs_check.exact import Matrix
-from proofs_check.statements.certificates.carried_errors import chord
-from proofs_check.statements.theorem_1_wide.layers import inside, relu
-from proofs_check.statements.theorem_1_wide.layerwise import image
+from proofs_check.statements.certificates.carried_errors import chord, disturbed
 from proofs_check.symbols import identical
 
 BITS = 40
@@ -115,32 +113,12 @@ def disturbed_networks(rule: LengthRule, effort: Effort) -> Finding:
     rng = np.random.default_rng(71)
     count = effort.choose(30, 150)
     for case in range(count):
-        lo, hi = exact.matrix([[-1] * 2])[0], exact.matrix([[1] * 2])[0]
-        maps: list[Matrix] = []
-        ranges: list[Any] = []
-        e: list[Matrix] = []
-        w: list[Matrix] = []
-        values = [(h, h) for h in inside(lo, hi)]
-        for layer in range(3):
-            W, b = exact.integers(rng, 3, len(lo)), exact.integers(rng, 3)
-            size = abs(exact.integers(rng, 3)) / (2 if case % 2 else 20)
-            before = [(W @ h + b, W @ k + b) for h, k in values]
-            signs = exact.matrix(rng.choice([-1, 1], size=(len(values), 3)).tolist())
-            moved = [(z, y + s * size) for (z, y), s in zip(before, signs, strict=True)]
-            positive, negative = np.maximum(W, 0), np.minimum(W, 0)
-            taken = positive @ lo + negative @ hi + b, positive @ hi + negative @ lo + b
-            maps, ranges, e = [*maps, W], [*ranges, taken], [*e, size]
-            w.append(exact.matrix([rng.integers(1, 9, size=3).tolist()])[0] / 4)
-            lo, hi = image(W, b, lo, hi)
-            values = moved if layer == 2 else [(relu(z), relu(y)) for z, y in moved]
-        bound = by_lengths(rule, maps, ranges, e, w)
-        worst = np.max([abs(y - z) for z, y in values], axis=0)
-        if (worst > bound).any():
-            raise Counterexample(
-                f"maps {[exact.show(W) for W in maps]}, errors {[exact.show(s) for s in e]}, "
-                f"weights {[exact.show(v) for v in w]}: the output moves by {exact.show(worst)}, "
-                f"the bound says {[float(p) for p in bound]}"
-            )
+        g = disturbed(rng, case)
+        w = [exact.matrix([rng.integers(1, 9, size=3).tolist()])[0] / 4 for _ in g.maps]
+        bound = by_lengths(rule, g.maps, g.ranges, g.e, w)
+        if (g.worst > bound).any():
+            weights, told = [exact.show(v) for v in w], [float(p) for p in bound]
+            raise Counterexample(f"{g}, the bound in weights {weights} says {told}")
     return Finding(f"{count} networks 2-3-3-3", "true error ≤ bound, in rationals")
 
 
