@@ -25,7 +25,7 @@ from reconstruct.khatri_rao.storage import (
     to_dense,
     units,
 )
-from reconstruct.khatri_rao.tiles import Tile, block_rows, is_wide, tile_rows, tiles
+from reconstruct.khatri_rao.tiles import Tile, is_wide, tile_rows, tiles, unit_rows
 
 TileSum: TypeAlias = Callable[[slice, Tile, Matrix], None]  # units, their tile, what to add
 
@@ -222,7 +222,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         found: Iterable[tuple[slice, Tile]] | None = self._scratch.kept.get(key)
         if found is None:
             size = tile_rows(*self.map_shape, dtype)
-            parts = tiles(share, size, block_rows(size, *self.map_shape))
+            parts = tiles(share, size, unit_rows(size, *self.map_shape))
             if dtype not in self._ready:
                 return self._converted(parts, dtype)
             M1, M2T = self._ready[dtype]

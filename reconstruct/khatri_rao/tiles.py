@@ -3,10 +3,11 @@
 A tile of `M1` is `T × k`, one of `M2ᵀ` is `T × m`. Element-wise work is done on the smaller of the
 two.
 
-Products go through a tile block by block, in one call of NumPy for all blocks: OpenBLAS multiplies
-small matrices where they are, and larger ones after copying them into an order of its own, which
-takes a third as long as the product itself for 64 × 64, and a tenth for 256 × 256. What is summed
-over a tile is then summed over its blocks, which pays for maps up to about 100 × 100.
+Where the processor has AVX-512, products go through a tile block by block, in one call of NumPy for
+all blocks: there OpenBLAS multiplies small matrices where they are, and larger ones after copying
+them into an order of its own, which takes a third as long as the product itself for 64 × 64, and a
+tenth for 256 × 256. What is summed over a tile is then summed over its blocks, which pays for maps up
+to about 100 × 100. On other processors every product is copied first, and tiles are multiplied whole.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import numpy as np
 
 from reconstruct.khatri_rao.scratch import Scratch
 from reconstruct.khatri_rao.storage import Matrix, Vector
+from reconstruct.numbers.threads import blas_kernels
 
 TILE_BYTES = 5 << 18  # of M1, M2' and their product: beside BLAS's own, in the second-level cache
 TILE_ROWS, MOST_ROWS = 1024, 4096  # of a tile: enough where no length fits the cache, or any does
-SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first
+SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first,
+IN_PLACE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})  # by these of its kernels
 BLOCK_UNIT = 12  # rows that the kernels of small products take at a time, or a multiple of them
 BLOCK_ROWS = 120  # of a block, at most: more gain nothing
 SUMMED_ROWS = 96  # of a block: sums over shorter ones cost more than they save
@@ -42,12 +45,12 @@ def tile_rows(m: int, k: int, dtype: np.dtype[Any]) -> int:
     return min(max(fitting, enough), MOST_ROWS)
 
 
-def tiles(share: slice, size: int, block: int) -> list[slice]:
+def tiles(share: slice, size: int, unit: int) -> list[slice]:
     """The tiles of a share, of about `size` hidden units: of equal length, so that none is short,
-    and of whole blocks; the last one has what is left."""
+    and of whole units; the last one has what is left."""
     length = share.stop - share.start
     count = max(1, -(-length // size))
-    step = block * max(1, -(-length // (count * block)))
+    step = unit * max(1, -(-length // (count * unit)))
     return [
         slice(start, min(start + step, share.stop))
         for start in range(share.start, share.stop, step)
@@ -57,10 +60,18 @@ def tiles(share: slice, size: int, block: int) -> list[slice]:
 def block_rows(rows: int, m: int, k: int) -> int:
     """Hidden units in a block, so that its products by `m × k` are small.
 
-    All `rows` if they are few, and if `m × k` is large: then no block of a whole unit is small.
+    All `rows` if they are few, if `m × k` is large (then no block of a whole unit is small), and
+    where BLAS knows of no small products.
     """
-    size = SMALL_PRODUCT // (m * k) // BLOCK_UNIT * BLOCK_UNIT
+    small = SMALL_PRODUCT if IN_PLACE & blas_kernels() else 0
+    size = small // (m * k) // BLOCK_UNIT * BLOCK_UNIT
     return min(rows, size, BLOCK_ROWS) if size else rows
+
+
+def unit_rows(rows: int, m: int, k: int) -> int:
+    """What the length of a tile is a multiple of: a block, if tiles of `rows` have several."""
+    block = block_rows(rows, m, k)
+    return block if block < rows else BLOCK_UNIT
 
 
 def summed_rows(rows: int, m: int, k: int) -> int:
@@ -77,7 +88,7 @@ def scratch_bytes(m: int, k: int) -> int:
         (np.dtype(np.float64), m + k + min(m, k)),
     ):
         size = tile_rows(m, k, dtype)
-        rows = size + -size % block_rows(size, m, k)
+        rows = size + -size % unit_rows(size, m, k)
         sums = -(-rows // summed_rows(size, m, k))
         total += dtype.itemsize * (rows * across + (sums + 2) * m * k)
     return total

@@ -57,6 +57,12 @@ def _libraries() -> list[Any]:
     return [one for one in ThreadpoolController().lib_controllers if one.user_api == "blas"]
 
 
+@functools.cache
+def blas_kernels() -> frozenset[str]:
+    """For which processors the kernels of BLAS were written, in the words of OpenBLAS."""
+    return frozenset(str(getattr(one, "architecture", None)) for one in _libraries())
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread while any holder is inside.

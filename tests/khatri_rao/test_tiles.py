@@ -9,7 +9,7 @@ from reconstruct.khatri_rao import ConjugateGradient, Drawn, KhatriRao, Threads,
 from reconstruct.khatri_rao import operator as operator_module
 from reconstruct.khatri_rao import tiles as tiles_module
 from reconstruct.khatri_rao.scratch import Scratch
-from reconstruct.khatri_rao.tiles import Tile, block_rows, summed_rows
+from reconstruct.khatri_rao.tiles import Tile, block_rows, summed_rows, tiles, unit_rows
 
 from .planted import Planted, dense, plant, relative, residual, tolerance
 
@@ -17,7 +17,13 @@ SHAPES = [(5, 6), (6, 5), (1, 4), (7, 7)]
 
 
 @pytest.fixture
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor whose small products are made where the matrices are, whatever this one is."""
+    monkeypatch.setattr(tiles_module, "blas_kernels", lambda: frozenset({"SkylakeX"}))
+
+
+@pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch, in_place: None) -> None:
     """Blocks of at most 24 rows, as small maps have them: what is large for them is tiny here."""
     monkeypatch.setattr(tiles_module, "SMALL_PRODUCT", 1000)
     monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 24)
@@ -121,6 +127,7 @@ def test_blocks_may_be_too_short_for_sums(monkeypatch: pytest.MonkeyPatch) -> No
     assert set(scratch._arrays) == {"product"}  # and no place for sums of blocks
 
 
+@pytest.mark.usefixtures("in_place")
 def test_blocks_of_small_maps_alone() -> None:
     assert block_rows(2048, 64, 64) == 120
     assert block_rows(2048, 96, 96) == 108
@@ -129,6 +136,14 @@ def test_blocks_of_small_maps_alone() -> None:
     assert block_rows(1024, 300, 300) == 1024
     assert block_rows(100, 64, 64) == 100
     assert [summed_rows(1024, d, d) for d in (5, 64, 96, 128, 256)] == [120, 120, 108, 1024, 1024]
+    assert [unit_rows(1024, d, d) for d in (64, 256, 300)] == [120, 12, 12]
+
+
+def test_no_blocks_where_every_product_is_rearranged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles_module, "blas_kernels", lambda: frozenset({"Haswell", "None"}))
+    assert block_rows(2048, 64, 64) == summed_rows(2048, 64, 64) == 2048
+    parts = tiles(slice(5, 5005), 2048, unit_rows(2048, 64, 64))
+    assert [part.stop - part.start for part in parts] == [1668, 1668, 1664]
 
 
 @pytest.mark.parametrize(("m", "k"), [(5, 6), (6, 5)])
