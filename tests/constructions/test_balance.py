@@ -158,11 +158,12 @@ def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
     assert certificate.verdict == "certified"
 
     def error(network: Network) -> np.ndarray:
-        return np.abs(network(x, dtype=np.float32) - exact).max(axis=0)
+        # root mean square: the largest of a sample is one input's luck, another with each BLAS
+        return np.sqrt(np.mean((network(x, dtype=np.float32) - exact) ** 2, axis=0))
 
     layout = replace(result.layout, lifts={})
     plain = pipeline_without(layout, target)
-    assert error(result.network)[1] < 0.8 * error(plain)[1]  # the small output is better
+    assert error(result.network)[1] < 0.6 * error(plain)[1]  # the small output is better
 
 
 def pipeline_without(layout, target):
