@@ -1,7 +1,8 @@
 """What does whitening do for correlated and uneven frozen weights, against none?
 
-Maps of 32 × 32 at ratio 1.5 and 2.5 by conjugate gradients, with the Gram factors of M1 and M2 and
-without. `spread` is the condition of the two factors together. `python -m benchmarks.whitening`.
+Maps of 32 × 32 at ratio 1.5 and 2.5 by conjugate gradients, with the Gram factors of M1 and M2
+(where units are of very different size with a power of two for each, too) and without. `spread` is
+the condition of the two factors together. `python -m benchmarks.whitening`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks._common import Row, run
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, Solution, solve
-from reconstruct.khatri_rao.solvers import conjugate_gradient
+from reconstruct.khatri_rao.solvers import conjugate_gradient, floating
 from reconstruct.khatri_rao.solvers.whitening import Whitened
 
 SEED = 0
@@ -42,8 +43,11 @@ def _row(kind: str, d: int, ratio: float) -> Row:
     W = rng.standard_normal((d, d))
     row: Row = {"weights": kind, "ratio": ratio, "m": d, "k": d, "n": n, "seed": SEED}
     row["spread"] = Whitened(KhatriRao(M1, M2T.T)).spread
-    for name, above in (("whitened", 0.0), ("plain", math.inf)):
-        with mock.patch.object(conjugate_gradient, "WHITEN_ABOVE", above):
+    for name, above, uneven in (("whitened", 0.0, floating.UNEVEN), ("plain", math.inf, math.inf)):
+        with (
+            mock.patch.object(conjugate_gradient, "WHITEN_ABOVE", above),
+            mock.patch.object(floating, "UNEVEN", uneven),
+        ):
             row |= _figures(name, solve(M1, M2T.T, W, ConjugateGradient()))
     return row
 

@@ -17,10 +17,11 @@ from reconstruct.khatri_rao.engines import Engine, Threads
 from reconstruct.khatri_rao.scratch import Scratch
 from reconstruct.khatri_rao.storage import (
     Matrix,
+    Powers,
     Stored,
     Vector,
-    chunks,
     is_sparse,
+    row_squares,
     scaled,
     to_dense,
     units,
@@ -91,16 +92,24 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         kind = "sparse" if self.sparse else str(self.M1.dtype)
         return f"KhatriRao(m={m}, k={k}, width={self.width}, {kind})"
 
-    def scaled(self, first: int, second: int) -> KhatriRao:
-        """The operator of `2^first M1` and `2^second M2`, on the same engine."""
-        if first == second == 0:
+    def scaled(self, first: Powers, second: Powers) -> KhatriRao:
+        """The operator of `2^first M1` and `2^second M2`, on the same engine.
+
+        A power for all units, or one for each that this holder has.
+        """
+        if not (np.any(first) or np.any(second)):
             return self
         M1, M2T = scaled(self.M1, first), scaled(self.M2T, second)
         operator = KhatriRao.of_parts(M1, M2T, self.width, engine=self.engine)
         if self._given is not None and self.engine.holders > 1:
-            given = self._given
-            operator._given = scaled(given[0], first), scaled(given[1].T, second).T
+            every = [self.of_all_units(power) for power in (first, second)]
+            M1, M2 = self._given
+            operator._given = scaled(M1, every[0]), scaled(M2.T, every[1]).T
         return operator
+
+    def of_all_units(self, power: Powers) -> Powers:
+        """What this holder knows of its own units, of all units."""
+        return power if isinstance(power, int) else self.engine.gather(power, self.width)
 
     def whole(self) -> KhatriRao:
         """The operator with all units in this address space: itself, on threads."""
@@ -171,9 +180,12 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def squared_norm(self) -> float:
         """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
-        pairs = zip(chunks(self.M1), chunks(self.M2T), strict=True)
-        total = sum(float(_row_squares(a) @ _row_squares(b)) for a, b in pairs)
-        return float(self.engine.add(np.array([total]))[0])
+        first, second = (one.astype(np.float64) for one in self.unit_squares())
+        return float(self.engine.add(np.array([first @ second]))[0])
+
+    def unit_squares(self) -> tuple[Vector, Vector]:
+        """`‖M1[l, :]‖²` and `‖M2[:, l]‖²` of this holder's units, in the weights' precision."""
+        return row_squares(self.M1), row_squares(self.M2T)
 
     def entries(self) -> int:
         """`nnz(K) = Σ_l nnz(M2[:, l]) · nnz(M1[l, :])` of sparse matrices; all if dense."""
@@ -266,9 +278,3 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         for part in parts[1:]:
             total += part
         return self.engine.add(np.ascontiguousarray(self._turned(total)))
-
-
-def _row_squares(matrix: Stored) -> NDArray[np.float64]:
-    if is_sparse(matrix):
-        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))

@@ -42,6 +42,9 @@ def solve(
 ) -> Solution:
     """Solve `M2 diag(s) M1 = W`, the minimum-norm `s` when there are many.
 
+    Where hidden units are of very different size, `‖M1[l, :]‖ ‖M2[:, l]‖ s_l` is what has the
+    minimum norm, up to powers of two.
+
     Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense or scipy.sparse, float32 or
     float64; `W` of shape `m × k`; `solver` one of `Auto()` (the default), `Direct()`,
     `ConjugateGradient()`, `Exact()`; `progress` hears each step; `engine` shares out the work

@@ -16,6 +16,7 @@ from reconstruct.numbers.in_order import in_order
 Vector: TypeAlias = NDArray[np.floating[Any]]
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Stored: TypeAlias = Any  # Matrix, scipy.sparse array, Drawn or its transpose
+Powers: TypeAlias = "int | NDArray[np.intc]"  # of two: one for all rows, or one for each
 
 Made = TypeVar("Made")
 
@@ -90,24 +91,51 @@ def _top(part: Stored) -> float:
     return float(np.maximum(np.max(values, initial=0.0), -np.min(values, initial=0.0)))
 
 
-def scaled(matrix: Stored, power: int) -> Stored:
+def row_squares(matrix: Stored) -> Vector:
+    """`Σ_j entry²` of every row, in the precision of the entries."""
+    parts = list(of_chunks(_squares, matrix))
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _squares(rows: Stored) -> Vector:
+    if is_sparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def scaled(matrix: Stored, power: Powers) -> Stored:
     """`2^power · matrix`; no copy if the power is 0."""
-    if power == 0:
+    if not np.any(power):
         return matrix
     if is_sparse(matrix):
         out = matrix.copy()
-        out.data = np.ldexp(out.data, power)
+        out.data = np.ldexp(out.data, _by_entry(power, out))
         return out
     if isinstance(matrix, Drawn):
         return matrix.mapped(_Power(power))
-    return np.ldexp(matrix, power)
+    return np.ldexp(matrix, _by_row(power))
 
 
-@dataclass(frozen=True)
+def _by_entry(power: Powers, rows: Any) -> Powers:
+    """The powers for the stored entries of a csr_array."""
+    return power if isinstance(power, int) else np.repeat(power, np.diff(rows.indptr))
+
+
+def _by_row(power: Powers) -> Powers:
+    return power if isinstance(power, int) else power[:, None]
+
+
+@dataclass(frozen=True, eq=False)
 class _Power:
-    """`tile ↦ 2^power · tile`."""
+    """`tile ↦ 2^power · tile`; the tile's first row has the number `first`, which is negative where
+    the tile begins before the rows that there are powers for."""
 
-    power: int
+    power: Powers
 
-    def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.ldexp(tile, self.power))
+    def __call__(self, tile: NDArray[Any], first: int) -> NDArray[Any]:
+        if isinstance(self.power, int):
+            return np.asarray(np.ldexp(tile, self.power))
+        own = np.zeros(len(tile), np.intc)
+        start, stop = max(first, 0), min(first + len(tile), len(self.power))
+        own[start - first : stop - first] = self.power[start:stop]
+        return np.asarray(np.ldexp(tile, own[:, None]))

@@ -6,8 +6,9 @@ two.
 Where the processor has AVX-512, products go through a tile block by block, in one call of NumPy for
 all blocks: there OpenBLAS multiplies small matrices where they are, and larger ones after copying
 them into an order of its own, which takes a third as long as the product itself for 64 × 64, and a
-tenth for 256 × 256. What is summed over a tile is then summed over its blocks, which pays for maps up
-to about 100 × 100. On other processors every product is copied first, and tiles are multiplied whole.
+tenth for 256 × 256. What is summed over a tile is then summed over its blocks, which pays for maps
+up to about 100 × 100. On other processors every product is copied first, and tiles are multiplied
+whole.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from reconstruct.numbers.threads import blas_kernels
 
 TILE_BYTES = 5 << 18  # of M1, M2' and their product: beside BLAS's own, in the second-level cache
 TILE_ROWS, MOST_ROWS = 1024, 4096  # of a tile: enough where no length fits the cache, or any does
-SMALL_PRODUCT = 10**6  # multiplications up to which OpenBLAS does not rearrange its arguments first,
+SMALL_PRODUCT = (
+    10**6
+)  # multiplications up to which OpenBLAS does not rearrange its arguments first,
 IN_PLACE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})  # by these of its kernels
 BLOCK_UNIT = 12  # rows that the kernels of small products take at a time, or a multiple of them
 BLOCK_ROWS = 120  # of a block, at most: more gain nothing

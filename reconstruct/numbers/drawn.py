@@ -73,9 +73,13 @@ class Drawn:
         other._start += start
         return other
 
-    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Drawn:
-        """The matrix with every tile changed after it is drawn; nothing kept yet."""
-        return self._drawing(_Changed(self._draw, change))
+    def mapped(self, change: Callable[[NDArray[Any], int], NDArray[Any]]) -> Drawn:
+        """The matrix with every tile changed after it is drawn; nothing kept yet.
+
+        `change` gets a tile and the number of its first row in this matrix, which is negative
+        where this is a part that begins in the middle of a tile.
+        """
+        return self._drawing(_Changed(self._draw, change, self.tile, self._start))
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: what draws goes along, what was drawn does not."""
@@ -130,10 +134,12 @@ class _Changed:
     """Draw, then change: a class and no lambda, so that it can be sent to another process."""
 
     draw: Callable[[int], NDArray[Any]]
-    change: Callable[[NDArray[Any]], NDArray[Any]]
+    change: Callable[[NDArray[Any], int], NDArray[Any]]
+    tile: int
+    start: int
 
     def __call__(self, index: int) -> NDArray[Any]:
-        return self.change(self.draw(index))
+        return self.change(self.draw(index), index * self.tile - self.start)
 
 
 class Transposed:

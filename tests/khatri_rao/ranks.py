@@ -33,8 +33,10 @@ def system(m: int, k: int, ratio: float, weights: str = "gaussian") -> tuple[Any
     """The same system on every rank."""
     rng = np.random.default_rng([m, k])
     n = int(np.ceil(ratio * m * k))
-    draw = rng.standard_normal if weights == "gaussian" else rng.random
+    draw = rng.random if weights == "positive" else rng.standard_normal
     M1, M2 = draw((n, k), dtype=np.float32), draw((m, n), dtype=np.float32)
+    if weights == "uneven":  # more so for one half of the units than for the other
+        M1 = M1 * np.float32(2) ** np.linspace(0, 20, n, dtype=np.float32).round()[:, None]
     return M1, M2, rng.standard_normal((m, k))
 
 
@@ -58,7 +60,9 @@ def solve_all(engine: Mpi, folder: Path) -> None:
         "cg": (system(20, 20, 1.5), ConjugateGradient()),
         "narrow": (system(20, 20, 0.5), ConjugateGradient()),
         "whitened": (system(9, 7, 1.6, "positive"), ConjugateGradient()),
+        "uneven": (system(9, 7, 1.6, "uneven"), ConjugateGradient()),
         "direct": (system(5, 4, 1.0), Direct()),
+        "uneven direct": (system(5, 4, 1.5, "uneven"), Direct()),
         "auto": (system(6, 5, 1.5), Auto(dense_bytes=0)),
         "exact": (system(3, 2, 1.0), Exact()),
     }

@@ -66,6 +66,14 @@ def test_two_ranks_find_what_one_finds(answers: Path) -> None:
         # null-space parts of float32 iterations differ by their rounding
         allowed = tolerance(alone.condition or np.inf, len(alone.s), np.float32)
         assert relative(found[name] - alone.s, alone.s) <= allowed
+    for name, given in (("uneven", (9, 7, 1.6)), ("uneven direct", (5, 4, 1.5))):
+        M1, M2, W = system(*given, "uneven")
+        assert str(found[f"{name}.status"]) == "solved"
+        left = M2.astype(float) @ (found[name][:, None] * M1) - W
+        assert np.linalg.norm(left) <= 1e-13 * np.linalg.norm(W)
+        alone, sizes = solve(M1, M2, W, ConjugateGradient()), np.linalg.norm(M1, axis=1)
+        allowed = tolerance(alone.condition or np.inf, len(sizes), np.float32)
+        assert relative(sizes * (found[name] - alone.s), sizes * alone.s) <= allowed
     assert str(found["narrow.status"]) == "too_narrow"
     for name, given in (("direct", (5, 4, 1.0)), ("exact", (3, 2, 1.0))):
         alone = solve(*system(*given), Exact())

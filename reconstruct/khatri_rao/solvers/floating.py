@@ -1,7 +1,8 @@
 """What every solver in floats does around its method: scale, ask the zero pattern, judge a loss.
 
-Entries are brought near 1 by powers of two, which changes no digit. Systems that their zero
-pattern forbids are refused. A rank lost numerically is told apart from one lost to rounding.
+Entries are brought near 1 by powers of two, which changes no digit. Where hidden units are of very
+different size each gets a power of its own. Systems that their zero pattern forbids are refused. A
+rank lost numerically is told apart from one lost to rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import prove_full_rank
 from reconstruct.khatri_rao.solution import ACCEPTED_DEFICIENT, Solution, relative_residual
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import largest, scaled, to_dense
+from reconstruct.khatri_rao.storage import Powers, largest, scaled, to_dense
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 
 Array: TypeAlias = NDArray[np.float64]
@@ -26,6 +27,7 @@ Attempt: TypeAlias = Callable[[KhatriRao, Array], Solution]
 MOST_ENTRIES = 1 << 26  # of a sparse K: 12 bytes each
 PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
 SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
+UNEVEN = 10.0  # times fewer units than there are that carry the solution of least norm
 SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
 
 
@@ -37,12 +39,33 @@ def in_floats(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
     operator = operator.whole() if operator.sparse else operator
     a, b = _exponent(operator, "M1"), _exponent(operator, "M2T")
     c = int(np.frexp(largest(W))[1])
-    solution = _unless_refused(operator.scaled(-a, -b), scaled(W, -c), attempt)
+    operator = operator.scaled(-a, -b)
+    first, second = even_powers(operator)
+    solution = _unless_refused(operator.scaled(first, second), scaled(W, -c), attempt)
+    each = operator.of_all_units(first + second)
     with np.errstate(over="ignore", under="ignore"):
-        s = np.ldexp(solution.s, c - a - b)
+        s = np.ldexp(solution.s, c - a - b + each)
     if not np.isfinite(s).all():
         return solution.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
     return solution.replace(s=s)
+
+
+def even_powers(operator: KhatriRao) -> tuple[Powers, Powers]:
+    """Powers of two by which units of very different size become equally large; else 0.
+
+    With `σ_l = ‖M1[l, :]‖ ‖M2[:, l]‖` the solution of least norm puts `σ_l²` on a unit, so that
+    `(Σσ²)²/Σσ⁴` units carry it; if these are few, K is ill-conditioned whatever the width. Then
+    the least `Σ (σ_l s_l)²` is taken, which is what shifts and rounding errors grow with.
+    """
+    sizes = [one.astype(np.float64) for one in operator.unit_squares()]
+    product = sizes[0] * sizes[1]
+    moments = np.array([np.count_nonzero(product), product.sum(), product @ product])
+    count, second, fourth = operator.engine.add(moments)
+    if not 0 < fourth < np.inf or count * fourth <= UNEVEN * second**2:
+        return 0, 0
+    exponents = (np.frexp(np.where(product > 0, one, 1.0))[1] for one in sizes)
+    first, last = (np.asarray(-(one // 2), np.intc) for one in exponents)
+    return first, last
 
 
 def _exponent(operator: KhatriRao, name: str) -> int:
