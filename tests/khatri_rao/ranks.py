@@ -131,9 +131,10 @@ def conduct(engine: Mpi, folder: Path) -> None:
             found[name] = solve(*system(20, 20, ratio), ConjugateGradient()).s
             assert not conductor.busy
         found["direct"] = solve(*system(5, 4, 1.0), Direct()).s
-        M1, M2, W = system(20, 20, 1.5)
-        M1, M2 = Drawn(M1.shape, Rows(M1), tile=64), Drawn(M2.T.shape, Rows(M2.T), tile=64).T
-        found["drawn"] = solve(M1, M2, W, ConjugateGradient()).s
+        for name, kind in (("drawn", "gaussian"), ("uneven", "uneven")):
+            M1, M2, W = system(20, 20, 1.5, kind)
+            M1, M2 = Drawn(M1.shape, Rows(M1), tile=64), Drawn(M2.T.shape, Rows(M2.T), tile=64).T
+            found[name] = solve(M1, M2, W, ConjugateGradient()).s
         large = [np.ldexp(one.astype(np.float64), 60) for one in system(9, 7, 1.5)]
         found["scaled"] = solve(*large, ConjugateGradient()).s
     conductor.dismiss()

@@ -152,6 +152,9 @@ def test_rank_0_conducts_and_the_others_join(tmp_path: Path) -> None:
     assert relative(found["cg"] - whole.s, whole.s) <= allowed
     assert not np.array_equal(found["cg"], whole.s)  # the sums were added up by ranks
     assert np.array_equal(found["drawn"], found["cg"])
+    M1, M2, W = system(20, 20, 1.5, "uneven")
+    left = M2.astype(float) @ (found["uneven"][:, None] * M1) - W
+    assert np.linalg.norm(left) <= 1e-13 * np.linalg.norm(W)
     direct = solve(*system(5, 4, 1.0), Direct())
     assert np.array_equal(found["direct"], direct.s)
     small = solve(*system(9, 7, 1.5), ConjugateGradient())
