@@ -36,6 +36,8 @@ def visible(text: str) -> str:
     A file name may hold a right-to-left override that makes it read as another one, or half of a
     surrogate pair, which no encoder takes.
     """
+    if text.isascii() and text.isprintable():  # paths and pictures are long
+        return text
     return "".join(
         f"\\u{ord(c):04x}" if c not in "\n\t" and unicodedata.category(c) in INVISIBLE else c
         for c in text
