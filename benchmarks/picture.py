@@ -16,106 +16,130 @@ import numpy as np
 from reconstruct.constructions import Wide, draw
 from reconstruct.demo import Digits, digits
 from reconstruct.pipeline import reconstruct
+from reconstruct.reports.markup import Markup, element
+from reconstruct.reports.plots import (
+    Axis,
+    Dots,
+    Figure,
+    Legend,
+    Logarithmic,
+    Mark,
+    Note,
+    Palette,
+    Panel,
+    Picture,
+    Span,
+    Tick,
+    svg,
+)
+from reconstruct.reports.plots.colour_map import greys
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "runs.json"
 PICTURE = ROOT / "docs" / "images" / "digits.svg"
-SHOWN = 8
-BLUE, ORANGE, PURPLE, INK = "#1c6fa8", "#b8541a", "#8a3d8c", "#1d2327"
-STYLE = {
-    "svg.hashsalt": "digits",
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#5d6970",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "white",
-}
+SHOWN, PIXELS = 8, 8
+HEAD = "What a frozen random network reads: before → after its γ and β are set"
+WIDTH, HALF = 620.0, 276.0
+ABOVE, IMAGES, GAP, BELOW = 22.0, 92.0, 12.0, 150.0  # heights from above
+BLUE, ORANGE, PURPLE, GREY, INK = "#1c6fa8", "#b8541a", "#8a3d8c", "#9aa5a9", "#1d2327"
+PRINT = Palette(ink=INK, faint="#5d6970", grid="#e6e9e6")  # a file alone has no style to ask
+FONT = "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif"
+ACCURACIES = (
+    ("accuracy_target", "target g", BLUE),
+    ("accuracy_frozen", "frozen, untouched", GREY),
+    ("accuracy", "frozen, γ and β set", ORANGE),
+)
+ERRORS = (
+    ("measured", "max", "o", BLUE),
+    ("predicted", "predicted", "x", ORANGE),
+    ("certified", "bound", "<", PURPLE),
+)
+ARITHMETICS = ("real", "float64", "float32")
 
 
-def picture(row: dict[str, Any], goal: Path) -> None:
+def picture(row: dict[str, Any]) -> str:
     """Digits with what is read before and after, and the errors of the run."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    shipped = digits()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 3.9), layout="constrained")
-        FigureCanvasSVG(figure)
-        parts: Any = figure.subfigures(2, 1, height_ratios=[1.0, 1.1])
-        top, bottom = parts
-        _images(top, shipped)
-        left, right = bottom.subplots(1, 2, width_ratios=[1, 1.25])
-        _accuracy(left, row)
-        _errors(right, row)
-        goal.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(goal, format="svg", metadata={"Date": None})
+    top = ABOVE + IMAGES + GAP
+    parts = (
+        element("text", HEAD, x=WIDTH / 2, y=15, fill=INK, font_size=11, text_anchor="middle"),
+        at(0.0, ABOVE, _images(digits())),
+        at(0.0, top, _accuracy(row)),
+        at(HALF, top, _errors(row)),
+    )
+    title = (
+        "Digits that a frozen random network reads wrongly before its γ and β are set and rightly "
+        "after, how many of all it recognises, and how far it is from the target"
+    )
+    return sheet("digits", title, WIDTH, top + BELOW, *parts)
 
 
-def _images(figure: Any, shipped: Digits) -> None:
+def sheet(name: str, title: str, width: float, height: float, *parts: Markup) -> str:
+    """A file of its own: white paper, and a font."""
+    paper = element("rect", width="100%", height="100%", fill="#fff")
+    return svg(name, title, width, height, paper, *parts, font_family=FONT).text + "\n"
+
+
+def at(x: float, y: float, figure: Figure) -> Markup:
+    """The figure, moved."""
+    return element("g", figure.drawn(), transform=f"translate({x:g} {y:g})")
+
+
+def _images(shipped: Digits) -> Figure:
     frozen = draw(shipped.target, Wide(ratio=1.5), seed=0)
     result = reconstruct(shipped.target, frozen, domain=shipped.domain)
     first = [int(np.flatnonzero(shipped.labels == digit)[0]) for digit in range(1, SHOWN + 1)]
     images = shipped.images[first]
     before, after = (f(images).argmax(axis=1) for f in (frozen.network, result.network))
-    figure.suptitle(
-        "What a frozen random network reads: before → after its γ and β are set", fontsize=10
+    panels = tuple(
+        _image(image.reshape(PIXELS, PIXELS)[::-1], f"{wrong} → {right}")
+        for image, wrong, right in zip(images, before, after, strict=True)
     )
-    for axes, image, wrong, right in zip(
-        figure.subplots(1, SHOWN), images, before, after, strict=True
-    ):
-        axes.imshow(image.reshape(8, 8), cmap="gray_r", interpolation="nearest")
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_xlabel(f"{wrong} → {right}", fontsize=11)
+    return Figure("images", "", (panels,), WIDTH, IMAGES, font=11.0, palette=PRINT)
 
 
-def _accuracy(axes: Any, row: dict[str, Any]) -> None:
-    names = ["target g", "frozen, untouched", "frozen, γ and β set"]
-    values = [100 * row[key] for key in ("accuracy_target", "accuracy_frozen", "accuracy")]
-    bars = axes.barh(names, values, color=[BLUE, "#9aa5a9", ORANGE])
-    axes.bar_label(bars, [f"{value:.1f} %" for value in values], padding=3)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 125)
-    axes.set_xticks([0, 50, 100])
-    axes.set_xlabel("digits recognised, %")
+def _image(shares: Any, read: str) -> Panel:
+    ends = (0.0, float(PIXELS))
+    x, y = (Axis(name, low=0.0, high=ends[1], shown=False) for name in (read, ""))
+    return Panel((Picture(shares, ends, ends, greys),), x, y, square=True, grid=False)
 
 
-def _errors(axes: Any, row: dict[str, Any]) -> None:
-    kinds: list[tuple[str, str, str, str]] = [("real", "", "", "certified_bound")]
-    kinds += [(t, f"{t}_max", f"{t}_predicted", f"{t}_bound") for t in ("float64", "float32")]
-    for y, (_, *keys) in enumerate(kinds):
-        for key, marker, colour in zip(keys, "ox<", (BLUE, ORANGE, PURPLE), strict=True):
-            if key and row[key]:
-                axes.plot(row[key], y, marker, color=colour, markersize=8)
-    for label, marker, colour in (
-        ("measured", "o", BLUE),
-        ("predicted", "x", ORANGE),
-        ("certified", "<", PURPLE),
-    ):
-        axes.plot([], [], marker, color=colour, label=label)
-    axes.set_xscale("log")
-    axes.set_yticks(range(3), [kind[0] for kind in kinds])
-    axes.set_ylim(2.5, -0.5)
-    axes.set_xlabel("|f − g| on all of [0, 1]⁶⁴")
-    axes.grid(axis="x", color="#e6e9e6")
-    axes.legend(
-        frameon=False,
-        ncols=3,
-        loc="lower center",
-        bbox_to_anchor=(0.45, 0.98),
-        fontsize=9,
-        handletextpad=0.1,
-        columnspacing=1.0,
-    )
+def _accuracy(row: dict[str, Any]) -> Figure:
+    marks: list[Mark] = []
+    for i, (key, _, colour) in enumerate(ACCURACIES):
+        share = 100 * row[key]
+        marks += [Span(0.0, share, -i, colour, weight=20.0)]
+        marks += [Note(share, -i, f"{share:.1f} %", INK)]
+    names = tuple(Tick(-i, name) for i, (_, name, _) in reversed(list(enumerate(ACCURACIES))))
+    x = Axis("digits recognised, %", low=0.0, high=130.0, ticks=_plain(0, 50, 100))
+    y = Axis(ticks=names, low=-2.6, high=0.6)
+    panel = Panel(tuple(marks), x, y, grid=False)
+    return Figure("accuracy", "", ((panel,),), HALF, BELOW, palette=PRINT)
+
+
+def _plain(*values: float) -> tuple[Tick, ...]:
+    return tuple(Tick(value, f"{value:g}") for value in values)
+
+
+def _errors(row: dict[str, Any]) -> Figure:
+    marks = tuple(_dots(row, *kind) for kind in ERRORS)
+    names = tuple(Tick(-i, name) for i, name in reversed(list(enumerate(ARITHMETICS))))
+    y = Axis(ticks=names, low=-2.5, high=0.5)
+    panel = Panel(marks, Axis("|f − g| on all of [0, 1]⁶⁴", Logarithmic()), y)
+    rows = ((panel,),)
+    return Figure("errors", "", rows, WIDTH - HALF, BELOW, legend=Legend.ABOVE, palette=PRINT)
+
+
+def _dots(row: dict[str, Any], label: str, kind: str, marker: str, colour: str) -> Dots:
+    keys = ["certified_bound" if kind == "bound" else "", f"float64_{kind}", f"float32_{kind}"]
+    known = [(row[key], -i) for i, key in enumerate(keys) if key and row[key]]
+    return Dots([x for x, _ in known], [y for _, y in known], colour, label, marker)
 
 
 def main() -> None:
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
     wide = [row for row in rows if row["construction"] == "wide" and row["ratio"] == 1.5]
-    picture(wide[0], PICTURE)
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    PICTURE.write_text(picture(wide[0]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -50,12 +50,5 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"reconstruct.runs.{module}.write_page", _empty)
 
 
-@pytest.fixture
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages are written as they are without matplotlib: all that they say, and nothing drawn."""
-    for module in ("figures.canvas", "page"):
-        monkeypatch.setattr(f"reconstruct.reports.{module}.available", lambda: False)
-
-
 def _empty(folder: Path) -> None:
     (folder / "report.html").write_text("a page", encoding="utf-8")

@@ -237,7 +237,6 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_a_toy_format_goes_all_the_way(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     made = Network.mlp([rng.normal(size=(4, 3)), rng.normal(size=(2, 4))])
@@ -287,7 +286,6 @@ def test_a_toy_statement_joins_the_chain(monkeypatch, capsys) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.usefixtures("no_plots")
 def test_a_toy_goes_all_the_way(case: str, tmp_path: Path) -> None:
     made, construction, activation, solver = CASES[case]
     rc.save(made(), tmp_path / "target.npz")

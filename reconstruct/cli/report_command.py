@@ -6,9 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from reconstruct.cli.verdict import say
-from reconstruct.reports.figures.canvas import available
-from reconstruct.reports.page import NO_FIGURES, write_page
+from reconstruct.reports.page import write_page
 from reconstruct.reports.run_files import read_run
 
 
@@ -16,8 +14,6 @@ def main(options: Namespace) -> int:
     folder = Path(options.path)
     report = read_run(folder).report
     write_page(folder)
-    if not available():
-        say(NO_FIGURES, options)
     if options.json:
         print(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
     else:

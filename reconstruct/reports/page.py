@@ -6,7 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.figures.canvas import available
 from reconstruct.reports.markup import Markup, element
 from reconstruct.reports.numbers import domain_text
 from reconstruct.reports.run_files import RunFiles, read_run
@@ -24,10 +23,6 @@ from reconstruct.reports.sections import (
 
 # Nothing may be loaded or run, whatever a file's metadata holds: the browser enforces it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-NO_FIGURES = (
-    "This page was made without its plots, because matplotlib is not installed. "
-    "Install it (pip install 'reconstruct[plot]') and run: reconstruct report OUT"
-)
 PARTS = (
     ("witness", "witness"),
     ("errors", "errors"),
@@ -65,7 +60,6 @@ def render(run: RunFiles) -> str:
             "main",
             claim.opening(run),
             _contents(sections),
-            None if available() else element("p", NO_FIGURES, class_="note"),
             *sections,
         ),
         element("footer", f"Made by reconstruct {run.report['environment']['reconstruct']}."),

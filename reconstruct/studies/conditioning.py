@@ -8,16 +8,14 @@ theorem here; how well it fits is measured.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reconstruct.constructions.blueprint import share
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterations, solve
 from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.numbers.arrays import dense
-from reconstruct.reports.figures.palette import FIRST, SERIES
 from reconstruct.reports.measurements import scaled_singular_values
+from reconstruct.reports.plots import DOTTED, FAINT, SERIES, Axis, Curve, Dots, Mark, Panel
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -92,26 +90,25 @@ def findings(rows: Rows) -> list[Finding]:
     return said
 
 
-def draw(figure: Any, rows: Rows) -> None:
-    left, right = figure.subplots(1, 2)
+def draw(rows: Rows) -> tuple[Panel, ...]:
+    """The ends of the spectrum beside the law's, and the iterations."""
     ratios = np.array(values_of(rows, "ratio"))
     fine = np.linspace(ratios.min(), ratios.max(), 100)
-    for curve in edges(fine):  # type: ignore[arg-type]
-        left.plot(fine, curve, color=FIRST, linewidth=0.9, linestyle=":")
+    law = ([edges(c)[end] for c in fine] for end in (0, 1))
+    spectrum: list[Mark] = [Curve(fine, curve, FAINT, dash=DOTTED, weight=1.0) for curve in law]
+    counts = []
     for i, kind in enumerate(values_of(rows, "weights")):
-        own = select(rows, weights=kind)
-        colour = SERIES[i % len(SERIES)]
+        own, colour = select(rows, weights=kind), SERIES[i % len(SERIES)]
         for name in ("smallest", "largest"):
             means = [mean(select(own, ratio=r), name) for r in ratios]
-            label = kind if name == "largest" else None
-            left.plot(ratios, means, "o", markersize=3, color=colour, label=label)
-        counts = [mean(select(own, ratio=r), "iterations") for r in ratios]
-        right.plot(ratios, counts, "o-", markersize=3, color=colour, label=kind)
-    left.set_xlabel("ratio c")
-    left.set_ylabel("scaled singular values")
-    left.legend()
-    right.set_xlabel("ratio c")
-    right.set_ylabel("iterations")
+            label = kind if name == "largest" else ""
+            spectrum.append(Dots(ratios, means, colour, label, radius=2.0))
+        steps = [mean(select(own, ratio=r), "iterations") for r in ratios]
+        counts.append(Curve(ratios, steps, colour, marker="o", radius=1.8))
+    return (
+        Panel(tuple(spectrum), Axis("ratio c"), Axis("scaled singular values")),
+        Panel(tuple(counts), Axis("ratio c"), Axis("iterations", low=0.0)),
+    )
 
 
 CONDITIONING = Study(

@@ -7,8 +7,6 @@ spare is what keeps it small.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reconstruct.constructions import Deep
@@ -16,8 +14,7 @@ from reconstruct.constructions import draw as draw_frozen
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.figures.canvas import powers_of_ten
-from reconstruct.reports.figures.palette import SERIES
+from reconstruct.reports.plots import SERIES, Axis, Curve, Logarithmic, Panel
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -80,27 +77,17 @@ def findings(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(figure: Any, rows: Rows) -> None:
-    place = figure.subplots()
-    shown = max(values_of(rows, "d"))
+def draw(rows: Rows) -> tuple[Panel, ...]:
+    """The largest error against the inputs per layer, for the largest maps."""
+    lines, shown = [], max(values_of(rows, "d"))
     for i, ratio in enumerate(values_of(rows, "ratio")):
         own = select(rows, ratio=ratio, d=shown)
-        pairs = [(b, worst(select(own, block=b), "error")) for b in values_of(own, "block")]
-        known = [(b, e) for b, e in pairs if np.isfinite(e) and e > 0]
-        if known:
-            place.plot(
-                *zip(*known, strict=True),
-                color=SERIES[i % len(SERIES)],
-                marker="o",
-                markersize=4,
-                label=f"ratio {ratio:g}",
-            )
-    place.set_xscale("log", base=2)
-    place.set_yscale("log")
-    powers_of_ten(place.yaxis)
-    place.set_xlabel(f"inputs per layer, d = {shown}")
-    place.set_ylabel("largest relative error")
-    place.legend()
+        blocks = values_of(own, "block")
+        errors = [worst(select(own, block=b), "error") for b in blocks]
+        colour = SERIES[i % len(SERIES)]
+        lines.append(Curve(blocks, errors, colour, f"ratio {ratio:g}", marker="o", radius=2.2))
+    x = Axis(f"inputs per layer, d = {shown}", Logarithmic(base=2))
+    return (Panel(tuple(lines), x, Axis("largest relative error", Logarithmic())),)
 
 
 DEPTH = Study(

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.figures.canvas import available, drawn
 from reconstruct.reports.markup import Markup, element, figure, table
 from reconstruct.reports.page import POLICY, style
+from reconstruct.reports.plots import Figure
 from reconstruct.studies.study import Finding, Rows, Study, mean, trials
 from reconstruct.version import __version__
 
-NO_FIGURE = "This page was made without its plot, because matplotlib is not installed."
 MOST_ROWS = 400  # of the table; all of them are in rows.jsonl
 
 
@@ -25,7 +24,7 @@ def write_page(path: Path, study: Study, rows: Rows) -> None:
 def render(study: Study, rows: Rows) -> str:
     """The page as HTML text."""
     findings = study.findings(rows)
-    svg = drawn(study.name, findings[0].sentence, lambda canvas: study.draw(canvas, rows))
+    drawing = Figure(study.name, findings[0].sentence, (study.draw(rows),)).svg()
     body = element(
         "body",
         element(
@@ -33,8 +32,7 @@ def render(study: Study, rows: Rows) -> str:
             element("h1", study.question),
             *(element("p", study.about) for _ in range(bool(study.about))),
             *(_finding(finding) for finding in findings),
-            figure(svg, f"{len(rows)} trials.") if svg is not None else None,
-            None if available() else element("p", NO_FIGURE, class_="note"),
+            figure(drawing, f"{len(rows)} trials."),
             _table(study, rows),
         ),
         element("footer", f"Made by reconstruct {__version__}."),

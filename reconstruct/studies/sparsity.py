@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from reconstruct.constructions.blueprint import share
 from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
-from reconstruct.reports.figures.palette import SERIES
+from reconstruct.reports.plots import DOTTED, SERIES, Axis, Curve, Mark, Panel, Rule
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -94,20 +93,20 @@ def findings(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(figure: Any, rows: Rows) -> None:
-    places = figure.subplots(1, len(values_of(rows, "ratio")), sharey=True, squeeze=False)[0]
-    for place, c in zip(places, values_of(rows, "ratio"), strict=True):
+def draw(rows: Rows) -> tuple[Panel, ...]:
+    """For each ratio the share of full rank against the density, and where it is expected."""
+    panels: list[Panel] = []
+    for c in values_of(rows, "ratio"):
+        marks: list[Mark] = []
         for i, d in enumerate(values_of(rows, "d")):
-            own = select(rows, ratio=c, d=d)
+            own, colour = select(rows, ratio=c, d=d), SERIES[i % len(SERIES)]
             densities = values_of(own, "p")
             shares = [mean(select(own, p=p), "full") for p in densities]
-            colour = SERIES[i % len(SERIES)]
-            place.plot(densities, shares, color=colour, marker="o", markersize=3, label=f"d = {d}")
-            place.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=0.9)
-        place.set_title(f"ratio {c:g}")
-        place.set_xlabel("density p")
-    places[0].set_ylabel("share of full rank")
-    places[-1].legend()
+            marks.append(Curve(densities, shares, colour, f"d = {d}", marker="o", radius=1.8))
+            marks.append(Rule(predicted(d, c), colour, dash=DOTTED, weight=1.0))
+        y = Axis("" if panels else "share of full rank", low=-0.05, high=1.05, named=not panels)
+        panels.append(Panel(tuple(marks), Axis("density p"), y, f"ratio {c:g}"))
+    return tuple(panels)
 
 
 SPARSITY = Study(

@@ -7,8 +7,6 @@ random starts either reaches W to rounding or it does not, and failing is no pro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reconstruct.constructions.blueprint import share
@@ -18,7 +16,7 @@ from reconstruct.constructions.stacked.product import Product
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
-from reconstruct.reports.figures.palette import SERIES
+from reconstruct.reports.plots import DASHED, SERIES, Axis, Curve, Logarithmic, Panel
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -112,25 +110,22 @@ def _growth(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(figure: Any, rows: Rows) -> None:
-    left, right = figure.subplots(1, 2)
+def draw(rows: Rows) -> tuple[Panel, ...]:
+    """The share of trials that were solved, and the condition where they were."""
+    solved, conditions = [], []
     for i, layers in enumerate(values_of(rows, "layers")):
         own = select(rows, layers=layers)
         ratios = values_of(own, "ratio")
-        colour, dash = SERIES[i % len(SERIES)], "-" if i < len(SERIES) else "--"
-        solved = [mean(select(own, ratio=r), "solved") for r in ratios]
-        left.plot(
-            ratios, solved, dash, color=colour, marker="o", markersize=3, label=f"L = {layers}"
-        )
-        good = [select(own, ratio=r, solved=True) for r in ratios]
-        known = [(r, mean(g, "condition")) for r, g in zip(ratios, good, strict=True) if g]
-        right.plot(*zip(*known, strict=True), dash, color=colour) if known else None
-    left.set_xlabel("Σ widths / (d² + L − 1)")
-    left.set_ylabel("share solved")
-    left.legend()
-    right.set_xlabel("Σ widths / (d² + L − 1)")
-    right.set_ylabel("condition of J, where solved")
-    right.set_yscale("log")
+        colour, dash = SERIES[i % len(SERIES)], "" if i < len(SERIES) else DASHED
+        shares = [mean(select(own, ratio=r), "solved") for r in ratios]
+        solved.append(Curve(ratios, shares, colour, f"L = {layers}", dash, marker="o", radius=1.8))
+        good = [mean(select(own, ratio=r, solved=True), "condition") for r in ratios]
+        conditions.append(Curve(ratios, good, colour, dash=dash, marker="o", radius=1.8))
+    x = Axis("Σ widths / (d² + L − 1)")
+    return (
+        Panel(tuple(solved), x, Axis("share solved")),
+        Panel(tuple(conditions), x, Axis("condition of J, where solved", Logarithmic())),
+    )
 
 
 STACKED = Study(

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from reconstruct.errors import InputError
+from reconstruct.reports.plots import Panel
 
 Point: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -86,7 +87,7 @@ class Outcome:
 class Study:
     """`trial(point, seed)` must be a function of a module, so that other processes can call it.
 
-    `findings` and `draw` take all rows; `draw(figure, rows)` draws on a matplotlib figure;
+    `findings` and `draw` take all rows; `draw` gives the panels of the plot, from left to right;
     `columns` are what the page's table averages over seeds.
     """
 
@@ -96,7 +97,7 @@ class Study:
     seeds: int
     trial: Callable[[Point, int], Outcome]
     findings: Callable[[Rows], list[Finding]]
-    draw: Callable[[Any, Rows], None]
+    draw: Callable[[Rows], tuple[Panel, ...]]
     columns: tuple[str, ...]
     about: str = ""
 

@@ -21,7 +21,18 @@ from reconstruct.demo import share_recognised
 from reconstruct.errors import MissingDependencyError
 from reconstruct.networks import Network, Points
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.figures.palette import FIRST, SECOND, THIRD
+from reconstruct.reports.plots import (
+    DOTTED,
+    FAINT,
+    FIRST,
+    SECOND,
+    THIRD,
+    Axis,
+    Curve,
+    Mark,
+    Panel,
+    Rule,
+)
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -120,20 +131,19 @@ def _residuals(rows: Rows, ratios: list[Any]) -> Finding:
     )
 
 
-def draw(figure: Any, rows: Rows) -> None:
-    place = figure.subplots()
+def draw(rows: Rows) -> tuple[Panel, ...]:
+    """The share recognised against the width, one curve for each way to fit."""
+    marks: list[Mark] = []
     for fit, colour in zip(FITS, (FIRST, SECOND, THIRD), strict=True):
         own = select(rows, fit=fit)
-        if not own:
-            continue
-        ratios = values_of(own, "ratio")
-        shares = [100 * mean(select(own, ratio=r), "accuracy") for r in ratios]
-        place.plot(ratios, shares, color=colour, marker="o", markersize=4, label=FITS[fit])
-    place.axhline(100 * mean(rows, "target_accuracy"), linestyle=":", linewidth=0.9, label="target")
-    place.set_xlabel("hidden neurons / (m·k)")
-    place.set_ylabel("recognised, %")
-    place.set_ylim(0, 100)
-    place.legend()
+        if own:
+            ratios = values_of(own, "ratio")
+            shares = [100 * mean(select(own, ratio=r), "accuracy") for r in ratios]
+            marks.append(Curve(ratios, shares, colour, FITS[fit], marker="o", radius=2.2))
+    target = 100 * mean(rows, "target_accuracy")
+    marks.append(Rule(target, FAINT, "target", DOTTED, upright=False))
+    x, y = Axis("hidden neurons / (m·k)"), Axis("recognised, %", low=0.0, high=100.0)
+    return (Panel(tuple(marks), x, y),)
 
 
 WIDTH = Study(

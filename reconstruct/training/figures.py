@@ -7,36 +7,45 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.reports.figures.canvas import drawn, powers_of_ten
-from reconstruct.reports.figures.palette import FIRST, SECOND, SERIES
 from reconstruct.reports.markup import Markup
+from reconstruct.reports.plots import (
+    DASHED,
+    FIRST,
+    SECOND,
+    SERIES,
+    Axis,
+    Curve,
+    Figure,
+    Linear,
+    Logarithmic,
+    Panel,
+    Rule,
+    Stairs,
+)
 
 MOST_PANELS = 24
 COLUMNS = 4
-PANEL_HEIGHT = 0.95
+PANEL_HEIGHT, SMALL = 68.0, 7.0  # of a histogram, and of its text
 
 
-def curves_figure(runs: Sequence[Mapping[str, Any]]) -> Markup | None:
+def curves_figure(runs: Sequence[Mapping[str, Any]]) -> Markup:
     """Loss and accuracy by epoch; one line per seed, training dashed."""
-
-    def draw(figure: Any) -> None:
-        left, right = figure.subplots(1, 2)
-        for i, run in enumerate(runs):
-            history, colour = run["history"], SERIES[i % len(SERIES)]
-            epochs = np.arange(1, len(history["loss"]) + 1)
-            left.plot(epochs, history["loss"], color=colour)
-            right.plot(epochs, 100 * np.array(history["test_accuracy"]), color=colour)
-            shares = 100 * np.array(history["train_accuracy"])
-            right.plot(epochs, shares, color=colour, linestyle="--", linewidth=0.9)
-        left.set_yscale("log")
-        powers_of_ten(left.yaxis)
-        left.set_xlabel("epoch")
-        left.set_ylabel("loss while training")
-        right.set_xlabel("epoch")
-        right.set_ylabel("recognised, %")
-
+    losses, shares = [], []
+    for i, run in enumerate(runs):
+        history, colour = run["history"], SERIES[i % len(SERIES)]
+        epochs = np.arange(1, len(history["loss"]) + 1)
+        losses.append(Curve(epochs, history["loss"], colour))
+        shares.append(Curve(epochs, 100 * np.array(history["test_accuracy"]), colour))
+        training = 100 * np.array(history["train_accuracy"])
+        shares.append(Curve(epochs, training, colour, dash=DASHED, weight=1.0))
+    x = Axis("epoch", Linear(whole=True))
+    panels = (
+        Panel(tuple(losses), x, Axis("loss while training", Logarithmic())),
+        Panel(tuple(shares), x, Axis("recognised, %")),
+    )
     final = ", ".join(f"{100 * run['accuracy']:.1f} %" for run in runs)
-    return drawn("curves", f"Loss and accuracy by epoch; accuracy at the end: {final}", draw)
+    title = f"Loss and accuracy by epoch; accuracy at the end: {final}"
+    return Figure("curves", title, (panels,)).svg()
 
 
 def gamma_figure(layers: Sequence[Mapping[str, Any]]) -> Markup | None:
@@ -44,24 +53,18 @@ def gamma_figure(layers: Sequence[Mapping[str, Any]]) -> Markup | None:
     chosen = [layers[i] for i in _chosen(len(layers))]
     if not chosen:
         return None
-    rows = -(-len(chosen) // COLUMNS)
-
-    def draw(figure: Any) -> None:
-        axes = np.atleast_1d(figure.subplots(rows, COLUMNS, squeeze=False)).ravel()
-        for place in axes[len(chosen) :]:
-            place.set_axis_off()
-        for place, layer in zip(axes, chosen, strict=False):
-            edges, counts = layer["histogram"]["edges"], layer["histogram"]["counts"]
-            place.stairs(counts, edges, fill=True, color=FIRST)
-            place.axvline(0.0, color=SECOND, linewidth=0.8)
-            place.set_title(layer["name"], fontsize=7)
-            place.tick_params(labelsize=6)
-            place.set_yticks([])
-            place.grid(False)
-
+    panels = [_histogram(layer) for layer in chosen]
+    panels += [None] * (-len(panels) % COLUMNS)
+    rows = tuple(tuple(panels[i : i + COLUMNS]) for i in range(0, len(panels), COLUMNS))
     total = sum(layer["channels"] for layer in layers)
     title = f"Histograms of γ in {len(chosen)} of {len(layers)} norm layers, {total} γ in all"
-    return drawn("gamma", title, draw, height=0.35 + PANEL_HEIGHT * rows)
+    return Figure("gamma", title, rows, height=PANEL_HEIGHT * len(rows), font=SMALL).svg()
+
+
+def _histogram(layer: Mapping[str, Any]) -> Panel | None:
+    edges, counts = layer["histogram"]["edges"], layer["histogram"]["counts"]
+    marks = (Stairs(edges, counts, FIRST), Rule(0.0, SECOND, dash="", weight=0.8))
+    return Panel(marks, Axis(), Axis(low=0.0, ticks=(), named=False), layer["name"], grid=False)
 
 
 def _chosen(count: int) -> list[int]:

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.figures.canvas import available
 from reconstruct.reports.markup import Child, Markup, element, facts, figure, table
 from reconstruct.reports.numbers import duration, number
 from reconstruct.reports.page import POLICY, style
 from reconstruct.training.figures import curves_figure, gamma_figure
 from reconstruct.training.report import percent
 
-NO_FIGURES = "This page was made without its plots, because matplotlib is not installed."
 WHAT = {
     "norms": "the γ and β of its norm layers",
     "output": "its output layer",
@@ -36,7 +34,6 @@ def render(report: Mapping[str, Any]) -> str:
         element(
             "main",
             _opening(report),
-            None if available() else element("p", NO_FIGURES, class_="note"),
             _curves(report),
             _features(report),
             _again(report),
@@ -102,7 +99,7 @@ def _curves(report: Mapping[str, Any]) -> Markup:
     return element(
         "section",
         element("h2", "Training"),
-        figure(drawing, caption) if drawing else None,
+        figure(drawing, caption),
         table("Accuracy at the end", head, rows),
         id="training",
     )

@@ -72,7 +72,6 @@ def test_onnxruntime_agrees_with_the_library_and_the_target(cli, target, tmp_pat
     ],
     ids=" ".join,
 )
-@pytest.mark.usefixtures("no_plots")
 def test_every_option_is_certified_and_checked(cli, target, tmp_path, options):
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1", *options)
     assert code == 0, stderr
@@ -80,7 +79,6 @@ def test_every_option_is_certified_and_checked(cli, target, tmp_path, options):
     assert code == 0 and stdout.startswith("ACCEPTED")
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_the_report_tells_ranks_and_rank_proofs(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--json", "--quiet", "--prove-rank", "-o")
     report = json.loads(cli(*words, tmp_path / "a", "--construction", "factored")[1])
@@ -145,7 +143,6 @@ def test_a_frozen_network_of_ones_own(cli, tmp_path):
     assert report["error"]["float64_max"] < 1e-9
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_singular_signs_fail_with_the_rank(cli, tmp_path):
     save(Network.mlp([np.random.default_rng(0).normal(size=(3, 3))]), tmp_path / "t.npz")
     code, _, stderr = cli(

@@ -45,7 +45,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "demo-out"
 
 
-@pytest.mark.usefixtures("no_plots")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: p.name)
 def test_blocks_run(page: Path, tmp_path: Path, demo: Path) -> None:
     for name in ("mine.onnx", "target.onnx"):  # the reader's own network; `demo` is the shipped one

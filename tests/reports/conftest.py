@@ -84,12 +84,6 @@ def paged(folder: Path, page: str) -> Path:
     return folder
 
 
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages without their figures, for tests that read words."""
-    monkeypatch.setattr("reconstruct.reports.figures.canvas.available", lambda: False)
-
-
 def write_folder(path: Path, report: dict[str, Any], norms: bytes | None) -> Path:
     (path / "report.json").write_bytes(to_bytes(report))
     if norms is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from reconstruct.reports.run_files import RunFiles
 from reconstruct.reports.sections import inputs as section
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
+from tests.reports.plots.reading import decoded
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +40,13 @@ def images() -> Any:
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_picture_is_read_back_as_it_was(channels: int) -> None:
-    image = pytest.importorskip("matplotlib.image")
     levels = np.random.default_rng(0).integers(0, 256, (channels, 5, 7)).astype(np.uint8)
-    read = np.round(255 * image.imread(io.BytesIO(png(levels)), format="png")).astype(int)
-    wanted = levels[0] if channels == 1 else np.moveaxis(levels, 0, -1)
-    np.testing.assert_array_equal(read, wanted)
+    np.testing.assert_array_equal(decoded(png(levels)), np.moveaxis(levels, 0, -1))
 
 
 def test_black_is_the_least_and_white_the_largest() -> None:
     content = data_url(np.array([-1.0, 0.0, 1.0, 3.0]), (1, 2, 2), -1.0, 1.0)
-    image = pytest.importorskip("matplotlib.image")
-    stored = base64.b64decode(content.partition(",")[2])
-    read = np.round(255 * image.imread(io.BytesIO(stored), format="png")).astype(int)
+    read = decoded(base64.b64decode(content.partition(",")[2]))
     assert read.ravel().tolist() == [0, 128, 255, 255]
 
 
@@ -166,7 +161,6 @@ def test_the_page_shows_pictures_and_the_guard_and_nothing_else(report: dict[str
 
 
 def test_norms_are_drawn_layer_by_layer() -> None:
-    pytest.importorskip("matplotlib")
     rng = np.random.default_rng(0)
     gammas = {f"norm{i}": rng.normal(size=20) * 10.0**i for i in range(3)}
     drawing = norm_figure(gammas, gammas)

@@ -11,7 +11,6 @@ import pytest
 
 from reconstruct.cli import main
 from reconstruct.errors import InputError
-from reconstruct.reports import page as pages
 from reconstruct.reports.page import render
 from reconstruct.reports.run_files import RunFiles, read_run
 from reconstruct.reports.sections.reproduce import command
@@ -86,7 +85,6 @@ def test_a_layer_named_like_a_script_shows_as_text(tmp_path: Path) -> None:
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5  # title, tables, diagram
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_text_that_would_mislead_is_written_out(report: dict[str, Any]) -> None:
     report["target"]["file"] = "safe\u202exnno.exe\x00\ud800"
     text = render(RunFiles(report))
@@ -94,7 +92,6 @@ def test_text_that_would_mislead_is_written_out(report: dict[str, Any]) -> None:
     text.encode()  # no half of a surrogate pair is left
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_certified_says_what_where_and_how(report: dict[str, Any]) -> None:
     text = render(RunFiles(report))
     assert "Certified: the two networks agree" in text
@@ -102,7 +99,6 @@ def test_certified_says_what_where_and_how(report: dict[str, Any]) -> None:
     assert "first.onnx" in text and "Rigorous: a proof" in text
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
     text = render(RunFiles(refuted(report)))
     assert "Refuted: the two networks differ" in text
@@ -111,7 +107,6 @@ def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
     assert "Certified" not in outline_text(text)
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_undecided_does_not_claim(report: dict[str, Any]) -> None:
     text = render(RunFiles(undecided(report)))
     assert "Undecided: no proof, and no counterexample" in text
@@ -126,28 +121,18 @@ def outline_text(text: str) -> str:
     )
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
     report["layers"][0]["status"] = "rank_deficient"
     report["layers"][0]["message"] = "rank 20 of 24 needed"
     assert "was not solved. rank 20 of 24 needed" in render(RunFiles(report))
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_comparison_of_two_networks_has_a_page(report: dict[str, Any]) -> None:
     report.update(frozen=None, layers=[], measurements=None, candidate={"file": "b.onnx"})
     report["options"] = {"target": "a.onnx", "candidate": "b.onnx", "domain": "0,1"}
     text = render(RunFiles(report))
     assert "b.onnx gives the same outputs as" in text
     assert "reconstruct verify a.onnx b.onnx --domain 0,1" in text
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_without_matplotlib_the_page_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "available", lambda: False)
-    text = render(read_run(folder))
-    assert "made without its plots" in text
-    assert 'id="diagram-title"' in text and 'id="norms-title"' not in text
 
 
 def test_command_spells_out_what_was_asked(report: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.errors import InputError
+from reconstruct.reports.plots import FIRST, Curve, Panel
 from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.sparsity import threshold
 from reconstruct.studies.study import Evidence, Outcome, mean, trials
@@ -212,7 +213,7 @@ def test_a_study_of_ones_own_is_one_file(tmp_path):
         findings=lambda rows: [
             Finding(f"{mean(rows, 'heads'):.1f} heads.", Evidence.MEASURED, "more throws")
         ],
-        draw=lambda figure, rows: figure.subplots().plot([r["heads"] for r in rows]),
+        draw=lambda rows: (Panel((Curve(range(10), [r["heads"] for r in rows], FIRST),)),),
         columns=("heads",),
     )
     rows = run_study(study, tmp_path / "out")

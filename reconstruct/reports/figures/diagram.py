@@ -1,4 +1,4 @@
-"""The two networks side by side, drawn as SVG by hand: it needs no matplotlib.
+"""The two networks side by side, as a drawing of their own.
 
 Every map of the target, with the activation behind it, is a bar on the left whose length grows
 with the logarithm of its size. On the right stand the frozen layers that take its place.

@@ -6,9 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reconstruct.reports.figures.canvas import drawn, powers_of_ten
-from reconstruct.reports.figures.palette import FAINT, FIRST, FOURTH, SECOND
 from reconstruct.reports.markup import Markup
+from reconstruct.reports.plots import (
+    FAINT,
+    FIRST,
+    FOURTH,
+    SECOND,
+    Axis,
+    Dots,
+    Figure,
+    Legend,
+    Logarithmic,
+    Mark,
+    Panel,
+    Rule,
+    Tick,
+)
+
+HEIGHT = 194.0
+KINDS = (
+    ("measured", "measured", "o", FIRST),
+    ("predicted", "predicted", "x", SECOND),
+    ("bound", "certified: at most this", "<", FOURTH),
+)
 
 
 @dataclass(frozen=True)
@@ -38,27 +58,18 @@ def error_figure(rows: Sequence[ErrorRow], tolerance: float | None) -> Markup | 
     known = [v for r in rows for v in (r.measured, r.predicted, r.bound) if v is not None and v > 0]
     if not known:
         return None
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for kind, marker, colour in (
-            ("measured", "o", FIRST),
-            ("predicted", "x", SECOND),
-            ("bound", "<", FOURTH),
-        ):
-            points = [(getattr(row, kind), -i) for i, row in enumerate(rows)]
-            shown = [(x, y) for x, y in points if x is not None and x > 0]
-            label = {"bound": "certified: at most this"}.get(kind, kind)
-            xs, ys = [p[0] for p in shown], [p[1] for p in shown]
-            axes.plot(xs, ys, marker, color=colour, markersize=8, label=label)
-        if tolerance is not None and tolerance > 0:
-            axes.axvline(tolerance, color=FAINT, linestyle=(0, (4, 3)), label="tolerance")
-        axes.set_xscale("log")
-        powers_of_ten(axes.xaxis)
-        axes.set_yticks([-i for i in range(len(rows))], [row.label for row in rows])
-        axes.set_ylim(-len(rows) + 0.5, 0.5)
-        axes.set_xlabel("|f − g|")
-        figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2, columnspacing=1.0)
-
+    marks: list[Mark] = [_dots(rows, *kind) for kind in KINDS]
+    if tolerance is not None and tolerance > 0:
+        marks.append(Rule(tolerance, FAINT, "tolerance"))
+    names = tuple(Tick(-i, row.label) for i, row in reversed(list(enumerate(rows))))
+    y = Axis(ticks=names, low=0.5 - len(rows), high=0.5)
+    panel = Panel(tuple(marks), Axis("|f − g|", Logarithmic()), y)
     title = f"Errors between {min(known):.2g} and {max(known):.2g}; the table below has them all"
-    return drawn("errors", title, draw, height=2.7)
+    return Figure("errors", title, ((panel,),), height=HEIGHT, legend=Legend.ABOVE).svg()
+
+
+def _dots(rows: Sequence[ErrorRow], kind: str, label: str, marker: str, colour: str) -> Dots:
+    """What is known of one kind; a value of 0 has no place on the scale."""
+    points = [(getattr(row, kind), -i) for i, row in enumerate(rows)]
+    shown = [(x, y) for x, y in points if x is not None and x > 0]
+    return Dots([x for x, _ in shown], [y for _, y in shown], colour, label, marker)

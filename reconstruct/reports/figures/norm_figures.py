@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.reports.figures.canvas import drawn
-from reconstruct.reports.figures.palette import FIRST, SECOND
 from reconstruct.reports.markup import Markup
+from reconstruct.reports.plots import (
+    FIRST,
+    SECOND,
+    Axis,
+    Dots,
+    Figure,
+    Linear,
+    Mark,
+    Panel,
+    SignedLogarithmic,
+    Span,
+    Tick,
+)
+from reconstruct.reports.plots.scales import Scale
 
 Vector = NDArray[np.float64]
 MOST_LAYERS = 40
 LONGEST_NAME = 16
-ROW = 0.24  # inches for each layer
+ABOUT, ROW = 60.0, 17.3  # height of what surrounds the rows, and of each of them
+THICK, DOT = 5.0, 2.2
+MUCH = 30  # times the least size: then a plain scale would hide it
 
 
 def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:
@@ -25,45 +38,44 @@ def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Ma
     if not names:
         return None
 
-    def draw(figure: Any) -> None:
-        left, right = figure.subplots(1, 2, sharey=True)
-        for axes, values, colour, label in (
-            (left, gammas, FIRST, "γ (scale)"),
-            (right, betas, SECOND, "β (shift)"),
-        ):
-            for i, name in enumerate(names):
-                _row(axes, -i, values[name], colour)
-            _signed_scale(axes, [values[name] for name in names])
-            axes.set_xlabel(label)
-        left.set_yticks([-i for i in range(len(names))], [_short(name) for name in names])
-        left.set_ylim(-len(names) + 0.4, 0.6)
-
-    return drawn("norms", _spoken(names, gammas, betas), draw, height=1.1 + ROW * len(names))
+    names_left = tuple(Tick(-i, _short(name)) for i, name in reversed(list(enumerate(names))))
+    y = Axis(ticks=names_left, low=0.4 - len(names), high=0.6)
+    panels = tuple(
+        Panel(_rows(names, values, colour), Axis(label, _scale([values[n] for n in names])), y)
+        for values, colour, label in (
+            (gammas, FIRST, "γ (scale)"),
+            (betas, SECOND, "β (shift)"),
+        )
+    )
+    height = ABOUT + ROW * len(names)
+    title = _spoken(names, gammas, betas)
+    return Figure("norms", title, (panels,), height=height, share_y=True).svg()
 
 
-def _row(axes: Any, y: float, values: Vector, colour: str) -> None:
+def _rows(names: list[str], values: Mapping[str, Vector], colour: str) -> tuple[Mark, ...]:
+    return tuple(m for i, name in enumerate(names) for m in _row(-i, values[name], colour))
+
+
+def _row(y: float, values: Vector, colour: str) -> tuple[Mark, ...]:
     """From least to largest a thin line, the middle half thick, the median a dot."""
     finite = values[np.isfinite(values)]
     if not len(finite):
-        return
-    least, low, middle, high, largest = np.quantile(finite, (0, 0.25, 0.5, 0.75, 1))
-    axes.plot([least, largest], [y, y], color=colour, linewidth=1.0)
-    axes.plot([low, high], [y, y], color=colour, linewidth=5.0, solid_capstyle="butt")
-    axes.plot([middle], [y], "o", color=colour, markersize=3.5)
+        return ()
+    least, low, middle, high, largest = np.quantile(finite, (0, 0.25, 0.5, 0.75, 1)).tolist()
+    return (
+        Span(least, largest, y, colour),
+        Span(low, high, y, colour, weight=THICK),
+        Dots([middle], [y], colour, radius=DOT),
+    )
 
 
-def _signed_scale(axes: Any, values: list[Vector]) -> None:
+def _scale(values: list[Vector]) -> Scale:
     """Logarithmic on both sides of 0 where layers differ much, else plain."""
     sizes = [float(np.max(np.abs(v), initial=0.0)) for v in values]
     positive = [size for size in sizes if 0 < size < np.inf]
-    if positive and max(positive) > 30 * min(positive):
-        axes.set_xscale("symlog", linthresh=min(positive))
-        ends = [10.0 ** np.floor(np.log10(s)) for s in (max(positive),)]
-        axes.set_xticks([-ends[0], 0.0, ends[0]])
-        axes.minorticks_off()
-        axes.xaxis.set_major_formatter(lambda v, _: f"{v:,.0f}" if abs(v) >= 1 else f"{v:g}")
-    else:
-        axes.locator_params(axis="x", nbins=4)
+    if positive and max(positive) > MUCH * min(positive):
+        return SignedLogarithmic(near=min(positive))
+    return Linear()
 
 
 def near_zero(gamma: Vector, share: float = 1e-3) -> float:

@@ -9,12 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.reports.figures.canvas import drawn, powers_of_ten
-from reconstruct.reports.figures.palette import FAINT, SERIES
 from reconstruct.reports.markup import Markup
+from reconstruct.reports.plots import (
+    DASHED,
+    DOTTED,
+    FAINT,
+    SERIES,
+    Axis,
+    Curve,
+    Figure,
+    Linear,
+    Logarithmic,
+    Mark,
+    Panel,
+)
 
 Vector = NDArray[np.float64]
 MOST_CURVES = 12
+DASHES = ("", DASHED, DOTTED)
+THIN = 1.2
 Row = Mapping[str, Any]
 
 
@@ -24,27 +37,23 @@ def spectrum_figure(spectra: Sequence[Row]) -> Markup | None:
     if not shown:
         return None
 
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for row, colour in zip(shown, SERIES, strict=False):
-            values = np.asarray(row["values"])
-            share = (np.arange(len(values)) + 0.5) / len(values)
-            ratio = row["width"] / (row["rows"] * row["cols"])
-            label = f"{row['rows']}×{row['cols']}, width {row['width']}"
-            axes.plot(share, values, color=colour, label=label)
-            axes.plot(share, law(ratio, share), color=colour, linestyle=(0, (2, 2)), linewidth=1.2)
-        axes.plot([], [], color=FAINT, linestyle=(0, (2, 2)), label="Marchenko-Pastur law")
-        axes.set_xlabel("share of the singular values below")
-        axes.set_ylabel("singular value (scaled)")
-        axes.set_ylim(bottom=0)
-        axes.legend(loc="upper left")
-
+    marks: list[Mark] = []
+    for row, colour in zip(shown, SERIES, strict=False):
+        count = len(row["values"])
+        share = (np.arange(count) + 0.5) / count
+        ratio = row["width"] / (row["rows"] * row["cols"])
+        label = f"{row['rows']}×{row['cols']}, width {row['width']}"
+        marks.append(Curve(share, row["values"], colour, label))
+        marks.append(Curve(share, law(ratio, share), colour, dash=DOTTED, weight=THIN))
+    marks.append(Curve([], [], FAINT, "Marchenko-Pastur law", dash=DOTTED, weight=THIN))
+    x = Axis("share of the singular values below")
+    panel = Panel(tuple(marks), x, Axis("singular value (scaled)", low=0.0))
     values = [value for row in shown for value in row["values"]]
     title = (
         f"Singular values of {len(shown)} Khatri-Rao matrices, from {min(values):.3g} to "
         f"{max(values):.3g}, beside the Marchenko-Pastur law"
     )
-    return drawn("spectrum", title, draw)
+    return Figure("spectrum", title, ((panel,),)).svg()
 
 
 def law(ratio: float, share: Vector) -> Vector:
@@ -67,24 +76,20 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
     if not shown:
         return None
 
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        for i, row in enumerate(shown[:MOST_CURVES]):
-            history = [value if _usable(value) else math.nan for value in row["history"]]
-            style = "-" if i < len(SERIES) else ("--" if i < 2 * len(SERIES) else ":")
-            label = f"map {row['index']}"
-            steps = range(1, len(history) + 1)
-            colour = SERIES[i % len(SERIES)]
-            axes.semilogy(steps, history, color=colour, linestyle=style, label=label)
-        powers_of_ten(axes.yaxis)
-        axes.set_xlabel("iteration")
-        axes.locator_params(axis="x", integer=True, nbins=7)
-        axes.set_ylabel("relative residual")
-        axes.legend(loc="upper right", ncols=2 if len(shown) > 4 else 1)
-
+    marks = tuple(_history(i, row) for i, row in enumerate(shown[:MOST_CURVES]))
+    x = Axis("iteration", Linear(whole=True))
+    panel = Panel(marks, x, Axis("relative residual", Logarithmic()))
     most = max(len(row["history"]) for row in shown)
     title = f"Relative residual against iteration for {len(shown)} systems, at most {most} steps"
-    return drawn("residuals", title, draw)
+    return Figure("residuals", title, ((panel,),)).svg()
+
+
+def _history(number: int, row: Row) -> Curve:
+    """One curve; colours come again with other dashes."""
+    history = [value if _usable(value) else math.nan for value in row["history"]]
+    dash = DASHES[number // len(SERIES) % len(DASHES)]
+    colour = SERIES[number % len(SERIES)]
+    return Curve(range(1, len(history) + 1), history, colour, f"map {row['index']}", dash)
 
 
 def _usable(value: float | None) -> bool:
