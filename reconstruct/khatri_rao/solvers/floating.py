@@ -27,7 +27,7 @@ Attempt: TypeAlias = Callable[[KhatriRao, Array], Solution]
 MOST_ENTRIES = 1 << 26  # of a sparse K: 12 bytes each
 PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
 SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
-UNEVEN = 10.0  # times fewer units than there are that carry the solution of least norm
+UNEVEN = 2.0  # times what Gaussian units have: from here on an iteration takes half as long evened
 SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
 
 
@@ -54,14 +54,17 @@ def even_powers(operator: KhatriRao) -> tuple[Powers, Powers]:
     """Powers of two by which units of very different size become equally large; else 0.
 
     With `σ_l = ‖M1[l, :]‖ ‖M2[:, l]‖` the solution of least norm puts `σ_l²` on a unit, so that
-    `(Σσ²)²/Σσ⁴` units carry it; if these are few, K is ill-conditioned whatever the width. Then
-    the least `Σ (σ_l s_l)²` is taken, which is what shifts and rounding errors grow with.
+    about `(Σσ²)²/Σσ⁴` of the n units carry it (Gaussian ones: n over `(1 + 2/m)(1 + 2/k)`). If
+    these are few, K is ill-conditioned whatever the width. Then the least `Σ (σ_l s_l)²` is taken,
+    which is what shifts and rounding errors grow with.
     """
+    m, k = operator.map_shape
     sizes = [one.astype(np.float64) for one in operator.unit_squares()]
     product = sizes[0] * sizes[1]
     moments = np.array([np.count_nonzero(product), product.sum(), product @ product])
     count, second, fourth = operator.engine.add(moments)
-    if not 0 < fourth < np.inf or count * fourth <= UNEVEN * second**2:
+    usual = (1 + 2 / m) * (1 + 2 / k)
+    if not 0 < fourth < np.inf or count * fourth <= UNEVEN * usual * second**2:
         return 0, 0
     exponents = (np.frexp(np.where(product > 0, one, 1.0))[1] for one in sizes)
     first, last = (np.asarray(-(one // 2), np.intc) for one in exponents)
