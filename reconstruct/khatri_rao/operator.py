@@ -180,11 +180,11 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def squared_norm(self) -> float:
         """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
-        first, second = (one.astype(np.float64) for one in self.unit_squares())
+        first, second = self.unit_squares()
         return float(self.engine.add(np.array([first @ second]))[0])
 
     def unit_squares(self) -> tuple[Vector, Vector]:
-        """`‖M1[l, :]‖²` and `‖M2[:, l]‖²` of this holder's units, in the weights' precision."""
+        """`‖M1[l, :]‖²` and `‖M2[:, l]‖²` of this holder's units."""
         return row_squares(self.M1), row_squares(self.M2T)
 
     def entries(self) -> int:

@@ -70,10 +70,13 @@ def test_units_without_weight_stay_without() -> None:
     assert found.status is Status.SOLVED and not found.s[::9].any()
 
 
-def test_one_huge_unit_among_many() -> None:
+@pytest.mark.parametrize("size", [1e9, 1e18])  # in both matrices: 1e-18 and 1e-36 beside it
+@pytest.mark.parametrize("solver", [ConjugateGradient(), Direct()], ids=["cg", "direct"])
+def test_one_huge_unit_among_many(solver, size: float) -> None:
     scales = np.ones(WIDTH)
-    scales[5] = 1e18
-    found = solve(*system(scales), ConjugateGradient())
+    scales[5] = size
+    M1, M2, W = system(scales)
+    found = solve(M1 * np.float32(size), M2, W, solver)
     assert found.status is Status.SOLVED, found.message
 
 

@@ -59,7 +59,7 @@ def even_powers(operator: KhatriRao) -> tuple[Powers, Powers]:
     which is what shifts and rounding errors grow with.
     """
     m, k = operator.map_shape
-    sizes = [one.astype(np.float64) for one in operator.unit_squares()]
+    sizes = operator.unit_squares()
     product = sizes[0] * sizes[1]
     moments = np.array([np.count_nonzero(product), product.sum(), product @ product])
     count, second, fourth = operator.engine.add(moments)
