@@ -41,14 +41,3 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {HERE / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
-
-
-@pytest.fixture
-def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs leave an empty page: drawing one takes seven times as long as a small network does."""
-    for module in ("comparison", "job"):
-        monkeypatch.setattr(f"reconstruct.runs.{module}.write_page", _empty)
-
-
-def _empty(folder: Path) -> None:
-    (folder / "report.html").write_text("a page", encoding="utf-8")

@@ -176,7 +176,6 @@ NNET = """// a network with a header
 """
 
 
-@pytest.mark.usefixtures("no_page")
 @pytest.mark.parametrize("header", [False, True])
 def test_a_header_that_is_part_of_the_function_is_part_of_the_claim(tmp_path, header) -> None:
     (tmp_path / "a.nnet").write_text(NNET)

@@ -187,7 +187,7 @@ def test_values_of_a_long_chain_stay_short() -> None:
         evaluate_exact(network, [1.0])
 
 
-def test_a_difference_beyond_the_floats_is_refuted(tmp_path, capsys, no_page) -> None:
+def test_a_difference_beyond_the_floats_is_refuted(tmp_path, capsys) -> None:
     np.savez(tmp_path / "a.npz", W1=[[1e200]], W2=[[1e200]])
     np.savez(tmp_path / "b.npz", W1=[[1e200]], W2=[[-1e200]])
     files = str(tmp_path / "a.npz"), str(tmp_path / "b.npz")

@@ -50,11 +50,8 @@ def small(groups: int = 1) -> Network:
 
 
 @pytest.fixture
-def rebuild(cli, tmp_path, no_page):
-    """Run with these words, have the certificate checked, and meet the file in onnxruntime.
-
-    Pages of convolutions are drawn elsewhere: they would take most of the time here.
-    """
+def rebuild(cli, tmp_path):
+    """Run with these words, have the certificate checked, and meet the file in onnxruntime."""
 
     def run(target: Network, *words):
         save(target, tmp_path / "t.npz")

@@ -78,7 +78,6 @@ def test_the_guard_tells_where_the_answer_is_the_targets(finished):
     assert trusted >= 20 and others > 10
 
 
-@pytest.mark.usefixtures("no_page")
 def test_boxes_around_the_data_are_claimed_with_a_radius(finished):
     folder, _ = finished
     done = command(
@@ -173,7 +172,6 @@ def test_accuracies_stand_where_labels_are_given(finished):
     assert len(known["shown"]) == 6 and all(row["margin"] >= 0 for row in known["shown"])
 
 
-@pytest.mark.usefixtures("no_page")
 def test_values_that_are_no_labels_leave_accuracies_out(finished):
     folder, _ = finished
     with np.load(folder / "images.npz") as data:
@@ -186,7 +184,6 @@ def test_values_that_are_no_labels_leave_accuracies_out(finished):
     assert "accuracies are left out: " in done.stderr and "type float64" in done.stderr
 
 
-@pytest.mark.usefixtures("no_page")
 def test_labels_of_classes_that_the_network_lacks_are_named(finished):
     folder, _ = finished
     with np.load(folder / "images.npz") as data:

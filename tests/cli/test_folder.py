@@ -20,8 +20,6 @@ from reconstruct.formats import load, save
 from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
 
-pytestmark = pytest.mark.usefixtures("no_page")
-
 DOMAIN = ("--domain", "-1,1", "--samples", "100")
 SLOW = """
 import sys, time

@@ -12,8 +12,6 @@ import pytest
 import reconstruct.runs.job as run_module
 from reconstruct.progress import OutOfTime, Step
 
-pytestmark = pytest.mark.usefixtures("no_page")
-
 
 def words(target: Path, out: Path, *more: str) -> list[Any]:
     return [

@@ -12,8 +12,6 @@ from reconstruct.formats import save
 from reconstruct.networks import Network
 from reconstruct.numbers.threads import at_most_threads, cpu_count
 
-pytestmark = pytest.mark.usefixtures("no_page")
-
 
 @pytest.fixture
 def slow(tmp_path):

@@ -31,7 +31,6 @@ def test_a_run_writes_everything_and_is_certified(cli, target, tmp_path):
     assert cli("check", out)[0] == 0
 
 
-@pytest.mark.usefixtures("no_page")
 @pytest.mark.parametrize(
     "construction",
     [
@@ -90,7 +89,6 @@ def test_the_report_tells_ranks_and_rank_proofs(cli, target, tmp_path):
     assert "numerical rank" in page
 
 
-@pytest.mark.usefixtures("no_page")
 def test_exact_solve_and_its_certificate(cli, tmp_path):
     save(mlp([2, 2, 1], 1), tmp_path / "small.npz")
     code, _, stderr = cli(
@@ -109,7 +107,6 @@ def test_exact_solve_and_its_certificate(cli, tmp_path):
     assert cli("check", tmp_path / "out")[0] == 0
 
 
-@pytest.mark.usefixtures("no_page")
 def test_json_is_the_report_and_quiet_is_quiet(cli, target, tmp_path):
     code, stdout, stderr = cli(
         "run", target, "-o", tmp_path / "out", "--domain", "-1,1", "--json", "--quiet"
@@ -118,13 +115,11 @@ def test_json_is_the_report_and_quiet_is_quiet(cli, target, tmp_path):
     assert json.loads(stdout) == json.loads((tmp_path / "out" / "report.json").read_text())
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_missing_domain_is_said(cli, target, tmp_path):
     code, _, stderr = cli("run", target, "-o", tmp_path / "out")
     assert code == 0 and "[-1, 1]" in stderr
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_frozen_network_of_ones_own(cli, tmp_path):
     save(mlp([3, 5, 2], 5), tmp_path / "target.onnx")
     save(brought(np.random.default_rng(0)), tmp_path / "frozen.onnx")
@@ -277,7 +272,6 @@ def test_bad_options(cli, target, tmp_path, options):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("no_page")
 def test_an_existing_output_is_left_alone_without_force(cli, target, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -305,7 +299,6 @@ def test_an_output_below_a_file_cannot_be_made(cli, target, tmp_path):
     assert "cannot be written" in refusal(cli, "run", target, "-o", out, "--domain", "-1,1")
 
 
-@pytest.mark.usefixtures("no_page")
 def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run = ("run", target, "-o", out, "--domain", "-1,1")
@@ -340,7 +333,6 @@ def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("no_page")
 def test_adaptive_bounds_are_certified_with_their_tree_and_checked(cli, target, tmp_path):
     out = tmp_path / "out"
     words = ("--domain", "-1,1", "--bounds", "adaptive", "--bounds-seconds", "0.3")
@@ -357,7 +349,6 @@ def test_a_time_for_bounds_goes_with_adaptive_ones(cli, target, tmp_path):
     assert code == 2 and "goes with --bounds adaptive, but the bounds are crown" in stderr
 
 
-@pytest.mark.usefixtures("no_page")
 def test_few_inputs_are_bounded_by_branch_and_bound_and_verify_finds_the_same_tree(cli, tmp_path):
     """Three inputs, three layers: CROWN could not show that these shifts suffice."""
     path, out = tmp_path / "target.onnx", tmp_path / "out"

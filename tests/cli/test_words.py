@@ -19,7 +19,6 @@ from reconstruct.reports.sections.reproduce import command
 from reconstruct.reports.terminal import verdict_line
 
 
-@pytest.mark.usefixtures("no_page")
 def test_the_density_has_its_name_and_the_old_one_is_told(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--ratio", 2, "--force")
     out = tmp_path / "out"
@@ -49,7 +48,6 @@ def test_inspect_counts_what_the_density_keeps(cli, target):
     assert half["nonzeros"] == pytest.approx(full["nonzeros"] / 2, abs=1)
 
 
-@pytest.mark.usefixtures("no_page")
 def test_quiet_is_the_verdict_line(cli, target, tmp_path):
     words = ("--domain", "-1,1", "--samples", 50, "--quiet")
     for start in (("run", target, "-o", tmp_path / "out"), ("verify", target, target)):
@@ -72,7 +70,6 @@ def test_each_arithmetic_has_its_verdict(cli, target, tmp_path):
     assert page.index("measured beyond it") < page.index("For every input")
 
 
-@pytest.mark.usefixtures("no_page")
 def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "--dtype", "float32")
     out = tmp_path / "out"
@@ -115,7 +112,6 @@ def test_every_option_says_what_it_does(name):
     assert silent == []
 
 
-@pytest.mark.usefixtures("no_page")
 def test_do_it_again_can_be_done_again(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--no-folded", "--density", 0.9)
     assert cli(*words, "-o", tmp_path / "out")[0] == 0
@@ -127,7 +123,6 @@ def test_do_it_again_can_be_done_again(cli, target, tmp_path):
     assert second["error"] == first["error"]
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_bundle_travels_with_its_target(cli, target, tmp_path):
     here, there = tmp_path / "out", tmp_path / "elsewhere" / "out"
     assert cli("run", target, "-o", here, "--domain", "-1,1", "--samples", 50)[0] == 0
@@ -191,7 +186,6 @@ def test_words_that_mean_nothing_are_refused(target, tmp_path, words, message, c
     assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("no_page")
 @pytest.mark.parametrize(
     ("more", "came"),
     [
@@ -208,7 +202,6 @@ def test_room_that_changes_nothing_is_told(cli, target, tmp_path, more, came):
     assert f"is written in {came}" in stderr
 
 
-@pytest.mark.usefixtures("no_page")
 def test_room_that_is_given_is_not_commented(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out")
     code, _, stderr = cli(*words, "--room", "never", "--dtype", "float32")

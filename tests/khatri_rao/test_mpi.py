@@ -184,7 +184,6 @@ def words(out: str, *more: str) -> list[str]:
     ]
 
 
-@pytest.mark.usefixtures("no_page")
 def test_a_run_on_two_ranks(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("command", target, *words("two"))
     assert done.returncode == 0, done.stderr

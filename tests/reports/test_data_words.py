@@ -19,8 +19,6 @@ from reconstruct.reports.terminal import verdict_line
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 
-pytestmark = pytest.mark.usefixtures("no_page")
-
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):

@@ -54,7 +54,6 @@ def test_unseen_inputs_of_the_file_are_measured(folder, capsys):
     )
 
 
-@pytest.mark.usefixtures("no_page")
 def test_the_library_takes_unseen_inputs_too(tmp_path):
     target = mlp([3, 4, 2], 0)
     x, far = np.eye(3), np.full((2, 3), 1e4)

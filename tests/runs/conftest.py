@@ -1,4 +1,4 @@
-"""The command line, a small target and a finished run; pages have tests of their own."""
+"""The command line, a small target and a finished run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from tests.constructions.targets import mlp
 __all__ = ["cli", "target"]
 
 DOMAIN = ("--domain", "-1,1", "--samples", "100", "--bounds", "crown")
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(no_page):
-    """Drawing them takes longer than everything else here."""
 
 
 @pytest.fixture(scope="session")
