@@ -135,11 +135,15 @@ def _dots(row: dict[str, Any], label: str, kind: str, marker: str, colour: str) 
     return Dots([x for x, _ in known], [y for _, y in known], colour, label, marker)
 
 
-def main() -> None:
+def drawn() -> str:
+    """The picture of the shipped results."""
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
     wide = [row for row in rows if row["construction"] == "wide" and row["ratio"] == 1.5]
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(picture(wide[0]), encoding="utf-8")
+    return picture(wide[0])
+
+
+def main() -> None:
+    PICTURE.write_text(drawn(), encoding="utf-8")
 
 
 if __name__ == "__main__":

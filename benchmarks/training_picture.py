@@ -85,13 +85,17 @@ def _range(
     ]
 
 
-def main() -> None:
+def drawn() -> str:
+    """The picture of the shipped results."""
     trainings, lines = (
         json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("training", "training_existence")
     )
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(picture(trainings, lines), encoding="utf-8")
+    return picture(trainings, lines)
+
+
+def main() -> None:
+    PICTURE.write_text(drawn(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import reconstruct
-from benchmarks import figures, tables
+from benchmarks import figures, picture, tables, training_picture
 from docs.reference import command_line, library, schemas
 from proofs_check.chain import GROUPS
 from reconstruct.constructions.shifts import ROOM, SLACK
@@ -145,6 +146,12 @@ def test_figures_are_those_of_the_benchmarks() -> None:
         assert text == figures.filled(text), "run python -m benchmarks.tables"
 
 
+@pytest.mark.parametrize("script", [picture, training_picture], ids=lambda s: s.PICTURE.name)
+def test_pictures_are_those_of_the_benchmarks(script: ModuleType) -> None:
+    shipped = script.PICTURE.read_text(encoding="utf-8")
+    assert shipped == script.drawn(), f"run python -m {script.__name__}"
+
+
 def test_every_marked_place_is_filled() -> None:
     marked = {page: page.read_text(encoding="utf-8").count("<!-- figures:") for page in WRITTEN}
     assert {page for page, count in marked.items() if count} == set(figures.PAGES)
@@ -170,6 +177,6 @@ def test_the_slack_of_shifts_is_the_one_in_the_code() -> None:
 def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
     texts = [page.read_text(encoding="utf-8") for page in WRITTEN]
     scripts = ("benchmarks/picture.py", "benchmarks/training_picture.py", "docs/diagrams.py")
-    for picture in (DOCS / "images").glob("*"):
-        shown = [text for text in texts if f"images/{picture.name})" in text]
-        assert any(script in text for text in shown for script in scripts), picture.name
+    for image in (DOCS / "images").glob("*"):
+        shown = [text for text in texts if f"images/{image.name})" in text]
+        assert any(script in text for text in shown for script in scripts), image.name
