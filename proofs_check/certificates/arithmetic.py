@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import inf, nextafter
 
 import numpy as np
@@ -149,16 +150,23 @@ def _short_product(left: Digits, right: Digits) -> Whole:
 def _carried(digits: Digits) -> Digits:
     """The same numbers with every digit in its range, and no more digits than they need."""
     digits = digits.copy()
-    for place in range(len(digits) - 1):
-        digits[place + 1] += digits[place] >> BITS
-        digits[place] &= BASE - 1
-    while ((digits[-1] < -BASE) | (digits[-1] >= BASE)).any():
+    for low, high in pairwise(digits):
+        high += low >> BITS
+        low &= BASE - 1
+    least, most = _ends(digits[-1])
+    while least < -BASE or most >= BASE:
         digits = np.concatenate([digits, digits[-1:] >> BITS])
         digits[-2] &= BASE - 1
-    while len(digits) > 1 and ((digits[-1] == 0) | (digits[-1] == -1)).all():
+        least, most = least >> BITS, most >> BITS
+    while len(digits) > 1 and least >= -1 and most <= 0:
         digits[-2] += digits[-1] << BITS
         digits = digits[:-1]
+        least, most = _ends(digits[-1])
     return digits
+
+
+def _ends(digits: Digits) -> tuple[int, int]:
+    return int(digits.min(initial=0)), int(digits.max(initial=0))
 
 
 def _objects(whole: Whole) -> npt.NDArray[np.object_]:
@@ -273,7 +281,7 @@ def above(x: npt.ArrayLike) -> Floats:
     """The next float above, infinity for what is no number: x + y ≤ above(fl(x + y))."""
     with np.errstate(over="ignore", under="ignore"):
         up = np.nextafter(np.asarray(x, dtype=np.float64), np.inf)
-    return np.where(np.isnan(up), np.inf, up)
+    return np.asarray(np.fmin(up, np.inf))  # of a number and a NaN, the number
 
 
 def below(x: npt.ArrayLike) -> Floats:
@@ -288,7 +296,7 @@ def plus(first: Floats, *others: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             sum_ = above(total + other)
         total = np.where(other == 0, total, np.where(total == 0, other, sum_))
-    return np.where(np.isnan(total), np.inf, total)
+    return np.asarray(np.fmin(total, np.inf))
 
 
 def times(x: Floats, y: Floats) -> Floats:
