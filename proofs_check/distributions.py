@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
+from math import lcm
 
 import numpy as np
 import scipy.sparse
@@ -41,14 +42,16 @@ def entries_as_if_independent(m: int, k: int, p: Fraction) -> Weights:
 
 def nonsingular_probability(columns: list[Weights], rows: int) -> Fraction:
     """Exact probability of a perfect matching: all patterns, those with the same future merged."""
-    states: Weights = {patterns.EMPTY: Fraction(1)}
+    states, unit = {patterns.EMPTY: 1}, 1  # probabilities are integers over one denominator
     for weights in columns:
-        after: Weights = defaultdict(Fraction)
+        common = lcm(*(weight.denominator for weight in weights.values()))
+        whole = {c: int(weight * common) for c, weight in weights.items()}
+        after: dict[int, int] = defaultdict(int)
         for state, probability in states.items():
-            for column, weight in weights.items():
+            for column, weight in whole.items():
                 after[patterns.add(state, column, rows)] += probability * weight
-        states = after
-    return sum((w for s, w in states.items() if patterns.rank(s, rows) == rows), Fraction(0))
+        states, unit = after, unit * common
+    return Fraction(sum(w for s, w in states.items() if patterns.rank(s, rows) == rows), unit)
 
 
 def sample_nonsingular(rng: np.random.Generator, m: int, k: int, p: float) -> bool:

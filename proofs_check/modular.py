@@ -117,11 +117,12 @@ def ranks(batch: Residues, prime: int = PRIME) -> Residues:
         swapped = A[every, pivot].copy()
         A[every, pivot] = np.where(live[:, None], A[every, target], swapped)
         A[every, target] = np.where(live[:, None], swapped, A[every, target])
+        right = A[:, :, j:]  # what lies left of it is zero where it is still looked at
         lead, factor = A[every, target, j], A[:, :, j]
         cleared = (
-            A * lead[:, None, None] - factor[:, :, None] * A[every, target][:, None, :]
+            right * lead[:, None, None] - factor[:, :, None] * right[every, target][:, None, :]
         ) % prime
         below = live[:, None] & (place > target[:, None])
-        A = np.where(below[:, :, None], cleared, A)
+        A[:, :, j:] = np.where(below[:, :, None], cleared, right)
         found += live
     return found

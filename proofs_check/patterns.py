@@ -38,6 +38,7 @@ def add(state: int, column: int, rows: int) -> int:
     return after
 
 
+@cache
 def rank(state: int, rows: int) -> int:
     """Size of the largest matched row set: the structural rank."""
     return max(size for size in range(rows + 1) if state & _of_size(rows, size))
