@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf, isfinite, isnan, lcm
 
 import numpy as np
 
@@ -28,11 +29,19 @@ def rational_values(network: Network, point) -> dict[str, list[Fraction]]:
 
 
 def rational_forms(forms, value: list[Fraction], offsets) -> list[Fraction]:
-    """`forms·value + offsets`, exactly."""
-    return [
-        sum((Fraction(float(a)) * v for a, v in zip(row, value, strict=True)), Fraction(float(c)))
-        for row, c in zip(dense(forms), offsets, strict=True)
-    ]
+    """`forms·value + offsets`, exactly: integers over one denominator, reduced at the end."""
+    right, below = _over_one(value)
+    found = []
+    for row, c in zip(dense(forms).tolist(), np.asarray(offsets).tolist(), strict=True):
+        left, unit = _over_one([Fraction(a) for a in row])
+        total = sum(a * v for a, v in zip(left, right, strict=True))
+        found.append(Fraction(total, unit * below) + Fraction(c))
+    return found
+
+
+def _over_one(values: list[Fraction]) -> tuple[list[int], int]:
+    common = lcm(*(v.denominator for v in values))
+    return [v.numerator * (common // v.denominator) for v in values], common
 
 
 def _apply(op, inputs: list[list[Fraction]]) -> list[Fraction]:
@@ -65,11 +74,12 @@ def _norm(op: Norm, i: int, z: Fraction) -> Fraction:
 
 def holds(bounds, exact: list[Fraction]) -> bool:
     """`lo ≤ exact ≤ hi` with no slack at all; infinite bounds hold, NaN does not."""
-    for lo, hi, value in zip(*bounds, exact, strict=True):
-        if np.isnan(lo) or np.isnan(hi) or lo == np.inf or hi == -np.inf:
+    ends = (np.asarray(end).tolist() for end in bounds)
+    for lo, hi, value in zip(*ends, exact, strict=True):
+        if isnan(lo) or isnan(hi) or lo == inf or hi == -inf:
             return False
-        if np.isfinite(lo) and Fraction(float(lo)) > value:
+        if isfinite(lo) and Fraction(lo) > value:
             return False
-        if np.isfinite(hi) and Fraction(float(hi)) < value:
+        if isfinite(hi) and Fraction(hi) < value:
             return False
     return True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -35,10 +37,21 @@ def certified(
 
 
 def simple(folder: Path, **options: Any) -> Certificate:
-    """A small reconstruction with its certificate."""
+    """A small reconstruction with its certificate: made once, then copied."""
+    certificate, files = _simple(tuple(sorted(options.items())))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return certificate
+
+
+@cache
+def _simple(options: tuple[tuple[str, Any], ...]) -> tuple[Certificate, dict[str, bytes]]:
     rng = np.random.default_rng(0)
     target, box = random_target(rng, (3, 5, 4, 2)), Box(-0.5, 0.5).of_size(3)
-    return certified(folder, target, wide(target, box, rng, **options), box)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        certificate = certified(folder, target, wide(target, box, rng, **dict(options)), box)
+        return certificate, {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def document_of(folder: Path) -> dict[str, Any]:
