@@ -23,9 +23,9 @@ Rests on proofs_check: carried-errors, weighted-lengths, hidden-errors, accumula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby
 
 import numpy as np
 
@@ -43,6 +43,7 @@ MOST_WORK = 2.0**39  # products for one bound: about a minute
 MOST_KEPT = 2**26  # numbers that are held for all leaves
 SQUARINGS = 4  # of spectral norms: they are then one or two percent too large
 MOST_NORMS = 2.0**36  # products for one squaring of them all: seconds
+SMALL = 2**14  # numbers of maps whose norms are found together
 
 Parts = tuple[tuple[str, Array], ...]
 
@@ -229,8 +230,10 @@ class Carrier:
     def _turned(self, rows: slice, arrived: _Arrived, off: Array, weights: Array) -> Array:
         """The length of what slopes that are `off` (leaves, m, modes) make of what arrived."""
         found = _length(weights, off * arrived.rest)
-        for cut, each in zip(self._cuts, arrived.maps, strict=True):
-            found = found + cut.length[rows] * _norms(each / cut.weights[:, None], weights, off)
+        pairs = zip(self._cuts, arrived.maps, strict=True)
+        norms = _norms([each / cut.weights[:, None] for cut, each in pairs], weights, off)
+        for cut, norm in zip(self._cuts, norms, strict=True):
+            found = found + cut.length[rows] * norm
         return found
 
     def _image(self, parts: Parts, values: dict[str, _Spread], sizes: Array, units: int) -> _Spread:
@@ -256,18 +259,26 @@ def _length(weights: Array, values: Array) -> Array:
     return upward(scale * np.sqrt(np.sum(shares * shares, axis=1) + FLOOR))
 
 
-def _norms(forms: Array, weights: Array, off: Array) -> Array:
-    """‖diag(w q) M‖₂ of Mᵀ = `forms` (leaves, units, m) for each mode of q, (leaves, modes)."""
+def _norms(maps: list[Array], weights: Array, off: Array) -> list[Array]:
+    """‖diag(w q) M‖₂ of every Mᵀ (leaves, units, m) for each mode of q, (leaves, modes)."""
     modes = [np.ascontiguousarray(off[..., mode]) for mode in range(off.shape[2])]
     same = [next(i for i, one in enumerate(modes) if np.array_equal(one, q)) for q in modes]
-    norms = {i: _norm(forms, weights * modes[i]) for i in set(same)}
-    return np.stack([norms[i] for i in same], axis=1)
+    norms = {i: list(_scaled_norms(maps, weights * modes[i])) for i in set(same)}
+    return [np.stack([norms[i][place] for i in same], axis=1) for place in range(len(maps))]
 
 
-def _norm(forms: Array, factors: Array) -> Array:
-    """‖diag(f) M‖₂ of Mᵀ = `forms` (leaves, units, m), and of what its entries lost."""
+def _scaled_norms(maps: list[Array], factors: Array) -> Iterator[Array]:
+    """‖diag(f) M‖₂ of every Mᵀ (leaves, units, m), and of what its entries lost.
+
+    Small maps of one shape go together: a deep network has hundreds in front of each cut.
+    """
     lost = TINY * (2 + np.max(factors, axis=1, initial=0.0))
-    return upward(spectral_norms(forms * factors[:, None], SQUARINGS) + lost)
+    for (leaves, units, m), alike in groupby(maps, np.shape):
+        step, group = max(1, SMALL // max(leaves * units * m, 1)), list(alike)
+        for some in (group[i : i + step] for i in range(0, len(group), step)):
+            stack = np.concatenate([one * factors[:, None] for one in some])
+            found = spectral_norms(stack, SQUARINGS).reshape(len(some), leaves)
+            yield from upward(found + lost)
 
 
 def measurable(leaves: int, sizes: list[int]) -> bool:
