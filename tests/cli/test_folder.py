@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -39,20 +41,28 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.fixture
-def working(target, tmp_path):
-    """A run in another process that has begun and does not end; and where it works."""
-    out = tmp_path / "out"
+@contextmanager
+def begun(target: Path, out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in another process that has begun and does not end."""
     words = [sys.executable, "-c", SLOW, "run", str(target), "-o", str(out), *DOMAIN]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "working\n"
-        yield process, out
+        yield process
         process.kill()
+
+
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where such a run works, for those who are refused there and leave it as it is."""
+    folder = tmp_path_factory.mktemp("working")
+    save(mlp([3, 4, 2], 0), folder / "target.onnx", dtype=np.float64)
+    with begun(folder / "target.onnx", folder / "out"):
+        yield folder / "out"
 
 
 @pytest.mark.parametrize("more", [(), ("--force",), ("--resume",)], ids=str)
 def test_a_second_run_into_the_same_output_is_refused(cli, target, working, more):
-    _, out = working
+    out = working
     before = contents(out)
     code, stdout, stderr = cli("run", target, "-o", out, *DOMAIN, *more)
     assert (code, stdout) == (2, "")
@@ -63,19 +73,21 @@ def test_a_second_run_into_the_same_output_is_refused(cli, target, working, more
     assert contents(out) == before and "key.json" in os.listdir(out / ".partial")
 
 
-def test_a_killed_run_leaves_no_lock(cli, target, working):
-    process, out = working
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def test_a_killed_run_leaves_no_lock(cli, target, tmp_path):
+    out = tmp_path / "out"
+    with begun(target, out) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     assert cli("run", target, "-o", out, *DOMAIN, "--resume")[0] == 0
     assert not (out / ".partial").exists()
     assert cli("check", out)[0] == 0
 
 
 def test_verify_is_refused_where_a_run_works(cli, target, working):
-    _, out = working
+    out, before = working, contents(working)
     code, _, stderr = cli("verify", target, target, "-o", out, *DOMAIN, "--force")
     assert code == 2 and "another run is working" in stderr
+    assert contents(out) == before
 
 
 @pytest.mark.parametrize("more", [(), ("--seed", "5"), ("--dtype", "float32")], ids=str)

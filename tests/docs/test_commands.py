@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make demo` leaves once everything is set up: the same on every page that shows it."""
     folder = tmp_path_factory.mktemp("demo")
-    run(["reconstruct", "demo", "-o", "demo-out", "--force"], 0, folder)
+    call(["demo", "-o", "demo-out", "--force"], 0, folder)
     return folder / "demo-out"
 
 
