@@ -1,4 +1,7 @@
-"""What the MPI tests run under mpiexec: `python ranks.py WHAT FOLDER`, every rank the same."""
+"""What the MPI tests run under mpiexec: `python ranks.py WHAT FOLDER`, every rank the same.
+
+`ONE+OTHER` does one after the other: half of a job's time is its start.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,12 @@ def die(engine: Mpi, folder: Path) -> None:
 
 
 def resume(engine: Mpi, folder: Path) -> None:
-    """Go on with what `die` left."""
+    """Go on with what `die` left, in every folder there."""
+    for left in sorted(folder.iterdir()):
+        resume_one(engine, left)
+
+
+def resume_one(engine: Mpi, folder: Path) -> None:
     steps: list[Step] = []
     file = FolderCheckpoint(folder / "kept", seconds=1e9)
     assert list(file.folder.glob("solve-*.npz"))
@@ -177,4 +185,5 @@ if __name__ == "__main__":
         sys.exit(command(Path(sys.argv[2]), *sys.argv[3:]))
     job = Mpi(threads=1)
     with one_job(job):
-        globals()[sys.argv[1]](job, Path(sys.argv[2]))
+        for name in sys.argv[1].split("+"):
+            globals()[name](job, Path(sys.argv[2]))

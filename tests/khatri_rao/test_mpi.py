@@ -23,6 +23,7 @@ from .ranks import system
 
 RANKS = Path(__file__).with_name("ranks.py")
 ROOT = Path(__file__).resolve().parents[2]
+Ended = subprocess.CompletedProcess[str]
 
 
 def mpiexec() -> str:
@@ -35,7 +36,7 @@ def mpiexec() -> str:
     return found
 
 
-def run(what: str, folder: Path, *words: str, ranks: int = 2) -> subprocess.CompletedProcess[str]:
+def run(what: str, folder: Path, *words: str, ranks: int = 2) -> Ended:
     """`ranks.py` on some ranks; a job that hangs fails the test by its time."""
     launcher = mpiexec()
     command = [launcher, "-n", str(ranks), sys.executable, str(RANKS), what, str(folder), *words]
@@ -49,7 +50,7 @@ def run(what: str, folder: Path, *words: str, ranks: int = 2) -> subprocess.Comp
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which two ranks left what they found."""
     folder = tmp_path_factory.mktemp("ranks")
-    done = run("solve_all", folder)
+    done = run("solve_all+conduct", folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -89,11 +90,32 @@ def test_a_rank_draws_its_own_tiles_only(answers: Path) -> None:
     assert {int(tile) for tile in tiles[1]} == set(range(4, count))  # units 300 … 599
 
 
-@pytest.mark.parametrize("how", ["failed", "interrupted", "killed"])
-def test_a_rank_that_dies_ends_the_job(how: str, tmp_path: Path) -> None:
-    folder = tmp_path / how
-    folder.mkdir()
-    done = run("die", folder)
+DEATHS = ("failed", "interrupted", "killed")
+
+
+@pytest.fixture(scope="module")
+def died(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ended]]:
+    """How a job ended whose last rank died, for each way to die; and in which folder."""
+    folder = tmp_path_factory.mktemp("died")
+    found = {}
+    for how in DEATHS:
+        (folder / how).mkdir()
+        found[how] = run("die", folder / how)
+    return folder, found
+
+
+@pytest.fixture(scope="module")
+def resumed(died: tuple[Path, dict[str, Ended]]) -> Path:
+    """The folders of all of them, resumed by one job."""
+    folder, _ = died
+    done = run("resume", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_a_rank_that_dies_ends_the_job(how: str, died: tuple[Path, dict[str, Ended]]) -> None:
+    done = died[1][how]
     assert done.returncode != 0
     said = [line for line in done.stderr.splitlines() if "the job ends" in line]
     assert "nobody died" not in done.stderr
@@ -104,9 +126,11 @@ def test_a_rank_that_dies_ends_the_job(how: str, tmp_path: Path) -> None:
         "killed": [],  # mpiexec itself says so
     }
     assert said == expected[how]
-    resumed = run("resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
-    after = np.load(folder / "resumed.npz")
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_what_a_job_left_that_died_is_resumed(how: str, resumed: Path) -> None:
+    after = np.load(resumed / how / "resumed.npz")
     assert after["steps"] < after["total"]
     whole = solve(*system(20, 20, 1.5), ConjugateGradient())
     allowed = tolerance(whole.condition or np.inf, len(whole.s), np.float32)
@@ -143,10 +167,8 @@ def test_a_process_knows_whether_mpiexec_started_it(monkeypatch: pytest.MonkeyPa
     assert launched()
 
 
-def test_rank_0_conducts_and_the_others_join(tmp_path: Path) -> None:
-    done = run("conduct", tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = np.load(tmp_path / "conducted.npz")
+def test_rank_0_conducts_and_the_others_join(answers: Path) -> None:
+    found = np.load(answers / "conducted.npz")
     whole = solve(*system(20, 20, 1.5), ConjugateGradient())
     allowed = tolerance(whole.condition or np.inf, len(whole.s), np.float32)
     assert relative(found["cg"] - whole.s, whole.s) <= allowed
