@@ -223,7 +223,7 @@ class Network:
         """The function at one point (shape `(size_in,)`) or at a batch of rows or images."""
         points = as_points(x, dtype)
         batch = as_rows(self, points)
-        rows = self._chunk()
+        rows = self._chunk
         parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
         result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
         return result[0] if points.ndim == 1 else result
@@ -248,7 +248,7 @@ class Network:
             raise InputError(f"the values of {hidden!r} are never held together; use extremes")
         batch = as_rows(self, as_points(x, dtype))
         seen(self.source, batch)
-        for start in range(0, len(batch), rows := self._chunk()):
+        for start in range(0, len(batch), rows := self._chunk):
             self._evaluate(batch[start : start + rows], seen)
         return {name: np.concatenate(parts) for name, parts in found.items()}
 
@@ -275,10 +275,11 @@ class Network:
                 np.minimum(low, values.min(axis=1), out=low)
                 np.maximum(high, values.max(axis=1), out=high)
 
-        for start in range(0, len(batch), rows := self._chunk()):
+        for start in range(0, len(batch), rows := self._chunk):
             self._evaluate(batch[start : start + rows], seen, seen)
         return found
 
+    @cached_property
     def _chunk(self) -> int:
         """How many rows to evaluate at once."""
         hidden = self._hidden
@@ -296,23 +297,31 @@ class Network:
     def _evaluate(self, batch: Array, seen: Seen = unheard, inside: Seen = unheard) -> Array:
         """The output; `seen` hears the nodes that are held, `inside` those of hidden layers."""
         tiled = self._bottlenecks
-        steps = [
-            (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
-            for n in self.nodes
-            if n.name not in self._hidden
-        ]
-        last_use = last_uses(steps, self.output)
         values = {self.source: batch}
-        for i, (name, inputs) in enumerate(steps):
+        for name, inputs, done in self._steps:
             if name in tiled:
                 values[name] = tiled[name](values[inputs[0]], inside)
             else:
                 values[name] = self.node(name).op(*(values[j] for j in inputs))
             seen(name, values[name])
-            for used in set(inputs):
-                if last_use[used] == i:
-                    del values[used]
+            for used in done:
+                del values[used]
         return values[self.output]
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]:
+        """The nodes that are held: what each takes, and what nobody needs behind it."""
+        tiled = self._bottlenecks
+        steps = [
+            (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
+            for n in self.nodes
+            if n.name not in self._hidden
+        ]
+        last = last_uses(steps, self.output)
+        return tuple(
+            (name, inputs, frozenset(used for used in inputs if last[used] == i))
+            for i, (name, inputs) in enumerate(steps)
+        )
 
     def __repr__(self) -> str:
         widths = [self.size_in] + [m for m, _ in self.maps]

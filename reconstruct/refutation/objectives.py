@@ -34,14 +34,16 @@ class DifferenceObjective:
 
     def gradient(self, points: Array, index: Array, /) -> Array:
         """Through the output that differs most, at each point."""
-        difference = self.candidate(points) - self.target(points)
-        rows = np.arange(len(points))
-        largest = np.argmax(np.abs(difference), axis=1)
-        seeds = np.zeros_like(difference)
-        seeds[rows, largest] = np.sign(difference[rows, largest])
-        ours = chunked_gradient(self.candidate, points, self.candidate.output, seeds)
-        theirs = chunked_gradient(self.target, points, self.target.output, seeds)
-        return np.asarray(np.nan_to_num(ours - theirs))
+        pair, out = (self.candidate, self.target), np.empty_like(points)
+        for some in _chunks(len(points), *pair):
+            values = [network.values(points[some]) for network in pair]
+            ours, theirs = (v[n.output] for n, v in zip(pair, values, strict=True))
+            seeds = _largest_sign(ours - theirs)
+            ours, theirs = (
+                gradient(n, v, n.output, seeds) for n, v in zip(pair, values, strict=True)
+            )
+            out[some] = np.nan_to_num(ours - theirs)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class EdgeObjective:
 
     def value(self, points: Array, index: Array, /) -> Array:
         out = np.empty(len(points))
-        for rows in _chunks(self.network, len(points)):
+        for rows in _chunks(len(points), self.network):
             values = self.network.values(points[rows])
             for offset, which in enumerate(index[rows]):
                 name, unit = self.units[which]
@@ -83,7 +85,7 @@ def least_margins(
     low = {name: np.full(network.sizes[name], np.inf) for name in inputs}
     high = {name: np.full(network.sizes[name], -np.inf) for name in inputs}
     where = {name: np.zeros(network.sizes[name], dtype=int) for name in inputs}
-    for rows in _chunks(network, len(probes)):
+    for rows in _chunks(len(probes), network):
         values = network.values(probes[rows])
         for name in inputs:
             part = values[name]
@@ -106,11 +108,20 @@ def least_margins(
 def chunked_gradient(network: Network, points: Array, name: str, seeds: Array) -> Array:
     """`gradient` at many points, as many at once as memory allows."""
     out = np.empty_like(points)
-    for rows in _chunks(network, len(points)):
+    for rows in _chunks(len(points), network):
         out[rows] = gradient(network, network.values(points[rows]), name, seeds[rows])
     return out
 
 
-def _chunks(network: Network, count: int) -> list[slice]:
-    step = max(1, HELD // sum(network.sizes.values()))
+def _largest_sign(difference: Array) -> Array:
+    """The sign of the largest entry in each row, zero elsewhere."""
+    rows, largest = np.arange(len(difference)), np.argmax(np.abs(difference), axis=1)
+    found = np.zeros_like(difference)
+    found[rows, largest] = np.sign(difference[rows, largest])
+    return found
+
+
+def _chunks(count: int, *networks: Network) -> list[slice]:
+    """Rows of points at which all values of these networks are held together."""
+    step = max(1, HELD // sum(sum(network.sizes.values()) for network in networks))
     return [slice(i, min(i + step, count)) for i in range(0, count, step)]

@@ -152,7 +152,7 @@ class Mixing(Map):
     def __call__(self, *values: Array) -> Array:
         (h,) = values
         product = self.linear(h)
-        product += self.bias.astype(h.dtype)
+        product += self.bias.astype(h.dtype, copy=False)
         return np.asarray(product)
 
     @property

@@ -97,11 +97,12 @@ class Norm(Diagonal):
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         kind = z.dtype
-        scale = np.sqrt(self.var.astype(kind) + kind.type(self.eps))
-        value = z - self.spread(self.mean.astype(kind))  # then in place: hidden layers are wide
-        value /= self.spread(scale)
-        value *= self.spread(self.gamma.astype(kind))
-        value += self.spread(self.beta.astype(kind))
+        parts = (self.gamma, self.beta, self.mean, self.var)
+        gamma, beta, mean, var = (part.astype(kind, copy=False) for part in parts)
+        value = z - self.spread(mean)  # then in place: hidden layers are wide
+        value /= self.spread(np.sqrt(var + kind.type(self.eps)))
+        value *= self.spread(gamma)
+        value += self.spread(beta)
         return np.asarray(value)
 
     def with_effective(self, s: Vector, t: Vector) -> Norm:
