@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.pointwise import Evaluation
-from reconstruct.certificates import enclose
+from reconstruct.certificates import Certificate, enclose
 from reconstruct.constructions import draw
 from reconstruct.formats import load, save, sha256_file
 from reconstruct.networks import (
@@ -75,9 +77,19 @@ def layers() -> tuple[Network, Network, Points]:
     return target, reconstruct(target, draw(target, seed=0), domain=domain).network, domain
 
 
-def test_a_deep_network_is_accepted_and_less_than_its_difference_is_not(tmp_path, layers) -> None:
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory, layers) -> tuple[Path, Certificate]:
+    """The certificate of the many layers, and its folder, which is copied before it is changed."""
+    folder = tmp_path_factory.mktemp("layers")
+    return folder, certified(folder, *layers)
+
+
+def test_a_deep_network_is_accepted_and_less_than_its_difference_is_not(
+    tmp_path, layers, proved
+) -> None:
     target, network, domain = layers
-    certificate = certified(tmp_path, target, network, domain)
+    folder, certificate = proved
+    copytree(folder, tmp_path, dirs_exist_ok=True)
     assert certificate.method == "pointwise" and not certificate.segments
     report = check(tmp_path)
     assert report.accepted and report.verified == ("bound",), report
@@ -86,9 +98,10 @@ def test_a_deep_network_is_accepted_and_less_than_its_difference_is_not(tmp_path
     assert report.status is CheckStatus.REJECTED and report.field == "bound", report
 
 
-def test_a_changed_weight_is_rejected(tmp_path, layers) -> None:
+def test_a_changed_weight_is_rejected(tmp_path, layers, proved) -> None:
     _, network, _ = layers
-    assert certified(tmp_path, *layers).method == "pointwise"
+    copytree(proved[0], tmp_path, dirs_exist_ok=True)
+    assert proved[1].method == "pointwise"
     name = next(n.name for n in network.nodes if n.name.endswith("M2"))
     op = network.node(name).op
     weight = np.array(op.tile(0, op.shape[0]), dtype=np.float64)
