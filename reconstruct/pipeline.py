@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.bounds import Crown, Method, Reach, reach, sketch
+from reconstruct.bounds import Crown, Method, Reach, of_scaled, reach, sketch
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.balance import balanced
@@ -236,9 +236,7 @@ def _balanced(
     """
     first = sketch(layout.scaled, box, method, progress=progress)
     found = balanced(layout, construction, first)
-    if isinstance(first, Reach) and found.scaled.same(layout.scaled):
-        return found, first
-    return found, reach(found.scaled, first.box, first.again, progress=progress)
+    return found, of_scaled(first, found.scaled, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@ branch and bound."""
 
 from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method, Split
 from reconstruct.bounds.reach import Reach, reach
-from reconstruct.bounds.sketch import Sketch, sketch
+from reconstruct.bounds.sketch import Sketch, of_scaled, sketch
 
 __all__ = [
     "Adaptive",
@@ -13,6 +13,7 @@ __all__ = [
     "Reach",
     "Sketch",
     "Split",
+    "of_scaled",
     "reach",
     "sketch",
 ]

@@ -50,3 +50,14 @@ def sketch(
     values = propagate(network, domain.lo[None], domain.hi[None], backward=False, known=known)
     ranges = {name: (lo[0], hi[0]) for name, (lo, hi) in values.values.items()}
     return Sketch(domain, replace(method, cuts=found.cuts), ranges)
+
+
+def of_scaled(first: Sketch | Reach, network: Network, *, progress: Progress = silent) -> Reach:
+    """Bounds of `network`, the one that was looked at first with its units scaled.
+
+    By the cuts and slopes that were found then: they depend on the scales, and whoever knows the
+    network without them, to make another one or to compare it with one, must find the same.
+    """
+    if isinstance(first, Reach) and first.network.same(network):
+        return first
+    return reach(network, first.box, first.again, progress=progress)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Method, Reach, reach
+from reconstruct.bounds import Method, Reach, of_scaled, sketch
 from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
@@ -191,7 +191,8 @@ class _Work:
             if self.offered is not None and self.offered.serves(self.model, self.box, self.method):
                 self.known = self.offered
             else:
-                self.known = reach(self.model, self.box, self.method, progress=self.timely)
+                first = sketch(self.target, self.box, self.method, progress=self.timely)
+                self.known = of_scaled(first, self.model, progress=self.timely)
         return self.known
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:

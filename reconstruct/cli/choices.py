@@ -13,7 +13,7 @@ from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Network, Relu, Selu
-from reconstruct.runs.defaults import adaptive, default_bounds
+from reconstruct.runs.defaults import adaptive, comparing_bounds, default_bounds
 
 SETTINGS = ("rank", "block", "layers")  # options that are settings of some constructions only
 
@@ -56,7 +56,8 @@ def solver(name: str) -> Solver:
 def bounds(options: Namespace, network: Network) -> Method:
     """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one."""
     name, seconds = options.bounds, options.bounds_seconds
-    chosen = default_bounds(network, getattr(options, "dtype", "float64"))
+    made = hasattr(options, "dtype")  # by this command; else it is compared
+    chosen = default_bounds(network, options.dtype) if made else comparing_bounds(network)
     if name == "adaptive":
         return adaptive(network, seconds)
     if name is None:

@@ -32,7 +32,7 @@ from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.page import write_page
 from reconstruct.reports.run_files import read_run
 from reconstruct.runs.comparison import PairOfFiles, Verification, VerifyOutcome, compare
-from reconstruct.runs.defaults import DOMAIN, default_bounds
+from reconstruct.runs.defaults import DOMAIN, comparing_bounds, default_bounds
 from reconstruct.runs.job import Job, RunOutcome
 from reconstruct.runs.job import run as run_job
 from reconstruct.runs.room import Room, as_room
@@ -113,7 +113,7 @@ def verify(
     job = Verification(
         pair,
         _domain(domain, pair.target, radius),
-        bounds=bounds or default_bounds(pair.candidate),
+        bounds=bounds or comparing_bounds(pair.candidate),
         tolerance=tolerance,
         samples=_count(samples),
         time_limit=time_limit,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from reconstruct.bounds import Adaptive
-from reconstruct.networks import Network
+from reconstruct.networks import Network, Norm
 
 DOMAIN = (-1.0, 1.0)
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time; else slopes
@@ -25,6 +27,20 @@ def default_bounds(network: Network, dtype: str = "float64") -> Adaptive:
     chosen = adaptive(network)
     more = FLOAT32_MORE if dtype == "float32" else 1
     return replace(chosen, boxes=more * chosen.boxes)
+
+
+def comparing_bounds(candidate: Network) -> Adaptive:
+    """The bounds with which `run` makes a network like this one: those that show it again."""
+    return default_bounds(candidate, norm_precision(candidate))
+
+
+def norm_precision(network: Network) -> str:
+    """The precision in which a network with norm layers is written: float32 if these have no digit
+    beyond it. Without norms it is float64, whatever it is."""
+    norms = [node.op for node in network.nodes if isinstance(node.op, Norm)]
+    numbers = [part for norm in norms for part in (norm.gamma, norm.beta)]
+    single = all(np.array_equal(part, part.astype(np.float32)) for part in numbers)
+    return "float32" if norms and single else "float64"
 
 
 def adaptive(network: Network, seconds: float | None = None) -> Adaptive:

@@ -349,11 +349,17 @@ def test_a_time_for_bounds_goes_with_adaptive_ones(cli, target, tmp_path):
     assert code == 2 and "goes with --bounds adaptive, but the bounds are crown" in stderr
 
 
-def test_few_inputs_are_bounded_by_branch_and_bound_and_verify_finds_the_same_tree(cli, tmp_path):
-    """Three inputs, three layers: CROWN could not show that these shifts suffice."""
-    path, out = tmp_path / "target.onnx", tmp_path / "out"
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_few_inputs_are_bounded_by_branch_and_bound_and_verify_finds_the_same_tree(
+    cli, tmp_path, dtype
+):
+    """Three inputs, three layers: CROWN could not show that these shifts suffice, nor could
+    another tree."""
+    path, out, again = (tmp_path / name for name in ("target.onnx", "out", "again"))
     save(mlp([3, 8, 8, 8, 2], 1), path, dtype=np.float64)
-    assert cli("run", path, "-o", out, "--domain", "-1,1")[0] == 0
-    assert json.loads((out / "certificate.json").read_text())["tree"] is not None
-    words = ("verify", path, out / "network.onnx", "--domain", "-1,1")
-    assert cli(*words)[0] == 0
+    words = ("--domain", "-1,1", "--tolerance", "1e-4")
+    assert cli("run", path, "-o", out, *words, "--dtype", dtype)[0] == 0
+    assert cli("verify", path, out / "network.onnx", *words, "-o", again)[0] == 0
+    made, found = (json.loads((one / "certificate.json").read_text()) for one in (out, again))
+    assert made["tree"] is not None and found["tree"] == made["tree"]
+    assert found["method"] == "layered" and found["bound"] == made["bound"]
