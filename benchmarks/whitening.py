@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks._common import Row, run
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, Solution, solve
-from reconstruct.khatri_rao.solvers import conjugate_gradient, floating
+from reconstruct.khatri_rao.solvers import conjugate_gradient, powers
 from reconstruct.khatri_rao.solvers.whitening import Whitened
 
 SEED = 0
@@ -43,10 +43,10 @@ def _row(kind: str, d: int, ratio: float) -> Row:
     W = rng.standard_normal((d, d))
     row: Row = {"weights": kind, "ratio": ratio, "m": d, "k": d, "n": n, "seed": SEED}
     row["spread"] = Whitened(KhatriRao(M1, M2T.T)).spread
-    for name, above, uneven in (("whitened", 0.0, floating.UNEVEN), ("plain", math.inf, math.inf)):
+    for name, above, uneven in (("whitened", 0.0, powers.UNEVEN), ("plain", math.inf, math.inf)):
         with (
             mock.patch.object(conjugate_gradient, "WHITEN_ABOVE", above),
-            mock.patch.object(floating, "UNEVEN", uneven),
+            mock.patch.object(powers, "UNEVEN", uneven),
         ):
             row |= _figures(name, solve(M1, M2T.T, W, ConjugateGradient()))
     return row

@@ -20,8 +20,8 @@ from reconstruct.khatri_rao.storage import (
     Powers,
     Stored,
     Vector,
+    chunks,
     is_sparse,
-    row_squares,
     scaled,
     to_dense,
     units,
@@ -180,12 +180,9 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def squared_norm(self) -> float:
         """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
-        first, second = self.unit_squares()
-        return float(self.engine.add(np.array([first @ second]))[0])
-
-    def unit_squares(self) -> tuple[Vector, Vector]:
-        """`‖M1[l, :]‖²` and `‖M2[:, l]‖²` of this holder's units."""
-        return row_squares(self.M1), row_squares(self.M2T)
+        pairs = zip(chunks(self.M1), chunks(self.M2T), strict=True)
+        total = sum(float(_row_squares(a) @ _row_squares(b)) for a, b in pairs)
+        return float(self.engine.add(np.array([total]))[0])
 
     def entries(self) -> int:
         """`nnz(K) = Σ_l nnz(M2[:, l]) · nnz(M1[l, :])` of sparse matrices; all if dense."""
@@ -278,3 +275,9 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         for part in parts[1:]:
             total += part
         return self.engine.add(np.ascontiguousarray(self._turned(total)))
+
+
+def _row_squares(matrix: Stored) -> NDArray[np.float64]:
+    if is_sparse(matrix):
+        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))

@@ -91,19 +91,6 @@ def _top(part: Stored) -> float:
     return float(np.maximum(np.max(values, initial=0.0), -np.min(values, initial=0.0)))
 
 
-def row_squares(matrix: Stored) -> NDArray[np.float64]:
-    """`Σ_j entry²` of every row, in float64: squares of small float32 numbers would be lost."""
-    parts = list(of_chunks(_squares, matrix))
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _squares(rows: Stored) -> NDArray[np.float64]:
-    wide = rows.astype(np.float64)
-    if is_sparse(rows):
-        return np.asarray(wide.multiply(wide).sum(axis=1), np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", wide, wide))
-
-
 def scaled(matrix: Stored, power: Powers) -> Stored:
     """`2^power · matrix`; no copy if the power is 0."""
     if not np.any(power):

@@ -1,7 +1,7 @@
 """What every solver in floats does around its method: scale, ask the zero pattern, judge a loss.
 
-Entries are brought near 1 by powers of two, which changes no digit. Where hidden units are of very
-different size each gets a power of its own. Systems that their zero pattern forbids are refused. A
+Entries are brought near 1 by powers of two, which changes no digit that counts: the residual is
+taken again in the system as it was given. Systems that their zero pattern forbids are refused. A
 rank lost numerically is told apart from one lost to rounding.
 """
 
@@ -13,12 +13,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import prove_full_rank
 from reconstruct.khatri_rao.solution import ACCEPTED_DEFICIENT, Solution, relative_residual
+from reconstruct.khatri_rao.solvers.powers import powers_for
 from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import Powers, largest, scaled, to_dense
+from reconstruct.khatri_rao.storage import largest, scaled, to_dense
 from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 
 Array: TypeAlias = NDArray[np.float64]
@@ -26,8 +26,7 @@ Attempt: TypeAlias = Callable[[KhatriRao, Array], Solution]
 
 MOST_ENTRIES = 1 << 26  # of a sparse K: 12 bytes each
 PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
-SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
-UNEVEN = 2.0  # times what Gaussian units have: from here on an iteration takes half as long evened
+ROUNDING = 1e-13  # a residual up to this is no sign of lost digits
 SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
 
 
@@ -37,50 +36,36 @@ def in_floats(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:
     Sparse systems are solved whole by each holder of the engine.
     """
     operator = operator.whole() if operator.sparse else operator
-    a, b = _exponent(operator, "M1"), _exponent(operator, "M2T")
+    first, second = powers_for(operator)
     c = int(np.frexp(largest(W))[1])
-    operator = operator.scaled(-a, -b)
-    first, second = even_powers(operator)
-    solution = _unless_refused(operator.scaled(first, second), scaled(W, -c), attempt)
-    each = operator.of_all_units(first + second)
+    found = _unless_refused(operator.scaled(first, second), scaled(W, -c), attempt)
+    power = c + operator.of_all_units(first + second)
     with np.errstate(over="ignore", under="ignore"):
-        s = np.ldexp(solution.s, c - a - b + each)
+        s = np.ldexp(found.s, power)
+        exact = np.array_equal(np.ldexp(s, -power), found.s)
     if not np.isfinite(s).all():
-        return solution.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
-    return solution.replace(s=s)
+        return found.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
+    if exact and not (np.any(first) or np.any(second)):
+        return found.replace(s=s)
+    return _judged_again(operator, W, c, found.replace(s=s))
 
 
-def even_powers(operator: KhatriRao) -> tuple[Powers, Powers]:
-    """Powers of two by which units of very different size become equally large; else 0.
+def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Solution:
+    """The solution with its residual in the system as it was given.
 
-    With `σ_l = ‖M1[l, :]‖ ‖M2[:, l]‖` the solution of least norm puts `σ_l²` on a unit, so that
-    about `(Σσ²)²/Σσ⁴` of the n units carry it (Gaussian ones: n over `(1 + 2/m)(1 + 2/k)`). If
-    these are few, K is ill-conditioned whatever the width. Then the least `Σ (σ_l s_l)²` is taken,
-    which is what shifts and rounding errors grow with.
+    It is the one of the scaled system, unless scaling cost digits: of entries far below the others
+    of their unit, or of an `s` that floats do not hold.
     """
-    m, k = operator.map_shape
-    sizes = operator.unit_squares()
-    product = sizes[0] * sizes[1]
-    moments = np.array([np.count_nonzero(product), product.sum(), product @ product])
-    count, second, fourth = operator.engine.add(moments)
-    usual = (1 + 2 / m) * (1 + 2 / k)
-    if not 0 < fourth < np.inf or count * fourth <= UNEVEN * usual * second**2:
-        return 0, 0
-    exponents = (np.frexp(np.where(product > 0, one, 1.0))[1] for one in sizes)
-    first, last = (np.asarray(-(one // 2), np.intc) for one in exponents)
-    return first, last
-
-
-def _exponent(operator: KhatriRao, name: str) -> int:
-    """The power of two to scale weights down by: 0 unless they are far from 1."""
-    size = operator.engine.largest(largest(getattr(operator, name)))
+    with np.errstate(all="ignore"):
+        image = np.ldexp(operator.apply(found.s[operator.engine.held(operator.width)]), -c)
+        R, right = scaled(W, -c) - image, scaled(W, -c)
+        size = float(np.linalg.norm(R)) / (float(np.linalg.norm(right)) or 1.0)
     if not np.isfinite(size):
-        raise InputError(
-            f"{name.rstrip('T')} drew an entry of size {size}, but weights must be finite; "
-            "repair the source that draws it"
-        )
-    power = int(np.frexp(size)[1])
-    return power if abs(power) > SAFE_EXPONENT else 0
+        size = 1.0
+    elif size <= max(2 * found.residual, ROUNDING):
+        return found.replace(residual=size)
+    status = Status.ILL_CONDITIONED if found.solved else found.status
+    return found.replace(status=status, residual=size)
 
 
 def _unless_refused(operator: KhatriRao, W: Array, attempt: Attempt) -> Solution:

@@ -29,8 +29,8 @@ class Whitened:
 
     def __init__(self, operator: KhatriRao) -> None:
         self.operator = operator
-        self.left, spread2 = _inverse_root(_second_moment(operator, operator.M2T))
-        self.right, spread1 = _inverse_root(_second_moment(operator, operator.M1))
+        self.left, spread2 = inverse_root(second_moment(operator, operator.M2T))
+        self.right, spread1 = inverse_root(second_moment(operator, operator.M1))
         self.spread = math.sqrt(spread1 * spread2)
         self._sides = {np.dtype(kind): self._rounded(kind) for kind in (np.float32, np.float64)}
 
@@ -86,7 +86,7 @@ def _roughly_squared(rows: Stored) -> Array:
     return (tile.T @ tile).astype(np.float64)
 
 
-def _second_moment(operator: KhatriRao, rows: Stored) -> Array:
+def second_moment(operator: KhatriRao, rows: Stored) -> Array:
     """`(1/n) Σ_l row_l row_lᵀ` over the hidden units of all holders.
 
     In chunks of any storage and in their order, so that drawn weights have the bits of stored ones.
@@ -103,7 +103,7 @@ def _squared(rows: Stored) -> Array:
     return np.asarray(tile.T @ tile)
 
 
-def _inverse_root(moment: Array) -> tuple[Array, float]:
+def inverse_root(moment: Array) -> tuple[Array, float]:
     """`L⁻¹` with `L Lᵀ` the given second moment, and its condition number.
 
     Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
