@@ -86,13 +86,27 @@ def _exported(torch: Any, module: Any, rows: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's remarks about its own internals
-            return torch.export.export(module, (rows,)).run_decompositions({})
+            program = torch.export.export(module, (rows,))
+            return program if _plain(program) else program.run_decompositions({})
     except Exception as error:  # torch.export raises many kinds of its own
         first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise UnsupportedError(
             f"torch.export cannot trace {type(module).__name__} ({type(error).__name__}: {first}); "
             f"the module must be one fixed graph from one tensor to one tensor"
         ) from None
+
+
+def _plain(program: Any) -> bool:
+    """Whether no value is overwritten and every operator is known as it is: to take a program
+    apart further is most of the time of reading it."""
+    calls = (node.target for node in program.graph.nodes if node.op == "call_function")
+    named = (call for call in calls if call is not operator.getitem)
+    return all(_rule(call) is not None and not call._schema.is_mutable for call in named)
+
+
+def _rule(call: Any) -> Any:
+    schema = getattr(call, "_schema", None)
+    return None if schema is None else RULES.get(schema.name.removeprefix("aten::"))
 
 
 def _constants(program: Any, graph: OnnxGraph) -> dict[str, str]:
@@ -120,7 +134,7 @@ def _walk(program: Any, graph: OnnxGraph, names: dict[str, str]) -> str:
             names[node.name] = names[node.args[0].name]
         elif node.op == "call_function":
             call = _call(node, names)
-            rule = RULES.get(node.target._schema.name.removeprefix("aten::"))
+            rule = _rule(node.target)
             if rule is None:
                 raise call.refuse(f"is not supported; supported are {SUPPORTED}")
             names[node.name] = rule(call, graph)
