@@ -7,6 +7,7 @@ than the other fonts of the page: what fits by this estimate fits on every scree
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 
 from reconstruct.reports.markup import visible
@@ -28,6 +29,10 @@ CAPITAL, WIDE, OTHER = 0.76, 1.05, 0.65
 @lru_cache(4096)
 def width(text: str, size: float) -> float:
     """The width of the longest line."""
+    return _width(text, size)
+
+
+def _width(text: str, size: float) -> float:
     return max(size * sum(map(_share, line)) for line in visible(text).split("\n"))
 
 
@@ -46,10 +51,8 @@ def shortened(text: str, room: float, size: float) -> str:
     text = " ".join(visible(text).split())
     if width(text, size) <= room:
         return text
-    kept = len(text)
-    while kept and width(text[:kept] + CUT, size) > room:
-        kept -= 1
-    return text[:kept].rstrip() + CUT
+    fitting = bisect_right(range(len(text)), room, key=lambda n: _width(text[:n] + CUT, size))
+    return text[: max(fitting - 1, 0)].rstrip() + CUT
 
 
 def lines(text: str, room: float, size: float, most: int = 2) -> list[str]:
@@ -63,7 +66,7 @@ def lines(text: str, room: float, size: float, most: int = 2) -> list[str]:
     made = [""]
     for word in text.split():
         longer = f"{made[-1]} {word}".strip()
-        if width(longer, size) <= room or len(made) == most or not made[-1]:
+        if len(made) == most or not made[-1] or width(longer, size) <= room:
             made[-1] = longer
         else:
             made.append(word)

@@ -30,11 +30,18 @@ from reconstruct.reports.plots import (
     Stairs,
     Tick,
 )
+from reconstruct.reports.plots import words as plot_words
 from reconstruct.reports.plots.words import lines, shortened, width
 from tests.reports.plots.reading import SVG, numbers, parsed, paths, view_box, words
 
 EVIL = "<script>alert(1)</script>&\"'\u202e\x00"
-SCALES = [Linear(), Linear(whole=True), Logarithmic(), Logarithmic(base=2), SignedLogarithmic(1.0)]
+SCALES = [
+    Linear(),
+    Linear(whole=True),
+    Logarithmic(),
+    Logarithmic(base=2),
+    *(SignedLogarithmic(near) for near in (5e-324, 1.0, 1e300)),
+]
 VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=5)
 NAMES = st.text(max_size=40) | st.sampled_from(
     [EVIL, "W" * 80, "two words " * 12, "шляпа", "帽子" * 20]
@@ -43,7 +50,8 @@ NAMES = st.text(max_size=40) | st.sampled_from(
 
 @st.composite
 def axes(draw: st.DrawFn) -> Axis:
-    return Axis(draw(NAMES), draw(st.sampled_from(SCALES)), draw(st.none() | st.just(0.0)))
+    low, high = (draw(st.none() | st.just(0.0) | st.floats()) for _ in range(2))
+    return Axis(draw(NAMES), draw(st.sampled_from(SCALES)), low, high)
 
 
 @st.composite
@@ -204,3 +212,16 @@ def test_words_are_cut_and_broken_to_their_room() -> None:
 def test_cut_words_fit(text: str, room: float) -> None:
     assert width(shortened(text, room, 10.0), 10.0) <= room
     assert all(width(line, 10.0) <= room for line in lines(text, room, 10.0))
+
+
+@pytest.mark.parametrize(
+    "text", ["N" * 10_000, "a b " * 5_000, "e\u0301" * 5_000, "\u202e" * 2_000]
+)
+def test_long_words_are_looked_at_a_few_times_only(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    share = plot_words._share
+    monkeypatch.setattr(plot_words, "_share", lambda c: seen.append(c) or share(c))
+    assert shortened(text, 60.0, 10.0).endswith("…") and lines(text, 60.0, 10.0)[-1].endswith("…")
+    assert len(seen) < 100 * len(text)
