@@ -22,6 +22,7 @@ FAR = 50.0  # lengths of the axis: what lies further out is drawn there, and is 
 class Axis:
     """A scale with its label; ends and ticks that are not given follow from the data.
 
+    The range is what lies between both ends, whichever of them is the larger one.
     `named` False leaves out the ticks' labels, `shown` False all of the axis.
     """
 
@@ -35,14 +36,14 @@ class Axis:
 
     def span(self, values: Array) -> tuple[float, float]:
         """The range that shows these values, given ends as they are; never empty."""
-        ends = np.array([end for end in (self.low, self.high) if end is not None])
-        known = np.concatenate([values, ends])
-        known = known[self.scale.usable(known)]
-        known = np.clip(known, self._given(self.low, -np.inf), self._given(self.high, np.inf))
+        ends = (self._given(self.low, -np.inf), self._given(self.high, np.inf))
+        least, most = sorted(ends)
+        known = np.concatenate([values, [end for end in ends if np.isfinite(end)]])
+        known = np.clip(known[self.scale.usable(known)], least, most)
         if not len(known):
             known = np.array([0.5, 1.0])
         low, high = self.scale.widened(float(known.min()), float(known.max()))
-        low, high = self._given(self.low, low), self._given(self.high, high)
+        low, high = max(low, least), min(high, most)
         if np.isfinite(self.scale.share(np.array([low, high]), low, high)).all():
             return low, high
         return self.scale.widened(low, low)

@@ -111,10 +111,13 @@ class SignedLogarithmic:
         return np.isfinite(values)
 
     def widened(self, low: float, high: float) -> tuple[float, float]:
-        if low == high:
-            return Linear().widened(low, high)
         start = low * BEYOND if low < 0 else low / BEYOND
         end = high * BEYOND if high > 0 else high / BEYOND
+        if low == high:
+            start, end = Linear().widened(low, high)
+        first, last = self._bent(np.array([start, end]))
+        if not first < last:  # both are 0 on this scale
+            start, end = start - self.near, end + self.near
         return max(start, -LARGEST), min(end, LARGEST)
 
     def share(self, values: Array, low: float, high: float) -> Vector:

@@ -83,6 +83,8 @@ def test_bars_stand_on_zero_also_downwards() -> None:
     both = Ruler(Axis(), -2.0, 2.0, 100.0, 0.0)
     found = data(Bars([1, 3, 5], [2, -1, math.nan], "c", width=1.0), both)
     assert found == "M25 50V0H35V50zM45 50V75H55V50z"
+    below = Ruler(Axis(), -4.0, -2.0, 100.0, 0.0)  # 0 is beyond its upper end
+    assert data(Bars([1], [-3], "c", width=1.0), below) == "M25 0V50H35V0z"
 
 
 def test_rules_cross_the_panel() -> None:

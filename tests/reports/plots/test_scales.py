@@ -7,14 +7,19 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconstruct.reports.plots.axis import GAP, Axis, Ruler
 from reconstruct.reports.plots.scales import Linear, Logarithmic, Scale, SignedLogarithmic
 from reconstruct.reports.plots.ticks import Tick
 
-SCALES = [Linear(), Logarithmic(), Logarithmic(base=2), SignedLogarithmic(near=1e-3)]
+SCALES = [
+    Linear(),
+    Logarithmic(),
+    Logarithmic(base=2),
+    *(SignedLogarithmic(near) for near in (5e-324, 1e-3, 1e300)),
+]
 EVERY = st.floats(allow_nan=True, allow_infinity=True)
 DATA = st.lists(EVERY, max_size=6)
 EXTREME = [0.0, -0.0, 5e-324, -5e-324, 1e-308, 1.0, 1e16, 1e300, -1e300, sys.float_info.max]
@@ -22,10 +27,13 @@ EXTREME = [0.0, -0.0, 5e-324, -5e-324, 1e-308, 1.0, 1e16, 1e300, -1e300, sys.flo
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 @given(data=DATA, low=st.none() | EVERY, high=st.none() | EVERY)
+@example([0.5], 1.0, 0.0)
+@example([], 1e308, -1e308)
+@example([1e-310, 2e-310], None, None)
+@example([1e-310, 2e-310], 1e-310, 2e-310)
 def test_any_data_has_a_range(
     scale: Scale, data: list[float], low: float | None, high: float | None
 ) -> None:
-    assume(low is None or high is None or not low >= high)
     axis = Axis("", scale, low, high)
     start, end = axis.span(np.array(data))
     assert math.isfinite(start) and math.isfinite(end) and start < end
@@ -71,6 +79,18 @@ def test_given_ends_stay_and_others_leave_a_margin() -> None:
     assert Axis().span(np.array([3.0])) == pytest.approx((2.7, 3.3))
 
 
+def test_ends_in_the_wrong_order_are_the_same_range() -> None:
+    assert Axis(low=9.0, high=0.0).span(np.array([2.0, 40.0])) == (0.0, 9.0)
+    assert Axis(scale=Logarithmic(), low=1e3, high=1.0).span(np.array([])) == (1.0, 1e3)
+
+
+def test_values_far_below_near_are_zero_in_the_middle_of_their_range() -> None:
+    scale = SignedLogarithmic(near=1e300)
+    start, end = Axis(scale=scale).span(np.array([1e-310, 2e-310]))
+    assert (start, end) == (-1e300, 1e300)
+    assert scale.share(np.array([1e-310, 2e-310]), start, end) == pytest.approx([0.5, 0.5])
+
+
 @given(st.floats(20, 400), st.integers(1, 30), st.integers(1, 60))
 def test_labels_never_touch(length: float, count: int, long: int) -> None:
     given_ticks = tuple(Tick(i, "x" * long) for i in range(count))
@@ -84,3 +104,10 @@ def test_bars_stand_on_zero_or_on_the_end() -> None:
     assert Ruler(Axis(), -1.0, 3.0, 100.0, 0.0).base == pytest.approx(75.0)
     assert Ruler(Axis(), 1.0, 3.0, 100.0, 0.0).base == 100.0
     assert Ruler(Axis(scale=Logarithmic()), 1.0, 3.0, 100.0, 0.0).base == 100.0
+
+
+def test_bars_hang_from_the_end_of_an_axis_below_zero() -> None:
+    assert Ruler(Axis(), -3.0, -1.0, 100.0, 0.0).base == 0.0
+    assert Ruler(Axis(), -3.0, -1.0, 20.0, 120.0).base == 120.0
+    assert Ruler(Axis(), 1.0, 3.0, 20.0, 120.0).base == 20.0
+    assert Ruler(Axis(scale=SignedLogarithmic(1.0)), -3.0, -1.0, 100.0, 0.0).base == 0.0
