@@ -46,11 +46,9 @@ def even_powers(operator: KhatriRao) -> tuple[Powers, Powers] | None:
     if found <= UNEVEN * usual:
         return None
     if found <= CORRELATED:
-        white = (
-            whitened_log_sizes(operator, operator.M1),
-            whitened_log_sizes(operator, operator.M2T),
-        )
-        if unevenness(operator, white[0] + white[1]) <= UNEVEN * usual:
+        near = operator.scaled(*plain_powers(operator))  # second moments are to be floats
+        white = whitened_log_sizes(near, near.M1) + whitened_log_sizes(near, near.M2T)
+        if unevenness(operator, white) <= UNEVEN * usual:
             return None
     return _halved(first), _halved(second)
 
