@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from reconstruct.cli import interrupts
 from reconstruct.cli.job import launched, run_as_job
 from reconstruct.cli.parser import build_parser
 from reconstruct.cli.speech import speaking
@@ -50,9 +51,11 @@ def _main(argv: Sequence[str] | None) -> int:
 def _command(argv: Sequence[str] | None) -> int:
     options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
     try:
-        command = importlib.import_module(f"reconstruct.cli.{options.module}")
-        with _read_limit(options):
-            return int(command.main(options))
+        with interrupts.listening():
+            command = importlib.import_module(f"reconstruct.cli.{options.module}")
+            interrupts.check()
+            with _read_limit(options):
+                return int(command.main(options))
     except KeyboardInterrupt:
         kept = "; what was solved so far is kept, use --resume to go on"
         _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")

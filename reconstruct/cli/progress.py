@@ -11,6 +11,7 @@ import time
 from types import TracebackType
 from typing import Any, TextIO
 
+from reconstruct.cli import interrupts
 from reconstruct.progress import Step
 from reconstruct.reports.numbers import duration
 
@@ -80,6 +81,7 @@ class ProgressDisplay:
             self.bar.stop()
 
     def __call__(self, step: Step) -> None:
+        interrupts.check()
         if self.quiet:
             return
         now = time.monotonic()
