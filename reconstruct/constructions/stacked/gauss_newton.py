@@ -86,11 +86,16 @@ def _descend(product: Product, W: Array, start: int, dense: bool, progress: Prog
         scales, rest, damping = taken
         history.append(float(np.linalg.norm(rest)) / size)
         progress(Step("Gauss-Newton", number + 1, None, history[-1]))
-        if history[-1] <= CLOSE:
+        if history[-1] <= CLOSE or _is_at_rounding(history):
             break
     condition = _condition(product.jacobian(scales)) if dense else None
     name = "gauss-newton" if dense else "gauss-newton cg"
     return Fit(scales, tuple(history), condition, start + 1, name)
+
+
+def _is_at_rounding(history: list[float]) -> bool:
+    """Whether a step near the solution gained next to nothing: they are quadratic there."""
+    return history[-1] <= ACCEPTED and history[-1] > history[-2] / 2
 
 
 def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scales:
@@ -113,7 +118,7 @@ def _damped(jacobian: Jacobian, rest: Array, dense: bool) -> tuple[Jacobian, Cal
 
     def step(damping: float) -> Vector:
         shifted = gram + damping * mean * np.eye(len(gram))
-        return np.asarray(J.T @ la.solve(shifted, rest.ravel(), assume_a="pos"))
+        return np.asarray(J.T @ la.cho_solve(la.cho_factor(shifted), rest.ravel()))
 
     return jacobian, step
 
