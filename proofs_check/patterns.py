@@ -7,7 +7,7 @@ Adding a column is a few shifts, so every pattern of a small size can be visited
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import networkx as nx
@@ -72,19 +72,16 @@ def mask(bits: Iterable[int]) -> int:
     return sum(int(bit) << i for i, bit in enumerate(bits))
 
 
-def multisets(types: Sequence[int], size: int, rows: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def multisets(types: Sequence[int], size: int, rows: int) -> list[tuple[tuple[int, ...], int]]:
     """Every multiset of `size` column types (as indices) with its state."""
-
-    def grow(
-        first: int, chosen: tuple[int, ...], state: int
-    ) -> Iterator[tuple[tuple[int, ...], int]]:
-        if len(chosen) == size:
-            yield chosen, state
-            return
-        for t in range(first, len(types)):
-            yield from grow(t, (*chosen, t), add(state, types[t], rows))
-
-    yield from grow(0, (), EMPTY)
+    found: list[tuple[tuple[int, ...], int]] = [((), EMPTY)]
+    for _ in range(size):
+        found = [
+            ((*chosen, t), add(state, types[t], rows))
+            for chosen, state in found
+            for t in range(chosen[-1] if chosen else 0, len(types))
+        ]
+    return found
 
 
 def show(columns: Sequence[int], rows: int) -> str:
