@@ -17,17 +17,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 HERE = Path(__file__).parent
 SLOWEST = (
-    "docs/test_commands.py",
     "certificates/test_honesty.py",
     "certificates/test_attack_classes.py",
+    "docs/test_commands.py",
+    "khatri_rao/test_mpi.py",
     "docs/test_site.py",
-    "cli/test_run.py",
-    "studies/test_studies.py",
     "proofs_check/test_chain.py",
     "proofs_check/certificates/test_forger.py",
-    "cli/test_folder.py",
+    "proofs_check/certificates/test_leaves.py",
+    "bounds/test_soundness.py",
+    "cli/test_run.py",
+    "studies/test_studies.py",
+    "reports/test_browser.py",
+    "proofs_check/certificates/test_pointwise.py",
     "cli/test_speech.py",
-    "khatri_rao/test_mpi.py",
     "khatri_rao/test_checkpoint.py",
 )
 
