@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 DASH = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+UNBOUNDED = re.compile(r"\bbound (inf|nan)\b")
 PREFIXES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """The value rounded to `digits`, or a dash for what is not known."""
+    """The value rounded to `digits`, or a dash for what is not known or no finite number."""
     return _shown(value, digits, ROUND_HALF_EVEN)
 
 
@@ -33,6 +36,21 @@ def pretty(text: str) -> str:
         return text
     power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
     return power if mantissa == "1" else f"{mantissa}·{power}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as `100 %`, what is a little less not so, and the least ones as that."""
+    part = 100 * share
+    if 0 < part < 0.01:
+        return "< 0.01 %"
+    if 99 < part < 100:
+        return f"{min(part, 99.99):.2f} %"
+    return f"{number(part)} %"
+
+
+def in_words(step: str) -> str:
+    """A line about a proof; a bound that is not finite is none."""
+    return UNBOUNDED.sub("no bound", step)
 
 
 def duration(seconds: float | None) -> str:
@@ -110,12 +128,13 @@ def weight_count(part: Mapping[str, Any]) -> int:
 
 
 def _shown(value: float | None, digits: int, rounding: str) -> str:
-    if value is None:
+    if value is None or not math.isfinite(value):
         return DASH
     if value == 0:
         return "0"
     exact = Decimal(value)
-    kept = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding)
-    if digits <= kept.adjusted() < 5:  # 610, not 6.1e+02
-        return f"{kept:.0f}"
-    return f"{float(kept):.{digits}g}"
+    kept = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding).normalize()
+    if -4 <= kept.adjusted() < max(digits, 5):  # 610, not 6.1e+02
+        return f"{kept:f}"
+    mantissa, _, exponent = f"{kept:e}".partition("e")  # may lie beyond the floats
+    return f"{mantissa}e{int(exponent):+03d}"

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconstruct.reports.numbers import at_least, at_most, duration, number, pretty, size
+from reconstruct.reports.numbers import (
+    at_least,
+    at_most,
+    duration,
+    in_words,
+    number,
+    percent,
+    pretty,
+    size,
+)
 from reconstruct.reports.terminal import headline, summary
 from tests.reports.conftest import refuted, undecided
 
 POSITIVE = st.floats(min_value=1e-300, max_value=1e300)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @pytest.mark.parametrize("change", [lambda r: r, refuted, undecided])
@@ -46,6 +59,32 @@ def test_printed_bounds_hold(value: float) -> None:
 def test_printed_bounds_are_close(value: float) -> None:
     assert float(at_most(value)) <= 1.11 * value
     assert float(at_least(value)) >= 0.89 * value
+
+
+@given(FINITE)
+@example(sys.float_info.max)
+@example(5e-324)
+def test_what_is_printed_bounds_every_float(value: float) -> None:
+    """As decimals: 1.8e308 is no float, but it is a bound of the largest one."""
+    assert Fraction(at_most(value)) >= Fraction(value) >= Fraction(at_least(value))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_not_known(value: float) -> None:
+    assert number(value) == at_most(value) == at_least(value) == "–"
+
+
+def test_shares_for_people() -> None:
+    assert [percent(share) for share in (0, 1, 0.5, 0.123)] == ["0 %", "100 %", "50 %", "12 %"]
+    assert [percent(share) for share in (0.00123, 1e-4, 1e-9)] == ["0.12 %", "0.01 %", "< 0.01 %"]
+    assert [percent(share) for share in (0.995, 0.9999999)] == ["99.50 %", "99.99 %"]
+
+
+def test_a_bound_that_is_not_finite_is_none() -> None:
+    assert in_words("0 boxes in 5.1 s, bound inf; over") == "0 boxes in 5.1 s, no bound; over"
+    assert in_words("layer 'inf': bound 1e-09, boundary inf") == (
+        "layer 'inf': bound 1e-09, boundary inf"
+    )
 
 
 def test_numbers_for_people() -> None:
