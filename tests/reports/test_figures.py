@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.reports.figures.norm_figures import near_zero
+from reconstruct.reports.figures.norm_figures import near_zero, norm_figure
 from reconstruct.reports.figures.solve_figures import law, spectrum_figure
 from reconstruct.reports.measurements import scaled_singular_values, slice_through
 from tests.reports.conftest import small_target
@@ -58,6 +59,19 @@ def test_prediction_is_of_the_right_size(report: dict[str, Any]) -> None:
 def test_near_zero_share() -> None:
     assert near_zero(np.array([1.0, 1.0, 1e-5, 0.0])) == 0.5
     assert near_zero(np.array([])) == 0.0
+    assert near_zero(np.zeros(3)) == 1.0
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-310, 1e-160, 1e160, 1.7e308])
+def test_near_zero_share_of_any_size(unit: float) -> None:
+    assert near_zero(np.array([unit, -unit, unit, 0.0])) == 0.25
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-310, -1.7e308])
+def test_norms_of_any_size_are_drawn(least: float) -> None:
+    values = {"a": np.array([least, 0.0, 1.7e308]), "b": np.array([least, abs(least) / 3])}
+    drawing = norm_figure(values, values)
+    assert drawing is not None and not re.search(r"\b(nan|inf)\b", drawing.text)
 
 
 def test_figures_take_their_colours_from_the_page(report: dict[str, Any]) -> None:

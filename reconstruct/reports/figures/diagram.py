@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconstruct.reports.markup import Markup, element
+from reconstruct.reports.names import elided
 
 WIDTH = 560
 LEFT, RIGHT, BAR = 8, 292, 236
@@ -151,7 +152,7 @@ def _kind(node: Mapping[str, Any]) -> str:
     if kind in ("Affine", "Dense", "Sparse") or _kernel(node):
         return ""
     if kind == "Add":
-        return "sum" if node.get("shape") else _short(" + ".join(node["inputs"]))
+        return "sum" if node.get("shape") else elided(" + ".join(node["inputs"]), LONGEST_NAME)
     return kind
 
 
@@ -160,16 +161,12 @@ def _bar(bar: Bar, x: int, y: int, longest: int) -> list[Markup]:
     kind = "hidden" if bar.hidden else "value"
     size = ", ".join(part for part in (bar.words, bar.kernel, bar.note) if part)
     return [
-        _text(x + 4, y + 15, _short(bar.name), "label"),
+        _text(x + 4, y + 15, elided(bar.name, LONGEST_NAME), "label"),
         element(
             "rect", x=x + 4, y=y + 22, width=f"{share * (BAR - 88):.1f}", height=HIGH, class_=kind
         ),
         _text(f"{x + 10 + share * (BAR - 88):.1f}", y + 32, size, "size"),
     ]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _band(y: int, height: int) -> Markup:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.reports.markup import Markup
+from reconstruct.reports.names import elided
 from reconstruct.reports.plots import (
     FIRST,
     SECOND,
@@ -38,7 +39,9 @@ def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Ma
     if not names:
         return None
 
-    names_left = tuple(Tick(-i, _short(name)) for i, name in reversed(list(enumerate(names))))
+    names_left = tuple(
+        Tick(-i, elided(name, LONGEST_NAME)) for i, name in reversed(list(enumerate(names)))
+    )
     y = Axis(ticks=names_left, low=0.4 - len(names), high=0.6)
     panels = tuple(
         Panel(_rows(names, values, colour), Axis(label, _scale([values[n] for n in names])), y)
@@ -61,7 +64,9 @@ def _row(y: float, values: Vector, colour: str) -> tuple[Mark, ...]:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return ()
-    least, low, middle, high, largest = np.quantile(finite, (0, 0.25, 0.5, 0.75, 1)).tolist()
+    unit = 0.25 if np.abs(finite).max() > 1e300 else 1.0  # differences must not overflow
+    quarters = np.quantile(finite * unit, (0, 0.25, 0.5, 0.75, 1)) / unit
+    least, low, middle, high, largest = quarters.tolist()
     return (
         Span(least, largest, y, colour),
         Span(low, high, y, colour, weight=THICK),
@@ -80,12 +85,12 @@ def _scale(values: list[Vector]) -> Scale:
 
 def near_zero(gamma: Vector, share: float = 1e-3) -> float:
     """The share of the gammas below `share` times their root mean square, zeros included."""
-    size = float(np.sqrt(np.mean(gamma**2))) if len(gamma) else 0.0
-    return float(np.mean(np.abs(gamma) <= share * size)) if len(gamma) else 0.0
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]
+    sizes = np.abs(gamma)
+    largest = np.max(sizes, initial=0.0)
+    if not largest:
+        return float(len(gamma) > 0)
+    sizes = sizes / largest  # squares must neither overflow nor vanish
+    return float(np.mean(sizes <= share * np.sqrt(np.mean(sizes**2))))
 
 
 def _spoken(names: list[str], gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> str:

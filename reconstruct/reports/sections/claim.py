@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -171,7 +172,11 @@ def _values(g: float | None, f: float | None) -> tuple[str, str, str]:
     if g is None or f is None:
         first, second = ("beyond the floats" if v is None else f"{v:.12g}" for v in (g, f))
         return first, second, "see certificate.json"
-    return f"{g:.12g}", f"{f:.12g}", f"{f - g:.3g}"
+    return f"{g:.12g}", f"{f:.12g}", _gap(f - g)
+
+
+def _gap(difference: float) -> str:
+    return f"{difference:.3g}" if math.isfinite(difference) else "beyond the floats"
 
 
 def _identity(report: Mapping[str, Any]) -> Markup | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconstruct.reports.figures.error_figure import ErrorRow, error_figure, error_rows
 from reconstruct.reports.figures.layer_figure import layer_figure
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, table, whole
-from reconstruct.reports.numbers import at_most, duration, number, pretty
+from reconstruct.reports.markup import Child, Markup, element, facts, figure, table, together, whole
+from reconstruct.reports.names import named
+from reconstruct.reports.numbers import at_most, duration, in_words, number, pretty
 from reconstruct.reports.run_files import RunFiles
 
 FOUND = ("float64", "float32", "relative", "g in float32")
@@ -53,7 +55,7 @@ def section(run: RunFiles) -> Markup:
 def _tried(steps: Sequence[str]) -> Markup | None:
     if not steps:
         return None
-    items = [element("li", step) for step in steps]
+    items = [element("li", in_words(step)) for step in steps]
     return element("details", element("summary", "What was tried"), element("ul", *items))
 
 
@@ -68,7 +70,9 @@ def _row(row: ErrorRow, scale: float | None) -> tuple[Child, ...]:
 
 
 def _relative(value: float | None, scale: float | None) -> float | None:
-    return value / scale if value is not None and scale else None
+    """None where it is not known, or beyond the floats."""
+    share = value / scale if value is not None and scale else math.inf
+    return share if math.isfinite(share) else None
 
 
 def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
@@ -83,7 +87,7 @@ def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
     )
     cells = [
         (
-            f"{i}: {row['name']}",
+            together((f"{i}: ", named(row["name"]))),
             pretty(number(row["scale"])),
             pretty(number(row["shift"])),
             pretty(at_most(row["certified"])),

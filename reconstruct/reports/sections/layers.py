@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconstruct.reports.markup import Child, Markup, element, table, whole
-from reconstruct.reports.numbers import at_most, number, pretty
+from reconstruct.reports.names import elided, named
+from reconstruct.reports.numbers import DASH, at_most, number, pretty
 from reconstruct.reports.run_files import RunFiles
 
 HEAD = (
@@ -72,17 +73,19 @@ def _factors(run: RunFiles) -> Markup | None:
     return table(caption, tuple(head), rows)
 
 
-def _cells(found: Mapping[str, Any]) -> Iterator[str]:
+def _cells(found: Mapping[str, Any]) -> Iterator[Child]:
     for value in found.values():
-        for part in (value[0], value[-1]) if isinstance(value, list) else (value,):
-            yield pretty(number(part)) if isinstance(part, float) else str(part)
+        ends = (value or [DASH]) if isinstance(value, list) else None
+        for part in (value,) if ends is None else (ends[0], ends[-1]):
+            known = part is None or isinstance(part, float)
+            yield pretty(number(part)) if known else named(str(part))
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Child, ...]:
     solver = row["solver"] if row["status"] == "solved" else f"{row['solver']}: {row['status']}"
     return (
         str(row["index"]),
-        str(row["name"]),
+        named(str(row["name"])),
         f"{row['rows']}×{row['cols']}",
         _positions(row),
         f"{row['width']:,}",
@@ -108,4 +111,4 @@ def _positions(row: Mapping[str, Any]) -> str:
 
 
 def _failure(row: Mapping[str, Any]) -> str:
-    return f"Map {row['index']} ({row['name']}) was not solved. {row['message']}"
+    return f"Map {row['index']} ({elided(str(row['name']))}) was not solved. {row['message']}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reconstruct.reports.figures.diagram import diagram, rows_of
-from reconstruct.reports.markup import Markup, element, figure, table
+from reconstruct.reports.markup import Child, Markup, element, figure, table
+from reconstruct.reports.names import named
 from reconstruct.reports.numbers import weight_count
 from reconstruct.reports.run_files import RunFiles
 
@@ -60,12 +62,19 @@ def _merged(report: Any) -> Markup | None:
     merged = report.get("merged") or {}
     if not merged:
         return None
-    items = [element("li", " then ".join(chain), " became one map") for chain in merged.values()]
+    items = [_chain(names) for names in merged.values()]
     return element(
         "details",
         element("summary", f"Maps made from several nodes of the file: {len(merged)}"),
         element("ul", *items),
     )
+
+
+def _chain(names: Sequence[str]) -> Markup:
+    words: list[Child] = []
+    for name in names:
+        words += [" then " if words else None, named(name)]
+    return element("li", *words, " became one map")
 
 
 def _count(value: int | None) -> str:

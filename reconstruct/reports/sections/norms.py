@@ -6,7 +6,8 @@ import numpy as np
 
 from reconstruct.reports.figures.norm_figures import near_zero, norm_figure
 from reconstruct.reports.markup import Child, Markup, element, figure, table, whole
-from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.names import named
+from reconstruct.reports.numbers import DASH, number, percent, pretty
 from reconstruct.reports.run_files import RunFiles
 
 MOST_ROWS = 60
@@ -36,7 +37,7 @@ def section(run: RunFiles) -> Markup | None:
         element("h2", "The norm parameters"),
         element(
             "p",
-            f"{len(total):,} γ and as many β were computed. {100 * share:.2g} % of the γ are near "
+            f"{len(total):,} γ and as many β were computed. {percent(share)} of the γ are near "
             f"zero: below a thousandth of their layer's root mean square.",
         ),
         figure(drawing, CAPTION) if drawing else None,
@@ -51,10 +52,10 @@ def section(run: RunFiles) -> Markup | None:
 def _row(run: RunFiles, name: str) -> tuple[Child, ...]:
     gamma, beta = run.gammas[name], run.betas.get(name, np.empty(0))
     return (
-        name,
+        named(name),
         f"{len(gamma):,}",
-        pretty(number(float(np.min(np.abs(gamma), initial=np.inf)))) if len(gamma) else "–",
+        pretty(number(float(np.min(np.abs(gamma), initial=np.inf)))) if len(gamma) else DASH,
         pretty(number(float(np.max(np.abs(gamma), initial=0.0)))),
-        f"{100 * near_zero(gamma):.2g} %",
+        percent(near_zero(gamma)),
         pretty(number(float(np.max(np.abs(beta), initial=0.0)))),
     )

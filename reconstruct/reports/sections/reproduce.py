@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconstruct.reports.markup import Child, Markup, element, facts
-from reconstruct.reports.numbers import duration, size
+from reconstruct.reports.numbers import DASH, duration, size
 from reconstruct.reports.run_files import RunFiles
 
 POSITIONAL = ("target", "candidate")
@@ -74,17 +74,21 @@ def _known(report: Mapping[str, Any]) -> list[tuple[str, Child]]:
         ]
     return [
         *known,
-        ("seed of the samples", str(report["error"]["seed"])),
+        ("seed of the samples", _known_as(report["error"]["seed"])),
         ("reconstruct", str(machine["reconstruct"])),
         ("Python, numpy, scipy", f"{machine['python']}, {machine['numpy']}, {machine['scipy']}"),
-        ("BLAS", str(machine["blas"] or "–")),
-        ("processor", f"{machine['cpu'] or '–'}, {machine['threads']} threads"),
+        ("BLAS", str(machine["blas"] or DASH)),
+        ("processor", f"{machine['cpu'] or DASH}, {_known_as(machine['threads'])} threads"),
         ("time and memory", f"{duration(cost['seconds'])}, {size(cost['peak_bytes'])}"),
     ]
 
 
+def _known_as(value: int | None) -> str:
+    return DASH if value is None else str(value)
+
+
 def _code(value: str | None) -> Child:
-    return "–" if value is None else element("code", value)
+    return DASH if value is None else element("code", value)
 
 
 def _domain(report: Mapping[str, Any]) -> Markup:
