@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.reports.page import render
 from reconstruct.reports.run_files import RunFiles, read_run
+from reconstruct.reports.sections import norms
 from reconstruct.reports.sections.reproduce import command
 from tests.reports.conftest import (
     EVIL,
@@ -125,6 +127,33 @@ def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
     report["layers"][0]["status"] = "rank_deficient"
     report["layers"][0]["message"] = "rank 20 of 24 needed"
     assert "was not solved. rank 20 of 24 needed" in render(RunFiles(report))
+
+
+def test_shares_of_all_norms_read_as_such(report: dict[str, Any]) -> None:
+    zeros = {"a": np.zeros(4), "b": np.zeros(2)}
+    text = str(norms.section(RunFiles(report, zeros, zeros)))
+    assert "100 % of the γ are near zero" in text and text.count("<td>100 %</td>") == 2
+    assert "e+02" not in text
+
+
+def test_differences_that_are_all_zero_are_said_not_drawn(report: dict[str, Any]) -> None:
+    assert 'id="histogram-title"' in render(RunFiles(report))
+    report["difference"]["histogram"] = {"edges": [0.0, 1.0], "counts": [1000]}
+    text = render(RunFiles(report))
+    assert "At each of the 1,000 sampled inputs, f − g is 0 in float64." in text
+    assert 'id="histogram-title"' not in text
+    report["difference"]["histogram"]["counts"] = [1]
+    assert "At the one sampled input, f − g is 0" in render(RunFiles(report))
+    report["difference"]["histogram"]["counts"] = [0]  # no difference was a number
+    assert "is 0 in float64" not in render(RunFiles(report))
+
+
+def test_what_is_not_known_is_never_inf_or_none(report: dict[str, Any]) -> None:
+    report["certificate"]["tried"] = ["difference with its signs: 0 boxes in 5.1 s, bound inf"]
+    report["error"]["seed"] = report["environment"]["threads"] = None
+    text = render(RunFiles(report))
+    assert "0 boxes in 5.1 s, no bound" in text
+    assert not re.search(r"(?<!\w)(inf|nan|None)(?!\w)", re.sub(r"<style.*?</style>", "", text))
 
 
 def test_comparison_of_two_networks_has_a_page(report: dict[str, Any]) -> None:

@@ -29,10 +29,16 @@ THIN = 1.0
 
 
 def histogram_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
-    """How many sampled inputs have a largest |f − g| of each size; `edges` are log-spaced."""
-    if not histogram or not sum(histogram["counts"]):
+    """How many sampled inputs have a largest |f − g| of each size; `edges` are log-spaced.
+
+    None where no difference is known, or none but 0.
+    """
+    if not histogram or not sum(histogram["counts"]) or all_zero(histogram):
         return None
-    edges, counts = np.asarray(histogram["edges"]), np.asarray(histogram["counts"])
+    edges, counts = (
+        np.asarray(histogram["edges"], dtype=np.float64),
+        np.asarray(histogram["counts"]),
+    )
     x = _sizes("largest |f − g| over the outputs, evaluated in float64", edges)
     panel = Panel((Stairs(edges, counts, FIRST),), x, _counts())
     filled = np.flatnonzero(counts)
@@ -41,11 +47,16 @@ def histogram_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
     return Figure("histogram", title, ((panel,),), height=LOW).svg()
 
 
+def all_zero(histogram: Mapping[str, Any]) -> bool:
+    """Whether every difference that was found is 0: a search then counts them from 0 to 1."""
+    return list(histogram["edges"]) == [0, 1] and sum(histogram["counts"]) > 0
+
+
 def float32_figure(histogram: Mapping[str, Any] | None) -> Markup | None:
     """How often f in float32 is how far from g, and g in float32 from itself."""
     if not histogram:
         return None
-    edges = np.asarray(histogram["edges"])
+    edges = np.asarray(histogram["edges"], dtype=np.float64)
     marks = (
         Stairs(edges, histogram["network"], SECOND, "f in float32"),
         Stairs(edges, histogram["target"], THIRD, "g in float32", fill=False),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconstruct.reports.figures.difference_figures import (
+    all_zero,
     float32_figure,
     histogram_figure,
     slice_figure,
@@ -51,6 +52,7 @@ def section(run: RunFiles) -> Markup:
             "All of this is numerical: it shows where the networks differ most among the inputs "
             "that were looked at.",
         ),
+        _same(found.get("histogram")),
         element("div", *pictures, class_="pair") if any(pictures) else None,
         figure(plane, "The two inputs across the box, one output: g, and where f differs from it.")
         if plane
@@ -58,6 +60,15 @@ def section(run: RunFiles) -> Markup:
         _worst(worst) if worst else None,
         id="difference",
     )
+
+
+def _same(histogram: Mapping[str, Any] | None) -> Markup | None:
+    """In place of a histogram of zeros."""
+    if not histogram or not all_zero(histogram):
+        return None
+    count = sum(histogram["counts"])
+    inputs = "the one sampled input" if count == 1 else f"each of the {count:,} sampled inputs"
+    return element("p", f"At {inputs}, f − g is 0 in float64.")
 
 
 def _worst(points: Sequence[Mapping[str, Any]]) -> Markup:
