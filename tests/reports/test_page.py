@@ -142,7 +142,9 @@ def test_differences_that_are_all_zero_are_said_not_drawn(report: dict[str, Any]
     text = render(RunFiles(report))
     assert "At each of the 1,000 sampled inputs, f − g is 0 in float64." in text
     assert 'id="histogram-title"' not in text
-    report["difference"]["histogram"]["counts"] = [1]
+    report["error"]["samples"] = 1200  # at 200 of them it was no number
+    assert "At 1,000 of 1,200 sampled inputs, f − g is 0 in float64." in render(RunFiles(report))
+    report["error"]["samples"], report["difference"]["histogram"]["counts"] = 1, [1]
     assert "At the one sampled input, f − g is 0" in render(RunFiles(report))
     report["difference"]["histogram"]["counts"] = [0]  # no difference was a number
     assert "is 0 in float64" not in render(RunFiles(report))

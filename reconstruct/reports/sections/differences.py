@@ -52,7 +52,7 @@ def section(run: RunFiles) -> Markup:
             "All of this is numerical: it shows where the networks differ most among the inputs "
             "that were looked at.",
         ),
-        _same(found.get("histogram")),
+        _same(found.get("histogram"), error["samples"]),
         element("div", *pictures, class_="pair") if any(pictures) else None,
         figure(plane, "The two inputs across the box, one output: g, and where f differs from it.")
         if plane
@@ -62,12 +62,14 @@ def section(run: RunFiles) -> Markup:
     )
 
 
-def _same(histogram: Mapping[str, Any] | None) -> Markup | None:
-    """In place of a histogram of zeros."""
+def _same(histogram: Mapping[str, Any] | None, samples: int) -> Markup | None:
+    """In place of a histogram of zeros; what is no number was not counted."""
     if not histogram or not all_zero(histogram):
         return None
     count = sum(histogram["counts"])
     inputs = "the one sampled input" if count == 1 else f"each of the {count:,} sampled inputs"
+    if count < samples:
+        inputs = f"{count:,} of {samples:,} sampled inputs"
     return element("p", f"At {inputs}, f − g is 0 in float64.")
 
 
