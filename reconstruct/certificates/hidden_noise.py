@@ -92,6 +92,13 @@ def _pulled(
         yield name, rows if pull is None else pull(rows, network.sizes[name])
 
 
+def _weighted_gram(matrix: Array, weights: Array) -> Array:
+    """`B diag(n) Bᵀ`; inf throughout where it is beyond the floats."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = (matrix * weights) @ matrix.T
+    return gram if np.isfinite(gram).all() else np.full_like(gram, np.inf)
+
+
 @dataclass(frozen=True, eq=False)
 class Hidden:
     """What is hidden in front of a cut in several `modes`: through absolute values, `plain`
@@ -114,9 +121,11 @@ class Hidden:
         for mode, noise in enumerate(noises):
             if noise is not None:
                 worst = upward(noise.max(axis=0))
-                gram[mode] = (behind.matrix * worst) @ behind.matrix.T
+                gram[mode] = _weighted_gram(behind.matrix, worst)
                 total[mode] = upward(worst.sum())
-                share[:, mode] = upward(np.max(noise / worst, axis=1))
+                with np.errstate(invalid="ignore"):
+                    shares = upward(np.max(noise / worst, axis=1))
+                share[:, mode] = np.where(np.isnan(shares), 1.0, shares)  # inf of inf: all of it
         rounded = upward(behind.doubt * plain + FLOOR * total)
         return cls(plain, gram, total, share, 8 * (n + 2 * m + 64) * UNIT, rounded)
 
@@ -141,6 +150,8 @@ class Hidden:
         flat = coefficients.reshape(-1, m)
         for mode in np.flatnonzero(self.total):
             gram = self.gram[mode]
+            if not np.isfinite(gram).all():
+                continue
             squares = np.sum((flat @ gram) * flat, axis=1)
             sizes = np.abs(flat) @ np.sqrt(np.diagonal(gram))
             least = FLOOR * (1.0 + np.sum(flat * flat, axis=1))

@@ -12,6 +12,7 @@ from reconstruct.cli.verdict import exit_code
 from reconstruct.errors import InputError
 from reconstruct.formats import load_domain
 from reconstruct.networks.inputs import input_shape
+from reconstruct.reports.numbers import in_words
 from reconstruct.reports.terminal import summary, verdict_line, wrapped
 from reconstruct.runs.comparison import PairOfFiles, Verification, compare
 
@@ -43,5 +44,5 @@ def main(options: Namespace) -> int:
     else:
         print(summary(outcome.report))
         for line in outcome.certificate.tried:
-            print(wrapped(f"tried: {line}", indent="       "))
+            print(wrapped(f"tried: {in_words(line)}", indent="       "))
     return exit_code(outcome.certificate.verdict)

@@ -176,3 +176,15 @@ def test_figures_on_leaves_are_proved_again_and_no_less(tmp_path, field, monkeyp
     edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.7).hex())
     report = check(tmp_path)
     assert report.status is CheckStatus.REJECTED and report.field == field
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_beyond_the_floats_have_no_length_and_stay_beyond() -> None:
+    """What arrives is inf, never NaN, through which every comparison would pass."""
+    B = np.array([[1e200, -1e200], [1.0, 2.0]])
+    noise = np.array([[1e300, np.inf], [1.0, 2.0]])
+    plain = np.array([[[np.inf], [np.inf]], [[3e200], [5.0]]])
+    found = Hidden.of(Behind(("a",), B, 1e-12), plain, [noise])
+    assert not np.isnan(found.most).any() and (found.most >= plain).all()
+    c = np.ones((2, 1, 2))
+    assert np.array_equal(found.reached(c), np.matmul(np.abs(c), plain))

@@ -29,6 +29,7 @@ ACCEPTED = 1e-10  # relative residual that counts as a solution when no step imp
 DENSE_BYTES = 1 << 29  # largest J that is formed
 LEAST, MOST = 1e-16, 1e6  # damping, relative to the mean eigenvalue of J Jᵀ
 GAIN, LOSS = 0.2, 4.0  # damping after a step that helped, and after one that did not
+FEW = 5.0  # times the damping of the step before: near the solution more of it does not help
 INEXACT = 1e-4  # relative residual of the inner iteration: each step gains about as much
 INNER = 2000
 
@@ -133,7 +134,9 @@ def _improve(
 ) -> tuple[Scales, Array, float] | None:
     """The first damped step that lowers the residual, with its residual and the next damping."""
     jacobian, damped = step
-    while damping <= MOST:
+    least = damping
+    near = size <= ACCEPTED * float(np.linalg.norm(W))
+    while damping <= (min(MOST, FEW * max(least, LEAST)) if near else MOST):
         try:
             moved = jacobian.moved(scales, damped(damping))
         except la.LinAlgError:
