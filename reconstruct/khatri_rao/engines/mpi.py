@@ -31,6 +31,7 @@ Floats = NDArray[Any]
 INTERRUPTED = 130  # exit code of a job that was stopped by Ctrl-C
 FAILED = 4
 COURTESY = 0.5  # seconds in which rank 0, if it was interrupted too, speaks for all
+HEARD = 0.2  # seconds in which mpiexec passes on what a rank has said
 
 
 class Mpi:
@@ -132,16 +133,22 @@ def one_job(engine: Mpi, say: Callable[[str], None] | None = None) -> Iterator[N
         if not engine.first:
             time.sleep(COURTESY)
         speak("interrupted: the job ends; it goes on from the state that was kept last")
-        engine.comm.Abort(INTERRUPTED)
+        _end(engine, INTERRUPTED)
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
         if code:
-            engine.comm.Abort(code)
+            _end(engine, code)
         raise
     except BaseException as error:
         where = traceback.format_exception_only(error)[-1].strip()
         speak(f"rank {engine.rank} of {engine.holders} failed, so the job ends: {where}")
-        engine.comm.Abort(FAILED)
+        _end(engine, FAILED)
+
+
+def _end(engine: Mpi, code: int) -> None:
+    """End all ranks; what was said has to reach mpiexec before, which drops it otherwise."""
+    time.sleep(HEARD)
+    engine.comm.Abort(code)
 
 
 def _to_stderr(text: str) -> None:
