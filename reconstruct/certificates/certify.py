@@ -197,8 +197,7 @@ class _Work:
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
         """The layered proof with these cuts; its scales are hints for the checker too."""
-        known = self._reach()
-        proof = prove(known, self.network, alignment, start, self.tried, self._tick)
+        proof = prove(self._reach(), self.network, alignment, start, self.tried, self._tick)
         found, self.recursion = proof.certificate, proof.layered
         if found.bound is None:
             return found

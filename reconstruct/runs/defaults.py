@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from reconstruct.bounds import Adaptive
-from reconstruct.networks import Network, Norm
+from reconstruct.constructions.nodes import norm_at
+from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time; else slopes
@@ -37,7 +38,7 @@ def comparing_bounds(candidate: Network) -> Adaptive:
 def norm_precision(network: Network) -> str:
     """The precision in which a network with norm layers is written: float32 if these have no digit
     beyond it. Without norms it is float64, whatever it is."""
-    norms = [node.op for node in network.nodes if isinstance(node.op, Norm)]
+    norms = [norm_at(network, node.name) for node in network.norm_nodes()]
     numbers = [part for norm in norms for part in (norm.gamma, norm.beta)]
     single = all(np.array_equal(part, part.astype(np.float32)) for part in numbers)
     return "float32" if norms and single else "float64"
