@@ -17,7 +17,8 @@ Vector = NDArray[np.float64]
 SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
 UNEVEN = 2.0  # times what Gaussian units have: from here on an iteration takes half as long evened
 CORRELATED = 10.0  # unevenness that no correlation explains
-ORDINARY = 1e250  # squares between this and its inverse have all their digits
+# Sums of squares between this and its inverse have all the digits that are asked for.
+ORDINARY = {np.dtype(np.float32): 1e25, np.dtype(np.float64): 1e250}
 
 
 def powers_for(operator: KhatriRao) -> tuple[Powers, Powers]:
@@ -62,7 +63,8 @@ def unevenness(operator: KhatriRao, logs: Vector) -> float:
     if not np.isfinite(top):
         return 1.0
     share = np.exp2(logs - top)
-    moments = np.array([np.count_nonzero(np.isfinite(logs)), share.sum(), share @ share])
+    squares = np.square(share)  # not by BLAS, whose threads would spin on when others begin to work
+    moments = np.array([np.count_nonzero(np.isfinite(logs)), share.sum(), squares.sum()])
     count, one, two = operator.engine.add(moments)
     return float(count * two / one**2)
 
@@ -90,21 +92,22 @@ def log_sizes(matrix: Stored) -> Vector:
 
 
 def _logs(rows: Stored) -> Vector:
-    with np.errstate(over="ignore"):
-        wide = rows.astype(np.float64)
-        squares = _squares(wide)
+    """In the precision of the entries, which takes no memory, where their squares are ordinary."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = _squares(rows)
     found = np.full(len(squares), -np.inf)
-    ordinary = (squares > 1 / ORDINARY) & (squares < ORDINARY)
+    limit = ORDINARY[squares.dtype]
+    ordinary = (squares > 1 / limit) & (squares < limit)
     np.log2(squares, out=found, where=ordinary)
-    rest = np.flatnonzero(~ordinary & _has_entries(wide))
+    rest = np.flatnonzero(~ordinary & _has_entries(rows))
     if len(rest):
-        found[rest] = _logs_of_any(np.asarray(to_dense(wide[rest])))
+        found[rest] = _logs_of_any(np.asarray(to_dense(rows[rest]), dtype=np.float64))
     return found
 
 
-def _squares(rows: Any) -> Vector:
+def _squares(rows: Any) -> NDArray[Any]:
     if is_sparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
