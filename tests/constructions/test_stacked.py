@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Verdict
+from reconstruct.constructions.stacked import gauss_newton
 from reconstruct.constructions.stacked.construction import shared_out
 from reconstruct.constructions.stacked.gauss_newton import fit
 from reconstruct.constructions.stacked.product import Product
@@ -192,3 +193,18 @@ def test_hcas_in_two_hidden_layers_per_map():
     certificate = rc.certify(target, result.network, domain=result.domain)
     assert certificate.verdict is Verdict.CERTIFIED
     assert certificate.bound <= 1e-8 * certificate.output_scale
+
+
+def test_steps_end_where_they_gain_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its solution a fit tries a few dampings more, not all: each is a factorisation."""
+    calls: list[int] = []
+    solved = gauss_newton.la.cho_solve
+    monkeypatch.setattr(
+        gauss_newton.la, "cho_solve", lambda *given: calls.append(1) or solved(*given)
+    )
+    monkeypatch.setattr(gauss_newton, "CLOSE", 0.0)  # rounding is for the steps to find out
+    product = random_product([6, 40, 30, 5])
+    W = np.random.default_rng(1).normal(size=(5, 6))
+    found = gauss_newton.fit(product, W, silent)
+    assert found.converged and found.residual < 1e-13
+    assert len(calls) <= len(found.history) + 12
