@@ -17,7 +17,7 @@ from reconstruct.reports.environment import peak_bytes
 
 SEED = 0
 RATIO = 1.5
-SIZES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # 512: benchmarks.large
+SIZES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 QUICK_SIZES = (16, 24, 32, 48, 64)
 
 

@@ -152,7 +152,7 @@ def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
 
 
 def scaled_singular_values(operator: KhatriRao) -> Vector | None:
-    """Singular values of K from `K Kᵀ`, smallest first; None where they are not numbers."""
+    """Singular values of K, smallest first; None where they are not numbers."""
     K = operator.dense()
     scale = np.linalg.norm(K) / np.sqrt(operator.rows)
     if not (np.isfinite(scale) and scale > 0):
