@@ -10,7 +10,7 @@ and therefore, for a matrix product with n terms per entry,
     |fl(A B) − A B| ≤ γ_n |A||B| + n·η,   γ_n = n·u/(1 − n·u).
 
 A sum that overflows gives ±inf or NaN and never comes back, so a result that is not finite is
-read as "no bound": radius +inf, lower bound −inf, upper bound +inf.
+read as "no bound": lower bound −inf, upper bound +inf.
 
 Rests on proofs_check: accumulated-rounding.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reconstruct.numbers.arrays import Array, Matrix, dense
+from reconstruct.numbers.arrays import Array, Matrix
 
 UNIT = 2.0**-53
 TINY = 2.0**-1074
@@ -80,29 +80,6 @@ def inflate(x: Array, factor: float, extra: float = 0.0) -> Array:
     """At least `factor·x + extra` for x, factor, extra ≥ 0, and exactly 0 if both terms are."""
     scaled = np.where(x == 0, 0.0, up(x * factor))
     return scaled if extra == 0 else up(scaled + extra)
-
-
-def product(left: Matrix, right: Matrix) -> tuple[Array, Array]:
-    """`(centre, radius)` with `|left @ right − centre| ≤ radius`, entry by entry.
-
-    radius = γ_n·|A||B| + n·η, where |A||B| ≤ (fl(|A||B|) + n·η)/(1 − γ_n): the quotient is
-    covered by SLACK, because γ_n < 2^-9 for n < 2^40.
-    """
-    terms = int(left.shape[1])
-    with np.errstate(all="ignore"):
-        centre = dense(left @ right)
-        size = dense(abs(left) @ abs(right))
-        lost = underflow(terms, smallest(left), smallest(right))
-        radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
-    return without_nan(centre, radius)
-
-
-def without_nan(centre: Array, radius: Array) -> tuple[Array, Array]:
-    """The same enclosure where it is finite; centre 0 and radius +inf where it is not."""
-    bad = ~(np.isfinite(centre) & np.isfinite(radius))
-    if not bad.any():
-        return centre, radius
-    return np.where(bad, 0.0, centre), np.where(bad, np.inf, radius)
 
 
 def widen(centre: Array, radius: Array) -> tuple[Array, Array]:

@@ -67,6 +67,19 @@ def test_cancellation_far_above_the_result(method):
     check(network, Box(-1, 1), method, rng)
 
 
+@pytest.mark.parametrize("side", [0.0, 2.0**-60])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_long_sums_that_cancel_in_a_tiny_box(method, side):
+    """What rounds here is the sum itself: no side of the box, and no last step, makes up for it."""
+    rng = np.random.default_rng(7)
+    half = rng.normal(size=(4, 40))
+    first = np.concatenate([half, -half * (1 + 2.0**-40)], axis=1)
+    network = Network.mlp([first, rng.normal(size=(3, 4)) * 2.0**45], None)
+    point = np.tile(rng.normal(size=40), 2)
+    point[0] = 0.0
+    check(network, Box(point, point + side * (point == 0)), method, rng)
+
+
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_dead_units_and_zero_rows(method):
     rng = np.random.default_rng(6)
