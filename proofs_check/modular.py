@@ -20,11 +20,6 @@ BLOCK = 64
 Residues = npt.NDArray[np.int64]
 
 
-def random_residues(rng: np.random.Generator, *shape: int, prime: int = PRIME) -> Residues:
-    """Uniform residues: the random point at which a polynomial is tried."""
-    return rng.integers(0, prime, size=shape, dtype=np.int64)
-
-
 def flint_available() -> bool:
     """Whether python-flint can be imported."""
     return find_spec("flint") is not None

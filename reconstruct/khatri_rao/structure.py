@@ -119,17 +119,12 @@ def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | No
     )
 
 
-def khatri_rao_matrix(M1: Any, M2: Any) -> Any:
-    """Sparse `K` (`m·k × n`, csr, row-major equations) of sparse `M1` and `M2`.
+def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike) -> Any:
+    """Sparse `Kᵀ` (`n × m·k`, csr, row-major equations) of csr `M1` and `M2ᵀ`, tile by tile.
 
-    Column `l` of K is the outer product of column `l` of M2 and row `l` of M1:
+    Row `l` is the outer product of column `l` of M2 and row `l` of M1:
     `nnz = Σ_l nnz(M2[:, l]) nnz(M1[l, :])`.
     """
-    return as_csr(transposed_matrix(as_csr(M1), as_csr(as_csr(M2).T), np.float64).T)
-
-
-def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike) -> Any:
-    """Sparse `Kᵀ` (`n × m·k`, csr) of csr `M1` and `M2ᵀ`, filled tile by tile."""
     counts = np.diff(M2T.indptr).astype(np.int64) * np.diff(M1.indptr)
     start = np.concatenate([[0], np.cumsum(counts)])
     shape = (M1.shape[0], M2T.shape[1] * M1.shape[1])

@@ -90,12 +90,6 @@ def accuracy(module: nn.Module, x: NDArray[Any], y: NDArray[np.int64]) -> float:
     return float(np.mean(outputs(module, x).argmax(axis=1) == y))
 
 
-def mean_loss(module: nn.Module, x: NDArray[Any], y: NDArray[np.int64]) -> float:
-    """The mean cross entropy on the examples, with frozen statistics."""
-    scores = torch.from_numpy(outputs(module, x)).double()
-    return float(nn.functional.cross_entropy(scores, torch.from_numpy(y)))
-
-
 def outputs(module: nn.Module, x: NDArray[Any]) -> NDArray[Any]:
     """The module's outputs in evaluation mode, in the precision of its parameters."""
     kind = next(module.parameters()).dtype
