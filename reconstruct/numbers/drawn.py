@@ -19,7 +19,8 @@ class Drawn:
     Parameters: `shape` = (n, across); `draw(i)` gives rows `i·tile … (i+1)·tile` (fewer at the
     end), the same numbers whenever it is asked, from any thread. `M1` is given as `Drawn`, `M2`
     (`m × n`) as the transpose `Drawn(…).T`. Slices of rows are drawn on demand; each thread keeps
-    the tile it drew last, and tiles are kept for good as long as `keep_bytes` lasts.
+    the tile it drew last, and as many tiles are kept for good as `keep_bytes` has room for. Those
+    lie side by side, so that rows of several that follow each other are no copy.
     """
 
     def __init__(
@@ -57,12 +58,15 @@ class Drawn:
         """The rows of a slice (step 1) as an array."""
         start, stop, _ = rows.indices(self.shape[0])
         start, stop = start + self._start, max(stop, start) + self._start
+        indices = range(start // self.tile, -(-stop // self.tile))
+        if not indices:
+            return np.empty((0, self.shape[1]), self.dtype)
+        if self._store is not None and self._kept.issuperset(indices):
+            return self._in_store(indices[0], start, stop)
         parts = []
-        for index in range(start // self.tile, -(-stop // self.tile)):
+        for index in indices:
             first = index * self.tile
             parts.append(self._tile(index)[max(start - first, 0) : stop - first])
-        if not parts:
-            return np.empty((0, self.shape[1]), self.dtype)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def part(self, rows: slice) -> Drawn:
@@ -83,7 +87,7 @@ class Drawn:
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: what draws goes along, what was drawn does not."""
-        return {**self.__dict__, "_last": None, "_kept": {}, "_store": None, "_lock": None}
+        return {**self.__dict__, "_last": None, "_kept": None, "_store": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
@@ -97,36 +101,57 @@ class Drawn:
         return other
 
     def _tile(self, index: int) -> NDArray[Any]:
-        kept = self._kept.get(index)
-        if kept is not None:
-            return kept
+        if index in self._kept:
+            first = index * self.tile
+            return self._in_store(index, first, first + self.tile)
         last: tuple[int, NDArray[Any]] | None = getattr(self._last, "tile", None)
         if last is not None and last[0] == index:
             return last[1]
         # row by row in memory, as stored weights are: products depend on it in their last bits
-        rows = np.ascontiguousarray(self._draw(index), dtype=self.dtype)
-        drawn = self._keep(index, rows)
-        self._last.tile = (index, drawn)
+        drawn = np.ascontiguousarray(self._draw(index), dtype=self.dtype)
+        if (place := self._place(index)) is None:
+            self._last.tile = (index, drawn)
+        else:
+            self._keep(index, place, drawn)
         return drawn
 
     def _forget(self) -> None:
-        self._kept: dict[int, NDArray[Any]] = {}
+        self._kept: set[int] = set()
         self._store: NDArray[Any] | None = None
         self._lock = threading.Lock()
 
-    def _keep(self, index: int, drawn: NDArray[Any]) -> NDArray[Any]:
-        """The tile where it is kept, if there is room: in one array, so that none lies between."""
-        room = self.keep_bytes // max(1, self.tile * drawn[:1].nbytes)
-        most = min(room, -(-len(self) // self.tile))
+    def _keep(self, index: int, place: int, drawn: NDArray[Any]) -> None:
         with self._lock:
-            if index not in self._kept and len(self._kept) < most:
-                if self._store is None:
-                    self._store = np.empty((most * self.tile, self.shape[1]), self.dtype)
-                start = len(self._kept) * self.tile
-                place = self._store[start : start + len(drawn)]
-                place[:] = drawn
-                self._kept[index] = place  # when it is filled: others look without the lock
-        return self._kept.get(index, drawn)
+            if self._store is None:
+                self._store = np.empty((self._room() * self.tile, self.shape[1]), self.dtype)
+            if index not in self._kept:
+                self._store[place : place + len(drawn)] = drawn
+                self._kept.add(index)  # when it is filled: others look without the lock
+
+    def _room(self) -> int:
+        """How many tiles are kept."""
+        bytes_each = self.tile * self.shape[1] * self.dtype.itemsize
+        return min(self.keep_bytes // max(1, bytes_each), len(self._tiles()))
+
+    def _tiles(self) -> range:
+        return range(self._start // self.tile, -(-(self._start + len(self)) // self.tile))
+
+    def _place(self, index: int) -> int | None:
+        """The row of the store at which a tile begins; None if the tile is not kept.
+
+        Tiles that are not kept are spread evenly: whoever has a share of the rows has its share of
+        the drawing. Kept tiles that follow each other do so in the store.
+        """
+        tiles, most = self._tiles(), self._room()
+        place, end = ((index - tiles.start + i) * most // len(tiles) for i in (0, 1))
+        return place * self.tile if place < end else None
+
+    def _in_store(self, index: int, start: int, stop: int) -> NDArray[Any]:
+        """Rows of kept tiles that follow each other, the first of which is `index`."""
+        store, place = self._store, self._place(index)
+        assert store is not None and place is not None
+        shift = place - index * self.tile
+        return store[start + shift : stop + shift]
 
 
 @dataclass(frozen=True)

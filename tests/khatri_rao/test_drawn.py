@@ -57,15 +57,19 @@ def test_tiles_lie_row_by_row_however_they_were_drawn(keep: int) -> None:
         assert source[rows].flags.c_contiguous
 
 
+@pytest.mark.parametrize("keep", [0, 1, 3, 5, 6, 100], ids=lambda tiles: f"keep {tiles}")
 @pytest.mark.parametrize("rows", [slice(0, 5), slice(60, 70), slice(100, 333), slice(64, 128)])
-def test_slices(rows: slice) -> None:
-    source = sources(3, 4, 333)[0]
+def test_slices(rows: slice, keep: int) -> None:
+    source = sources(3, 4, 333, keep=keep * 64 * 4 * 4)[0]
     whole = stored(source)
-    assert np.array_equal(source[rows], whole[rows])
+    for _ in range(2):
+        assert np.array_equal(source[rows], whole[rows])
     assert np.array_equal(source[:], whole)
     part = source.part(slice(50, 300))
     assert part.shape == (250, 4)
-    assert np.array_equal(part[10:90], whole[60:140])
+    for _ in range(2):
+        assert np.array_equal(part[10:90], whole[60:140])
+        assert np.array_equal(part[200:], whole[250:300])
     assert np.array_equal(part.part(slice(7, 9))[:], whole[57:59])
     assert source[10:10].shape == (0, 4)
 
@@ -117,10 +121,20 @@ def test_tiles_are_kept_within_the_bytes_given() -> None:
     K.apply(np.ones(1000))
     counter = M1._draw
     assert isinstance(counter, Counter)
-    assert sum(tile.nbytes for tile in M1._kept.values()) == M1.keep_bytes
+    assert M1._store is not None and M1._store.nbytes == M1.keep_bytes
     before = counter.calls
     K.apply(np.ones(1000))
     assert counter.calls - before == 6
+
+
+def test_rows_that_are_kept_are_not_copied() -> None:
+    M1 = sources(7, 5, 1000, tile=100, keep=8 * 100 * 5 * 4)[0]
+    whole = M1[:].copy()
+    places = [M1._place(index) for index in range(10)]
+    assert places == [None, 0, 100, 200, 300, None, 400, 500, 600, 700]  # spread evenly
+    assert M1[130:480].base is M1._store and M1[600:].base is M1._store
+    assert np.array_equal(M1[130:480], whole[130:480]) and np.array_equal(M1[600:], whole[600:])
+    assert M1[480:620].base is not M1._store  # the sixth tile lies between
 
 
 def test_memory_is_that_of_vectors_and_tiles() -> None:
