@@ -37,6 +37,7 @@ SOLVERS: dict[str, Solver] = {
     "direct": Direct(),
     "cg": ConjugateGradient(),
     f"cg to {AIM:.0e}": ConjugateGradient(tolerance=AIM),
+    f"cg to {AIM:.0e}, ratio 2.6": ConjugateGradient(tolerance=AIM),
     "cg, ratio 2.6": ConjugateGradient(),
     "cg to 4e-12, ratio 2.6": ConjugateGradient(tolerance=4e-12),  # what LAPACK's LU leaves at 64
 }
