@@ -55,7 +55,7 @@ class Drawn:
         return f"Drawn({self.shape[0]} × {self.shape[1]}, {self.dtype})"
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
-        """The rows of a slice (step 1) as an array."""
+        """The rows of a slice (step 1) as an array to read; it may be the one that is kept."""
         start, stop, _ = rows.indices(self.shape[0])
         start, stop = start + self._start, max(stop, start) + self._start
         indices = range(start // self.tile, -(-stop // self.tile))
@@ -108,7 +108,7 @@ class Drawn:
         if last is not None and last[0] == index:
             return last[1]
         # row by row in memory, as stored weights are: products depend on it in their last bits
-        drawn = np.ascontiguousarray(self._draw(index), dtype=self.dtype)
+        drawn = _to_read(np.ascontiguousarray(self._draw(index), dtype=self.dtype))
         if (place := self._place(index)) is None:
             self._last.tile = (index, drawn)
         else:
@@ -151,7 +151,14 @@ class Drawn:
         store, place = self._store, self._place(index)
         assert store is not None and place is not None
         shift = place - index * self.tile
-        return store[start + shift : stop + shift]
+        return _to_read(store[start + shift : stop + shift])
+
+
+def _to_read(rows: NDArray[Any]) -> NDArray[Any]:
+    """The rows, for others to read: they are asked for again."""
+    seen = rows[:]
+    seen.flags.writeable = False
+    return seen
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,17 @@ def test_rows_that_are_kept_are_not_copied() -> None:
     assert M1[480:620].base is not M1._store  # the sixth tile lies between
 
 
+@pytest.mark.parametrize("keep", [0, 8 * 100 * 5 * 4])
+def test_rows_that_are_given_again_cannot_be_written(keep: int) -> None:
+    M1 = sources(7, 5, 1000, tile=100, keep=keep)[0]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            M1[100:200] *= 2
+    own = np.ones((100, 5), np.float32)
+    Drawn((100, 5), lambda _: own, tile=100)[:]
+    own *= 2  # what a source gave remains its own
+
+
 def test_memory_is_that_of_vectors_and_tiles() -> None:
     m, k, n = 40, 60, 40_000
     M1, M2T = sources(m, k, n, tile=1024)
