@@ -49,6 +49,6 @@ def dealt_out(
     deal = _deal.get()
     if deal is not None and len(items) > 1 and numbers <= MOST_SENT:
         return list(deal(function, items))
-    if pool is not None:
+    if pool is not None and len(items) > 1:
         return list(pool.map(lambda item: function(*item), items))
     return [function(*item) for item in items]
