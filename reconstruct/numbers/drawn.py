@@ -61,7 +61,7 @@ class Drawn:
         indices = range(start // self.tile, -(-stop // self.tile))
         if not indices:
             return np.empty((0, self.shape[1]), self.dtype)
-        if self._store is not None and self._kept.issuperset(indices):
+        if self._kept.issuperset(indices):
             return self._in_store(indices[0], start, stop)
         parts = []
         for index in indices:

@@ -76,7 +76,7 @@ def figures(draw: st.DrawFn) -> Figure:
     )
 
 
-@settings(max_examples=24)
+@settings(max_examples=60)
 @given(figures())
 def test_any_figure_is_valid_and_its_words_have_room(figure: Figure) -> None:
     text = figure.svg().text
