@@ -1,9 +1,9 @@
 """How fast is the operator, as a fraction of the machine's GEMM speed in the same dtype?
 
-One run of `apply` and of `apply_transposed` does `2·n·m·k` flops, the `round_trip` of an iteration
-both. The fractions of all threads compare times on the clock, as inside a solve (BLAS held at one
-thread per worker); those of one core compare processor time of one thread, which other work on the
-machine disturbs less. `python -m benchmarks.operator`.
+One run of `normal`, the `K Kᵀ Y` of an iteration, does `4·n·m·k` flops. The fractions of all
+threads compare times on the clock, as inside a solve (BLAS held at one thread per worker); those of
+one core compare processor time of one thread, which other work on the machine disturbs less.
+`python -m benchmarks.operator`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._common import Row, run
-from reconstruct.khatri_rao import KhatriRao, Threads
-from reconstruct.khatri_rao.engines import one_blas_thread
+from reconstruct.khatri_rao import KhatriRao
+from reconstruct.numbers.parallel import at_most_threads, cpu_count, one_blas_thread
 
 SEED = 0
 RATIO = 1.5
@@ -43,29 +43,19 @@ def _row(m: int, k: int, dtype: type[np.floating], quick: bool) -> Row:
     rng = np.random.default_rng(SEED)
     n = min(int(np.ceil(RATIO * m * k)), MOST_UNITS)
     M1, M2T = rng.standard_normal((n, k)).astype(dtype), rng.standard_normal((n, m)).astype(dtype)
-    s, Y = rng.standard_normal(n).astype(dtype), rng.standard_normal((m, k)).astype(dtype)
+    Y = rng.standard_normal((m, k)).astype(dtype)
     A = rng.standard_normal((QUICK_SIZE if quick else SIZE,) * 2).astype(dtype)
-    flops, product = 2.0 * n * m * k, 2.0 * len(A) ** 3
+    flops, product = 4.0 * n * m * k, 2.0 * len(A) ** 3
     row: Row = {"dtype": np.dtype(dtype).name, "m": m, "k": k, "n": n, "seed": SEED}
+    row |= {"threads": cpu_count()}
+    K = KhatriRao(M1, M2T.T)
     rounds = QUICK_ROUNDS if quick else ROUNDS
-    for name, engine, clock in (
-        ("", Threads(), time.perf_counter),
-        ("core_", Threads(1), time.thread_time),
-    ):
-        K = KhatriRao(M1, M2T.T, engine=engine)
-        actions: dict[str, Callable[[], Any]] = {
-            "apply": lambda K=K: K.apply(s, dtype),  # type: ignore[misc]
-            "transposed": lambda K=K: K.apply_transposed(Y, dtype),  # type: ignore[misc]
-            "round_trip": lambda K=K: K.round_trip(Y, dtype),  # type: ignore[misc]
-        }
-        best = _side_by_side(lambda: A @ A, actions, clock, rounds, one_core=engine.count == 1)
-        gemm = product / best.pop("gemm")
-        row |= {"threads": K.engine.count} if not name else {}
-        row[f"{name}gemm_flops"] = gemm
-        row |= {
-            f"{name}{key}_fraction": (1 + (key == "round_trip")) * flops / time_ / gemm
-            for key, time_ in best.items()
-        }
+    for name, threads, clock in (("", None, time.perf_counter), ("core_", 1, time.thread_time)):
+        with at_most_threads(threads):
+            actions: dict[str, Callable[[], Any]] = {"normal": lambda: K.normal(Y, dtype)}
+            best = _side_by_side(lambda: A @ A, actions, clock, rounds, one_core=threads == 1)
+        row[f"{name}gemm_flops"] = gemm = product / best["gemm"]
+        row[f"{name}normal_fraction"] = flops / best["normal"] / gemm
     return row
 
 

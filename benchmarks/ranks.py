@@ -13,13 +13,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks._common import Row, run
-from reconstruct.khatri_rao import ConjugateGradient, Engine, Mpi, Threads, solve
+from reconstruct.khatri_rao import ConjugateGradient, over_ranks, solve
+from reconstruct.khatri_rao.ranks import is_first, world
+from reconstruct.numbers.parallel import at_most_threads
 
 SEED = 0
 RATIO = 1.5
@@ -61,14 +64,16 @@ def _one(kind: str, count: int, d: int) -> Row:
 
 def solve_here(kind: str, count: int, d: int) -> None:
     """What each process of `_one` does; the first rank prints the row."""
-    engine: Engine = Mpi(threads=1) if kind == "ranks" else Threads(count)
     n = int(np.ceil(RATIO * d * d))
     rng = np.random.default_rng(SEED)
     M1 = rng.standard_normal((n, d), dtype=np.float32)
     M2 = rng.standard_normal((n, d), dtype=np.float32).T
     W = rng.standard_normal((d, d))
-    found = solve(M1, M2, W, ConjugateGradient(), engine=engine)
-    if engine.first:
+    shared = kind == "ranks"
+    with over_ranks(world()) if shared else nullcontext(), at_most_threads(1 if shared else count):
+        found = solve(M1, M2, W, ConjugateGradient())
+        first = is_first()
+    if first:
         row = {"engine": kind, "count": count, "m": d, "k": d, "n": n, "seed": SEED}
         row |= {"status": found.status.value, "seconds": found.seconds}
         row |= {"iterations": found.iterations, "residual": found.residual}

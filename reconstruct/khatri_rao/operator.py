@@ -6,29 +6,31 @@ gram-hadamard, kronecker-rank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from reconstruct.khatri_rao.engines import Engine, Threads
-from reconstruct.khatri_rao.scratch import Scratch
-from reconstruct.khatri_rao.storage import (
+from reconstruct.khatri_rao import ranks
+from reconstruct.khatri_rao.matrices import (
     Matrix,
-    Powers,
     Stored,
     Vector,
-    chunks,
+    as_csr,
     is_sparse,
     scaled,
     to_dense,
-    units,
 )
-from reconstruct.khatri_rao.tiles import Tile, is_wide, tile_rows, tiles, unit_rows
+from reconstruct.numbers.parallel import cpu_count, parallel_map
 
-TileSum: TypeAlias = Callable[[slice, Tile, Matrix], None]  # units, their tile, what to add
+# Measured on maps of 16 × 16 to 256 × 256: tiles of M1, M2ᵀ and their product that stay in the
+# second-level cache are up to a third quicker; shorter ones than 256 rows keep BLAS waiting.
+TILE_BYTES, TILE_ROWS = 5 << 18, 256
+PARALLEL_FLOPS = 1e7  # below this, handing tiles to threads costs more than it saves
+SHARED_FLOPS = 2e8  # below this, a sum over ranks costs more than it saves
 
 
 class KhatriRao(LinearOperator):  # type: ignore[misc]
@@ -37,49 +39,27 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     With row-major `vec`, `vec(K s) = (M2 ⊙ M1ᵀ) s`, where `⊙` is the column-wise Khatri-Rao
     product; the adjoint is `Kᵀ Y = diag(M2ᵀ Y M1ᵀ)`, because
     `⟨K s, Y⟩ = Σ_l s_l (M2ᵀ Y M1ᵀ)_ll`. Each costs `2·n·m·k` flops, and memory beyond the two
-    matrices is one tile per worker.
+    matrices is one tile per thread.
 
-    Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense (float32 or float64),
-    scipy.sparse, or `Drawn` tile by tile; `engine` (default: `Threads()`, all processors). Both
-    are kept in the precision in which they come; `M2` is stored transposed so that a tile of
-    hidden units is contiguous in both. The two products compute in `dtype`, tile by tile;
-    vectors over hidden units have the part that this engine's holder has (all of it on threads).
+    Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense (float32 or float64) or
+    scipy.sparse. Both are kept in the precision in which they come; `M2` is stored transposed so
+    that a tile of hidden units is contiguous in both. Products compute in `dtype`, tile by tile,
+    on all threads, and inside of `ranks.over_ranks` on all ranks: a sum over hidden units is the
+    sum of the ranks' parts. Vectors and matrices are whole on every rank.
 
     It is a linear operator of SciPy too, of shape `(m·k, n)`: `K @ s`, `K.T @ y`, `lsmr(K, w)`.
     """
 
-    def __init__(self, M1: Stored, M2: Stored, *, engine: Engine | None = None) -> None:
-        engine = Threads() if engine is None else engine
+    def __init__(self, M1: Stored, M2: Stored) -> None:
         M1, M2 = (one if hasattr(one, "shape") else np.asarray(one) for one in (M1, M2))
-        sparse, width = is_sparse(M1) or is_sparse(M2), int(M1.shape[0])
-        held = engine.held(width)
-        first, second = (units(one, held, sparse=sparse) for one in (M1, M2.T))
-        self._given: tuple[Stored, Stored] | None = M1, M2
-        self._set_up(first, second, width, engine)
-
-    @classmethod
-    def of_parts(cls, M1: Stored, M2T: Stored, width: int, *, engine: Engine) -> KhatriRao:
-        """The operator of `width` units from the rows that this holder has of M1 and M2ᵀ."""
-        operator = cls.__new__(cls)
-        operator._given = None
-        operator._set_up(M1, M2T, width, engine)
-        return operator
-
-    def _set_up(self, M1: Any, M2T: Any, width: int, engine: Engine) -> None:
-        self.engine, self.M1, self.M2T = engine, M1, M2T
-        self.width = width  # hidden width n: the number of unknowns
-        self.map_shape = int(M2T.shape[1]), int(M1.shape[1])
-        self.sparse = is_sparse(M1)
-        self._ready: dict[np.dtype[Any], tuple[Matrix, Matrix]] = {}  # tiles that are slices
-        if isinstance(self.M1, np.ndarray) and self.M1.dtype == self.M2T.dtype:
-            self._ready[self.M1.dtype] = self.M1, self.M2T
-        self._scratch = Scratch()
+        self.sparse = is_sparse(M1) or is_sparse(M2)
+        as_rows: Callable[[Any], Any] = as_csr if self.sparse else np.ascontiguousarray
+        self.M1, self.M2T = as_rows(M1), as_rows(M2.T)
+        self.width = int(M1.shape[0])  # hidden width n: the number of unknowns
+        self.map_shape = int(M2.shape[0]), int(M1.shape[1])
+        self._weights = {self.M1.dtype: (self.M1, self.M2T)}
+        self._comm: Any = ranks.current() if 2.0 * self.width * self.rows >= SHARED_FLOPS else None
         super().__init__(np.dtype(np.float64), (self.rows, self.width))
-
-    @property
-    def held(self) -> int:
-        """Number of hidden units that this holder has."""
-        return int(self.M1.shape[0])
 
     @property
     def rows(self) -> int:
@@ -92,47 +72,22 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         kind = "sparse" if self.sparse else str(self.M1.dtype)
         return f"KhatriRao(m={m}, k={k}, width={self.width}, {kind})"
 
-    def scaled(self, first: Powers, second: Powers) -> KhatriRao:
-        """The operator of `2^first M1` and `2^second M2`, on the same engine.
-
-        A power for all units, or one for each that this holder has.
-        """
-        if not (np.any(first) or np.any(second)):
+    def scaled(self, first: int, second: int) -> KhatriRao:
+        """The operator of `2^first M1` and `2^second M2`."""
+        if first == second == 0:
             return self
-        M1, M2T = scaled(self.M1, first), scaled(self.M2T, second)
-        operator = KhatriRao.of_parts(M1, M2T, self.width, engine=self.engine)
-        if self._given is not None and self.engine.holders > 1:
-            every = [self.of_all_units(power) for power in (first, second)]
-            M1, M2 = self._given
-            operator._given = scaled(M1, every[0]), scaled(M2.T, every[1]).T
-        return operator
+        return KhatriRao(scaled(self.M1, first), scaled(self.M2T, second).T)
 
-    def of_all_units(self, power: Powers) -> Powers:
-        """What this holder knows of its own units, of all units."""
-        return power if isinstance(power, int) else self.engine.gather(power, self.width)
+    def in_precision(self, dtype: DTypeLike) -> None:
+        """Keep the weights in `dtype` too: an iteration would convert them in every step."""
+        kind = np.dtype(dtype)
+        if not self.sparse:
+            self._weights[kind] = tuple(one.astype(kind, copy=False) for one in (self.M1, self.M2T))
 
-    def whole(self) -> KhatriRao:
-        """The operator with all units in this address space: itself, on threads."""
-        if self.engine.holders == 1:
-            return self
-        if self._given is None:
-            raise ValueError("this operator was made from parts and cannot be made whole")
-        return KhatriRao(*self._given)
-
-    def prepare(self, dtype: DTypeLike) -> None:
-        """Keep stored weights in `dtype` too: an iteration would convert them in every step."""
-        wanted = np.dtype(dtype)
-        if self._ready and wanted not in self._ready:
-            self._ready[wanted] = self.M1.astype(wanted), self.M2T.astype(wanted)
-
-    def apply(self, s: Vector, dtype: DTypeLike = np.float64) -> Matrix:
-        """`M2 diag(s) M1`, of shape `m × k`."""
-        given = np.asarray(s, dtype=dtype)
-
-        def add(part: slice, tile: Tile, out: Matrix) -> None:
-            tile.apply(given[part], out)
-
-        return self._sum_tiles(given.dtype, add)
+    def apply(self, s: Vector) -> Matrix:
+        """`M2 diag(s) M1`, of shape `m × k`, in float64."""
+        given = np.asarray(s, dtype=np.float64)
+        return self._summed(np.float64, lambda tile, part: tile.forward(given[part]))[0]
 
     def magnitude(self, s: Vector) -> Matrix:
         """`|M2| diag(|s|) |M1|`: what the entries of `apply(s)` are summed from.
@@ -141,48 +96,36 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         to leave.
         """
         given = np.abs(np.asarray(s, dtype=np.float64))
+        return self._summed(np.float64, lambda tile, part: tile.absolute().forward(given[part]))[0]
 
-        def add(part: slice, tile: Tile, out: Matrix) -> None:
-            tile.absolute(self._scratch).apply(given[part], out)
-
-        return self._sum_tiles(given.dtype, add)
-
-    def apply_transposed(self, Y: Matrix, dtype: DTypeLike = np.float64) -> Vector:
-        """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units."""
-        right = self._right(Y, dtype)
-        out = np.empty(self.held, dtype=dtype)
+    def apply_transposed(self, Y: Matrix) -> Vector:
+        """`diag(M2ᵀ Y M1ᵀ)`, a vector over hidden units, in float64."""
+        out = np.empty(self.width)
+        right = self._turned(np.asarray(Y, dtype=np.float64))
 
         def work(share: slice) -> None:
-            for part, tile in self._tiles(share, out.dtype):
-                if self.engine.stopping:
-                    return
-                tile.adjoint(right, out[part])
+            for part, tile in self._tiles(share, np.float64):
+                out[part] = tile.adjoint(right)
 
-        self.engine.map(work, self._shares())
+        own = self._own()
+        list(parallel_map(work, self._shares(own)))
+        if self._comm is not None:
+            counts = [part.stop - part.start for part in self._held_by_each()]
+            self._comm.Allgatherv(out[own].copy(), (out, counts))
         return out
 
-    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
-        """`z = Kᵀ Y` and `K z`: an iteration's two products in one pass over the weights.
+    def normal(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[float, Matrix]:
+        """`‖Kᵀ Y‖²` and `K Kᵀ Y`: an iteration's two products in one pass over the weights.
 
-        A tile is still in the cache, or still drawn, when its second product comes.
+        A tile is still in the cache when its second product comes.
         """
-        right = self._right(Y, dtype)
-        z = np.empty(self.held, dtype=dtype)
-
-        def add(part: slice, tile: Tile, out: Matrix) -> None:
-            tile.round_trip(right, z[part], out)
-
-        return z, self._sum_tiles(z.dtype, add, products=2)
-
-    def inner(self, a: Vector, b: Vector) -> float:
-        """`⟨a, b⟩` of two vectors over hidden units."""
-        return float(self.engine.add(np.array([a @ b], dtype=np.float64))[0])
+        right = np.ascontiguousarray(self._turned(np.asarray(Y, dtype=dtype)))
+        image, squares = self._summed(dtype, lambda tile, part: tile.there_and_back(right))
+        return squares, image
 
     def squared_norm(self) -> float:
         """`‖K‖_F² = Σ_l ‖M1[l, :]‖² ‖M2[:, l]‖²`."""
-        pairs = zip(chunks(self.M1), chunks(self.M2T), strict=True)
-        total = sum(float(_row_squares(a) @ _row_squares(b)) for a, b in pairs)
-        return float(self.engine.add(np.array([total]))[0])
+        return float(_row_squares(self.M1) @ _row_squares(self.M2T))
 
     def entries(self) -> int:
         """`nnz(K) = Σ_l nnz(M2[:, l]) · nnz(M1[l, :])` of sparse matrices; all if dense."""
@@ -194,9 +137,9 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         """The matrix `K` itself, `m·k × n` in row-major order: for small sizes."""
         m, k = self.map_shape
         M1, M2T = (np.asarray(to_dense(part), np.float64) for part in (self.M1, self.M2T))
-        out = np.empty((m, k, self.held))
+        out = np.empty((m, k, self.width))
         np.multiply(M2T.T[:, None, :], M1.T[None, :, :], out=out)
-        return out.reshape(m * k, self.held)
+        return out.reshape(m * k, self.width)
 
     def gram(self) -> NDArray[np.float64]:
         """`KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2)`, `n × n` (proofs_check: gram-hadamard)."""
@@ -211,70 +154,113 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
     def _rmatvec(self, y: Vector) -> Vector:
         return self.apply_transposed(np.reshape(y, self.map_shape))
 
-    # Tiles
+    # Tiles, threads, ranks
 
     def _turned(self, Y: Matrix) -> Matrix:
         """A matrix of the map's shape as tiles take and give it; and back."""
-        return Y.T if is_wide(*self.map_shape) else Y
-
-    def _right(self, Y: Matrix, dtype: DTypeLike) -> Matrix:
-        """`Y` as tiles take it: from a line of the cache on, for small products are made where
-        their factors are, and would take a tenth longer from anywhere else."""
-        turned = self._turned(np.asarray(Y))
-        right = self._scratch.array("right", (turned.shape[0], turned.shape[1]), dtype)
-        np.copyto(right, turned, casting="same_kind")
-        return right
-
-    def _tiles(self, share: slice, dtype: np.dtype[Any]) -> Iterable[tuple[slice, Tile]]:
-        """The tiles of a share: made once by each thread, if the weights are at hand."""
-        key = share.start, share.stop, dtype
-        found: Iterable[tuple[slice, Tile]] | None = self._scratch.kept.get(key)
-        if found is None:
-            size = tile_rows(*self.map_shape, dtype)
-            parts = tiles(share, size, unit_rows(size, *self.map_shape))
-            if dtype not in self._ready:
-                return self._converted(parts, dtype)
-            M1, M2T = self._ready[dtype]
-            found = [(part, Tile(M1[part], M2T[part], self._scratch)) for part in parts]
-            self._scratch.kept[key] = found
-        return found
-
-    def _converted(self, parts: list[slice], dtype: np.dtype[Any]) -> Iterator[tuple[slice, Tile]]:
-        """Tiles one after the other, in the same memory if they have to be converted: then those
-        of a length are one. The first is the longest, so that its memory is enough for all."""
-        in_place = dtype in (self.M1.dtype, self.M2T.dtype)
-        made: dict[int, Tile] = {}
-        for part in parts:
-            rows = part.stop - part.start
-            first = self._scratch.converted("M1", self.M1[part], dtype)
-            second = self._scratch.converted("M2T", self.M2T[part], dtype)
-            if in_place or rows not in made:
-                made[rows] = Tile(first, second, self._scratch)
-            yield part, made[rows]
-
-    def _shares(self, products: int = 1) -> list[slice]:
-        return self.engine.shares(self.held, 2.0 * products * self.held * self.rows)
-
-    def _sum_tiles(self, dtype: np.dtype[Any], add: TileSum, products: int = 1) -> Matrix:
-        """The sum over all tiles of what `add` makes of each."""
         m, k = self.map_shape
-        shape = (k, m) if is_wide(m, k) else (m, k)
+        return Y.T if k > m else Y
 
-        def work(share: slice) -> Matrix:
-            total = np.zeros(shape, dtype=dtype)
-            out = self._scratch.array("sum", shape, dtype)
-            for part, tile in self._tiles(share, dtype):
-                if self.engine.stopping:
-                    break
-                add(part, tile, out)
-                total += out
-            return total
+    def _own(self) -> slice:
+        """The hidden units that this rank works on."""
+        if self._comm is None:
+            return slice(0, self.width)
+        return self._held_by_each()[int(self._comm.Get_rank())]
 
-        parts = self.engine.map(work, self._shares(products))
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return self.engine.add(np.ascontiguousarray(self._turned(total)))
+    def _held_by_each(self) -> list[slice]:
+        return _split(slice(0, self.width), int(self._comm.Get_size()))
+
+    def _shares(self, own: slice) -> list[slice]:
+        few = 2.0 * (own.stop - own.start) * self.rows < PARALLEL_FLOPS
+        return [own] if few else _split(own, cpu_count())
+
+    def _tiles(self, share: slice, dtype: DTypeLike) -> Iterator[tuple[slice, _Tile]]:
+        """The tiles of a share, converted to `dtype` one at a time where they are of another."""
+        m, k = self.map_shape
+        kind = np.dtype(dtype)
+        rows = max(TILE_ROWS, TILE_BYTES // ((m + k + min(m, k)) * kind.itemsize))
+        M1, M2T = self._weights.get(kind, (self.M1, self.M2T))
+        scratch = np.empty((min(rows, share.stop - share.start), min(m, k)), kind)
+        for start in range(share.start, share.stop, rows):
+            part = slice(start, min(start + rows, share.stop))
+            first, second = (to_dense(one[part]).astype(kind, copy=False) for one in (M1, M2T))
+            yield part, _Tile(first, second, scratch[: part.stop - part.start])
+
+    def _summed(
+        self, dtype: DTypeLike, term: Callable[[_Tile, slice], tuple[float, Matrix]]
+    ) -> tuple[Matrix, float]:
+        """The sums over all tiles of the matrices and of the numbers that `term` makes of each.
+
+        Over ranks it is one all-reduce of `m·k + 1` numbers.
+        """
+        own = self._own()
+
+        def work(share: slice) -> tuple[float, Matrix]:
+            terms = (term(tile, part) for part, tile in self._tiles(share, dtype))
+            total, image = next(terms)
+            for number, matrix in terms:
+                total += number
+                image += matrix
+            return total, image
+
+        found = list(parallel_map(work, self._shares(own)))
+        number, image = found[0]
+        for more, matrix in found[1:]:
+            number += more
+            image += matrix
+        image = np.ascontiguousarray(self._turned(image))
+        if self._comm is None:
+            return image, number
+        packed = np.append(image.ravel().astype(np.float64), number)
+        whole = np.empty_like(packed)
+        self._comm.Allreduce(packed, whole)
+        return whole[:-1].reshape(self.map_shape).astype(dtype), float(whole[-1])
+
+
+class _Tile:
+    """Rows of `M1` (`T × k`) and of `M2ᵀ` (`T × m`): the arithmetic of some hidden units.
+
+    With rows `a_l` of the larger and `b_l` of the smaller factor, so that element-wise work is
+    done on the smaller,
+
+        adjoint: out_l = a_lᵀ Y b_l,      forward: Σ_l s_l a_l b_lᵀ.
+
+    A matrix of the map's shape comes and goes transposed where `k > m`.
+    """
+
+    def __init__(self, M1: Matrix, M2T: Matrix, scratch: Matrix) -> None:
+        wide = M1.shape[1] > M2T.shape[1]
+        self._large, self._small = (M1, M2T) if wide else (M2T, M1)
+        self._scratch = scratch
+
+    def absolute(self) -> _Tile:
+        """The tile of absolute values."""
+        made = _Tile.__new__(_Tile)
+        made._large, made._small = np.abs(self._large), np.abs(self._small)
+        made._scratch = self._scratch
+        return made
+
+    def adjoint(self, Y: Matrix) -> Vector:
+        """`diag(M2ᵀ Y M1ᵀ)`."""
+        np.matmul(self._large, Y, out=self._scratch)
+        return np.asarray(np.einsum("ij,ij->i", self._scratch, self._small))
+
+    def forward(self, s: Vector) -> tuple[float, Matrix]:
+        """`M2 diag(s) M1`; the number beside it stands for nothing."""
+        np.multiply(self._small, s[:, None], out=self._scratch)
+        return 0.0, self._large.T @ self._scratch
+
+    def there_and_back(self, Y: Matrix) -> tuple[float, Matrix]:
+        """`‖z‖²` and `M2 diag(z) M1` of `z = diag(M2ᵀ Y M1ᵀ)`."""
+        z = self.adjoint(Y)
+        return float(z @ z), self.forward(z)[1]
+
+
+def _split(units: slice, count: int) -> list[slice]:
+    """Contiguous shares of about equal length, none empty unless there are too few units."""
+    length = units.stop - units.start
+    edges = [units.start + length * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def _row_squares(matrix: Stored) -> NDArray[np.float64]:

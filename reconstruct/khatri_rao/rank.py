@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Stored, to_dense
+from reconstruct.khatri_rao.matrices import Stored, checked_pair, to_dense
 from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
 
 

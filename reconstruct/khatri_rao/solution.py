@@ -1,23 +1,69 @@
-"""What a solve returns, and the rule by which it is called solved."""
+"""What a solve returns, how it can end, and the rule by which it is called solved."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.khatri_rao.matrices import Matrix, Vector
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import Matrix, Vector
 from reconstruct.khatri_rao.structure import StructuralObstruction
 
 EPS = float(np.finfo(np.float64).eps)
+HOPELESS = 1e12  # condition beyond which a failure is blamed on conditioning
 ACCEPTED = 1e-9  # a relative residual above this is never called solved unless it was asked for
 ACCEPTED_DEFICIENT = 1e-12  # the same for a K without full row rank: W must be in range to rounding
+
+
+class Status(Enum):
+    """Outcome of a solve; `explanation` says what it means and `remedy` what to try.
+
+    Ranks are numerical, except where the exact solver or a proof modulo a prime found them.
+    """
+
+    SOLVED = "solved"
+    RANK_DEFICIENT = "rank_deficient"
+    TOO_NARROW = "too_narrow"
+    NOT_CONVERGED = "not_converged"
+    ILL_CONDITIONED = "ill_conditioned"
+
+    @property
+    def explanation(self) -> str:
+        """What the status says about the system."""
+        return _TABLE[self][0]
+
+    @property
+    def remedy(self) -> str:
+        """What to try next; empty for SOLVED."""
+        return _TABLE[self][1]
+
+
+_TABLE: dict[Status, tuple[str, str]] = {
+    Status.SOLVED: ("M2 diag(s) M1 equals W to rounding", ""),
+    Status.RANK_DEFICIENT: (
+        "the Khatri-Rao matrix of these M1, M2 does not have full row rank, "
+        "and W is outside of its range",
+        "draw weights from a continuous distribution, or use a larger width (ratio 1.5)",
+    ),
+    Status.TOO_NARROW: (
+        "there are fewer hidden units than equations, and W is not among the maps that they reach",
+        "widen the hidden layer to at least m·k, or factor W if its rank is low",
+    ),
+    Status.NOT_CONVERGED: (
+        "the iteration stopped before the residual reached the tolerance",
+        "use the direct solver, a larger width (ratio 1.5 or more), or more iterations",
+    ),
+    Status.ILL_CONDITIONED: (
+        "the system has a solution, but float64 cannot carry it",
+        "use a larger width (ratio 1.5 or more), or the exact solver",
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +80,7 @@ class Solution:
     - `condition`: 2-norm condition number of K, None if not known, inf if K is singular. Direct:
       from singular values up to 512 equations, beyond it a lower estimate by power iterations
       with the triangular factor. Conjugate gradients: from the Lanczos matrix of the iteration,
-      a lower estimate (with whitening, times the condition of the whitening). Where units are of
-      very different size, that of K with units of equal size.
+      a lower estimate (with whitening, times the condition of the whitening).
     - `history`: relative residual after each refinement step (direct) or inner iteration
       (conjugate gradients); `iterations` is their number.
     - `seconds`: time of the whole solve.

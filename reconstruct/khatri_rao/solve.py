@@ -1,21 +1,44 @@
-"""The one verb: solve `M2 diag(s) M1 = W` for `s`."""
+"""The one verb: solve `M2 diag(s) M1 = W` for `s`; and what a solve would do and cost.
+
+Around every solver in floats the same is done: entries are brought near 1 by powers of two, which
+changes no digit that counts; systems that their zero pattern forbids are refused; a rank lost
+numerically is told apart from one lost to rounding.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.checkpoint import Checkpoint
-from reconstruct.khatri_rao.engines import Engine
-from reconstruct.khatri_rao.inputs import checked_system
+from reconstruct.khatri_rao.matrices import checked_system, largest, scaled, to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import Solution
+from reconstruct.khatri_rao.rank import prove_full_rank
+from reconstruct.khatri_rao.solution import (
+    ACCEPTED_DEFICIENT,
+    Solution,
+    Status,
+    relative_residual,
+)
 from reconstruct.khatri_rao.solvers import Auto, Solver
-from reconstruct.khatri_rao.using import surroundings
+from reconstruct.khatri_rao.solvers.direct import Array
+from reconstruct.khatri_rao.structure import (
+    MOST_ENTRIES,
+    StructuralObstruction,
+    structural_obstruction,
+)
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress
 
 AUTO = Auto()
+SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
+ROUNDING = 1e-13  # a residual up to this is no sign of lost digits
+PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
+SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
 
 
 def as_solver(solver: Solver | None) -> Solver:
@@ -31,33 +54,168 @@ def as_solver(solver: Solver | None) -> Solver:
 
 
 def solve(
-    M1: Any,
-    M2: Any,
-    W: Any,
-    solver: Solver = AUTO,
-    *,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-    checkpoint: Checkpoint | None = None,
+    M1: Any, M2: Any, W: Any, solver: Solver = AUTO, *, progress: Progress | None = None
 ) -> Solution:
     """Solve `M2 diag(s) M1 = W`, the minimum-norm `s` when there are many.
 
-    Where hidden units are of very different size, `‖M1[l, :]‖ ‖M2[:, l]‖ s_l` is what has the
-    minimum norm, up to powers of two.
-
     Parameters: `M1` of shape `n × k` and `M2` of shape `m × n`, dense or scipy.sparse, float32 or
     float64; `W` of shape `m × k`; `solver` one of `Auto()` (the default), `Direct()`,
-    `ConjugateGradient()`, `Exact()`; `progress` hears each step; `engine` shares out the work
-    (default: `Threads()`); `checkpoint` keeps the state of an iteration, so that an interrupted
-    solve goes on where it was. Where neither is given, those of `using` hold.
+    `ConjugateGradient()`, `Exact()`; `progress` hears each step.
 
     Bad input raises InputError before any work. Everything numerical is in the `Solution`: its
     status is SOLVED only if the float64 residual is at rounding level or within the tolerance.
     """
     start = time.perf_counter()
     solver = as_solver(solver)
-    around = surroundings()
-    engine, checkpoint = engine or around.engine, checkpoint or around.checkpoint
     first, second, right = checked_system(M1, M2, W, rational=solver.rational)
-    solution = solver.solve(KhatriRao(first, second, engine=engine), right, progress, checkpoint)
+    operator = KhatriRao(first, second)
+    if solver.rational:
+        solution = solver.solve(operator, right, progress)
+    else:
+        solution = _in_floats(operator, right, solver, progress)
     return solution.replace(seconds=time.perf_counter() - start)
+
+
+def _in_floats(
+    operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
+) -> Solution:
+    """The solution of the scaled system, scaled back and judged in the system as given."""
+    first, second = (-_exponent(largest(one)) for one in (operator.M1, operator.M2T))
+    c = int(np.frexp(largest(W))[1])
+    found = _unless_refused(operator.scaled(first, second), scaled(W, -c), solver, progress)
+    power = c + first + second
+    with np.errstate(over="ignore", under="ignore"):
+        s = np.ldexp(found.s, power)
+        exact = np.array_equal(np.ldexp(s, -power), found.s)
+    if not np.isfinite(s).all():
+        return found.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
+    found = found.replace(s=s)
+    return found if exact and first == second == 0 else _judged_again(operator, W, c, found)
+
+
+def _exponent(size: float) -> int:
+    """The power of two to scale weights down by: 0 unless they are far from 1."""
+    power = int(np.frexp(size)[1])
+    return power if abs(power) > SAFE_EXPONENT else 0
+
+
+def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Solution:
+    """The solution with its residual in the system as it was given.
+
+    It is the one of the scaled system, unless scaling cost digits: of entries far below the
+    others, or of an `s` that floats do not hold.
+    """
+    with np.errstate(all="ignore"):
+        right = scaled(W, -c)
+        R = right - np.ldexp(operator.apply(found.s), -c)
+        size = float(np.linalg.norm(R)) / (float(np.linalg.norm(right)) or 1.0)
+    if not np.isfinite(size):
+        size = 1.0
+    elif size <= max(2 * found.residual, ROUNDING):
+        return found.replace(residual=size)
+    status = Status.ILL_CONDITIONED if found.solved else found.status
+    return found.replace(status=status, residual=size)
+
+
+def _unless_refused(
+    operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
+) -> Solution:
+    """Ask the zero pattern first where that is cheap, and after a failure in any case."""
+    known = operator.sparse and operator.entries() <= MOST_ENTRIES
+    obstruction = _obstruction(operator) if known else None
+    if obstruction is not None and (refused := _refusal(operator, W, obstruction)) is not None:
+        return refused
+    solution = solver.solve(operator, W, progress)
+    if obstruction is None and solution.status is Status.RANK_DEFICIENT:
+        if not known and operator.rows * operator.width <= MOST_ENTRIES:
+            obstruction = _obstruction(operator)
+        if obstruction is None and _is_regular(operator):
+            return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
+    return solution.replace(obstruction=obstruction)
+
+
+def _obstruction(operator: KhatriRao) -> StructuralObstruction | None:
+    return structural_obstruction(operator.M1, operator.M2T.T)
+
+
+def _is_regular(operator: KhatriRao) -> bool:
+    """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
+    if operator.rows > PROOF_LIMIT:
+        return False
+    return prove_full_rank(operator.M1, operator.M2T.T).proved
+
+
+def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> Solution | None:
+    """RANK_DEFICIENT at once, if `W` does not fit on the equations of the violator; else None.
+
+    A special W (one with zeros in the right places) may still be in the range of K: that is
+    decided on the violator alone when it is small, and left to the solver when it is not.
+    """
+    if len(obstruction.equations) > SMALL_VIOLATOR or _fits(operator, W, obstruction):
+        return None
+    zero = np.zeros(operator.width)
+    return Solution(
+        s=zero,
+        status=Status.TOO_NARROW if operator.width < operator.rows else Status.RANK_DEFICIENT,
+        solver="pattern",
+        residual=relative_residual(operator, zero, W)[1],
+        shape=operator.map_shape,
+        rank=obstruction.rank,
+        obstruction=obstruction,
+    )
+
+
+def _fits(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> bool:
+    """Whether the violator's equations have a common solution, by dense least squares."""
+    i, j = np.array(obstruction.equations).T
+    units = np.array(obstruction.units, dtype=int)
+    left, right = to_dense(operator.M2T[units]), to_dense(operator.M1[units])
+    K = (left[:, i] * right[:, j]).T.astype(np.float64)
+    w = W[i, j]
+    s = np.linalg.lstsq(K, w)[0] if units.size else np.zeros(0)
+    return bool(np.linalg.norm(K @ s - w) <= ACCEPTED_DEFICIENT * np.linalg.norm(W))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a solve would do: the method, and estimates of its peak memory and its time.
+
+    `memory_bytes` counts the solver's own arrays, copies of the weights included. `seconds` comes
+    from the flop count and a GEMM speed measured once; expect a factor of two either way.
+    """
+
+    solver: Solver
+    memory_bytes: int
+    seconds: float
+    reason: str
+
+
+def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) -> Plan:
+    """Method, memory and time for a map of `m × k` with hidden width `n`, without solving.
+
+    `density` is the fraction of non-zero frozen weights (1.0 for dense storage).
+    """
+    for name, value in (("m", m), ("k", k), ("n", n)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, but is {value}; give the sizes of a map")
+    if not 0 < density <= 1:
+        raise InputError(f"density must be in (0, 1], but is {density}; 1.0 means dense")
+    cost = solver.cost(m, k, n, density)
+    return Plan(cost.solver, int(cost.memory), cost.work / gemm_speed(), cost.reason)
+
+
+@functools.cache
+def gemm_speed() -> float:
+    """Flops per second of float64 matrix products on all processors, measured once.
+
+    One thread times the number of processors: several threads would wait for each other on a busy
+    machine, and a product of milliseconds would show nothing but that.
+    """
+    A = np.random.default_rng(0).standard_normal((384, 384))
+    best = np.inf
+    with one_blas_thread():
+        for _ in range(12):
+            start = time.perf_counter()
+            A @ A
+            best = min(best, time.perf_counter() - start)
+    return float(cpu_count() * 2 * 384**3 / best)

@@ -19,14 +19,13 @@ import numpy as np
 import scipy.sparse.csgraph
 from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.inputs import checked_pair
-from reconstruct.khatri_rao.storage import Stored, as_csr, is_sparse, to_dense
-from reconstruct.numbers.drawn import is_drawn
+from reconstruct.khatri_rao.matrices import Stored, as_csr, checked_pair, is_sparse
 
 _csgraph: Any = scipy.sparse.csgraph
 _sparse: Any = scipy.sparse
 Indices = NDArray[np.integer[Any]]
 
+MOST_ENTRIES = 1 << 26  # of a sparse K: 12 bytes each
 MISSES = 0.05  # expected zero rows or columns that a suggested density or width may leave
 TILE_UNITS = 1024  # hidden units whose products are written at once
 TRIED = 64  # unmatched equations from which a small violator is looked for
@@ -87,7 +86,7 @@ def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | No
 
     None does not prove full rank: equal values can still be dependent.
     """
-    first, second = (to_dense(one) if is_drawn(one) else one for one in checked_pair(M1, M2))
+    first, second = checked_pair(M1, M2)
     n, k = first.shape
     m = second.shape[0]
     if (

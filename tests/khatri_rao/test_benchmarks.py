@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import growth, operator, solvers, whitening
+from benchmarks import growth, operator, solvers
 from benchmarks._alternatives import METHODS
 from benchmarks._common import tell
 from benchmarks.targets import earlier, networks
@@ -46,9 +46,7 @@ def test_rows_have_their_figures() -> None:
     assert other["status"] == "solved"
     assert growth.solve_one(4)["dense_bytes"] == 8 * 16 * 24
     fractions = operator._row(5, 4, np.float32, True)
-    assert 0 < fractions["core_apply_fraction"] < 1.5
-    white = whitening._row(whitening.KINDS[1], 6, 1.5)
-    assert white["whitened_iterations"] < white["plain_iterations"]
+    assert 0 < fractions["core_normal_fraction"] < 1.5
 
 
 def test_rows_of_other_networks_stay_when_some_are_measured_anew(tmp_path: Path, capsys) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.khatri_rao.casting import cast_with_feedback
+from reconstruct.khatri_rao.corrections import cast_with_feedback
 
 
 def test_equal_and_empty_columns_are_no_error() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -11,10 +9,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconstruct.khatri_rao import KhatriRao, Threads
+from reconstruct.khatri_rao import KhatriRao
 from reconstruct.khatri_rao import operator as operator_module
-from reconstruct.khatri_rao import tiles as tiles_module
-from reconstruct.khatri_rao.engines import threads as threads_module
+from reconstruct.numbers.parallel import at_most_threads
 
 from .planted import dense, plant, relative, sparsify, tolerance
 
@@ -26,7 +23,6 @@ def operators(m: int, k: int, n: int) -> list[tuple[KhatriRao, np.ndarray]]:
     thin = sparsify(planted, 0.3)
     return [
         (KhatriRao(planted.M1, planted.M2), planted.K),
-        (KhatriRao(planted.M1, planted.M2, engine=Threads(1)), planted.K),
         (KhatriRao(dense(planted.M1), np.asfortranarray(dense(planted.M2))), planted.K),
         (KhatriRao(thin.M1, thin.M2), thin.K),
     ]
@@ -39,15 +35,13 @@ def test_dot_test(shape: tuple[int, int, int], dtype: type) -> None:
     rng = np.random.default_rng(0)
     for K, _ in operators(m, k, n):
         s, Y = rng.standard_normal(n), rng.standard_normal((m, k))
-        forward, backward = K.apply(s, dtype), K.apply_transposed(Y, dtype)
-        assert forward.dtype == backward.dtype == dtype
+        forward, backward = K.apply(s), K.apply_transposed(Y)
         size = np.linalg.norm(forward) * np.linalg.norm(Y)
-        gap = abs(np.vdot(forward.astype(float), Y) - np.vdot(s, backward.astype(float)))
-        assert gap <= tolerance(size=n, dtype=dtype) * max(size, 1.0)
-        back, there = K.round_trip(Y, dtype)
-        assert back.dtype == there.dtype == dtype
-        assert relative(back - backward, backward) <= tolerance(size=n, dtype=dtype)
-        again = K.apply(back, dtype)
+        assert abs(np.vdot(forward, Y) - np.vdot(s, backward)) <= tolerance(size=n) * max(size, 1.0)
+        squares, there = K.normal(Y, dtype)
+        assert there.dtype == dtype
+        assert squares == pytest.approx(backward @ backward, rel=tolerance(size=n, dtype=dtype))
+        again = K.apply(backward)
         assert relative(there - again, again) <= tolerance(size=n, dtype=dtype)
 
 
@@ -75,36 +69,31 @@ def test_dense_is_scipys_khatri_rao_product() -> None:
 
 def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant(5, 6, 10.0)
-    whole = KhatriRao(planted.M1, planted.M2, engine=Threads(1)).apply(planted.s)
-    monkeypatch.setattr(operator_module, "tile_rows", lambda *_: 7)
-    monkeypatch.setattr(tiles_module, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
-    tiled = KhatriRao(planted.M1, planted.M2, engine=Threads(3))
-    assert relative(tiled.apply(planted.s) - whole, whole) <= tolerance(size=300)
-    assert np.array_equal(tiled.apply(planted.s), tiled.apply(planted.s))
+    K = KhatriRao(planted.M1, planted.M2)
+    whole = K.apply(planted.s)
+    monkeypatch.setattr(operator_module, "TILE_BYTES", 0)
+    monkeypatch.setattr(operator_module, "TILE_ROWS", 7)
+    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
     back = planted.K.T @ planted.W.ravel()
-    assert relative(tiled.apply_transposed(planted.W) - back, back) <= tolerance(size=300)
-    assert np.array_equal(tiled.round_trip(planted.W)[0], tiled.apply_transposed(planted.W))
     again = (planted.K @ back).reshape(5, 6)
-    assert relative(tiled.round_trip(planted.W)[1] - again, again) <= tolerance(size=300)
+    for threads in (1, 3):
+        with at_most_threads(threads):
+            assert relative(K.apply(planted.s) - whole, whole) <= tolerance(size=300)
+            assert np.array_equal(K.apply(planted.s), K.apply(planted.s))
+            assert relative(K.apply_transposed(planted.W) - back, back) <= tolerance(size=300)
+            assert relative(K.normal(planted.W)[1] - again, again) <= tolerance(size=300)
 
 
-def test_an_interrupt_passes_and_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads_module, "PARALLEL_FLOPS", 0)
+def test_an_interrupt_in_a_thread_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
     planted = plant(4, 4)
-    K = KhatriRao(planted.M1, planted.M2, engine=Threads(2))
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(operator_module.Tile, "apply", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        K.apply(planted.s)
-    del K
-    for thread in threading.enumerate():
-        if thread.name.startswith("khatri_rao"):
-            thread.join(timeout=10)
-            assert not thread.is_alive()
+    monkeypatch.setattr(operator_module._Tile, "forward", interrupted)
+    with at_most_threads(2), pytest.raises(KeyboardInterrupt):
+        KhatriRao(planted.M1, planted.M2).apply(planted.s)
 
 
 def test_weights_keep_their_precision() -> None:

@@ -18,7 +18,6 @@ from reconstruct.khatri_rao import (
     Solution,
     Solver,
     Status,
-    Threads,
     plan,
     solve,
 )
@@ -35,9 +34,7 @@ class NormalEquations:
 
     rational: ClassVar[bool] = False
 
-    def solve(
-        self, operator: KhatriRao, W: Any, progress: Progress | None = None, checkpoint: Any = None
-    ) -> Solution:
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
         K = operator.dense()
         s = K.T @ np.linalg.solve(K @ K.T, W.ravel())
         size = relative_residual(operator, s, W)[1]
@@ -108,11 +105,3 @@ def test_rational_right_hand_sides() -> None:
         solve(M1, M2, W, Direct())
     with pytest.raises(InputError, match=r"W must have shape \(m, k\) = \(1, 1\)"):
         solve(M1, M2, [[Fraction(1), Fraction(2)]], Exact())
-
-
-def test_an_engine_of_one_thread_gives_the_same_solution() -> None:
-    planted = plant(6, 6, 1.5)
-    one = solve(planted.M1, planted.M2, planted.W, engine=Threads(1))
-    two = solve(planted.M1, planted.M2, planted.W, engine=Threads(2))
-    assert relative(one.s - two.s, two.s) <= tolerance(planted.condition, 54)
-    assert repr(Threads(2)) == "Threads(2)"

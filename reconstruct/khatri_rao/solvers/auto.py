@@ -7,20 +7,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
-from reconstruct.khatri_rao.solvers.cgls import expected_iterations
 from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
-from reconstruct.khatri_rao.solvers.direct import Direct
-from reconstruct.khatri_rao.solvers.floating import Array, in_floats
+from reconstruct.khatri_rao.solvers.direct import Array, Direct
+from reconstruct.khatri_rao.solvers.refinement import expected_iterations
 from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
 NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
 QUICK = 1e10  # flops, some tenths of a second: up to here the direct method's certainty wins
-TINY = 1e-9  # a density, for a matrix of zeros
+LEAST_DENSITY = 1e-9  # of a matrix of zeros: costs divide by it
 DIRECT, ITERATIVE = Direct(), ConjugateGradient()
 
 
@@ -38,15 +36,17 @@ class Auto:
     def __post_init__(self) -> None:
         number(self.dense_bytes, "dense_bytes")
 
-    def solve(
-        self,
-        operator: KhatriRao,
-        W: Array,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
         """Solve by the method that `cost` chooses."""
-        return in_floats(operator, W, lambda K, R: self._attempt(K, R, progress, checkpoint))
+        m, k = operator.map_shape
+        entries = operator.rows * operator.width
+        density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
+        if self.cost(m, k, operator.width, max(density, LEAST_DENSITY)).solver == DIRECT:
+            return DIRECT.solve(operator, W, progress)
+        solution = ITERATIVE.solve(operator, W, progress)
+        if solution.solved or 8 * entries > self.dense_bytes:
+            return solution
+        return DIRECT.solve(operator, W, progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The cost of the better method, and why it is better."""
@@ -73,20 +73,3 @@ class Auto:
         count = expected_iterations(rows, n)
         ratio = f"at ratio {n / rows:.3g}"
         return f"{ratio} about {count:.0f} iterations cost less than a factorisation"
-
-    def _attempt(
-        self,
-        operator: KhatriRao,
-        W: Array,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
-        m, k = operator.map_shape
-        entries = operator.rows * operator.width
-        density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
-        if self.cost(m, k, operator.width, max(density, TINY)).solver == DIRECT:
-            return DIRECT.attempt(operator, W, progress)
-        solution = ITERATIVE.attempt(operator, W, progress, checkpoint)
-        if solution.solved or 8 * entries > self.dense_bytes:
-            return solution
-        return DIRECT.attempt(operator, W, progress)

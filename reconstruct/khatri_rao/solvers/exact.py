@@ -1,6 +1,7 @@
 """Exact rational solve: floats are dyadic rationals, and the answer is checked with `==`.
 
-Hidden unit `l` is scaled so that its weights are integers, which turns `K` into an integer matrix.
+Hidden unit `l` is scaled so that its weights are integers, which turns `K` into an integer matrix
+(`s_l = scale_l t_l` with `K_int t = w`).
 Elimination modulo a prime picks `m·k` independent columns; the other entries of `s` are free and
 set to given values; the square system is solved over the rationals (Dixon lifting in python-flint
 when it is installed, fraction-free elimination in sympy otherwise).
@@ -10,33 +11,29 @@ Rests on proofs_check: solvable-iff-rank.
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import mul
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.checkpoint import Checkpoint
-from reconstruct.khatri_rao.engines import Threads
+from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import ACCEPTED, Solution
+from reconstruct.khatri_rao.solution import ACCEPTED, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
-from reconstruct.khatri_rao.solvers.rational_systems import (
-    Integers,
-    Rationals,
-    independent,
-    integer_matrix,
-    residual,
-    solve_basis,
-)
 from reconstruct.khatri_rao.solvers.solver import Cost
-from reconstruct.khatri_rao.status import Status
-from reconstruct.khatri_rao.storage import to_dense
+from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress
+
+Rationals = list[list[Fraction]]
+Integers = list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,9 @@ class Exact:
 
     rational: ClassVar[bool] = True
 
-    def solve(
-        self,
-        operator: KhatriRao,
-        W: Any,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
         """Solve over the rationals and round; W may hold Fractions."""
-        whole = operator.whole()
-        return solve_exact(whole.M1, whole.M2T.T, W).rounded()
+        return solve_exact(operator.M1, operator.M2T.T, W).rounded()
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """Integers of some 100 bits an entry, lifted about as often as there are equations."""
@@ -183,7 +173,7 @@ def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
     if not all(np.isfinite(matrix).all() for matrix in (first, second, right)):
         return none
     with np.errstate(all="ignore"):
-        found = Direct().attempt(KhatriRao(first, second, engine=Threads(1)), right)
+        found = Direct().solve(KhatriRao(first, second), right)
     return found if np.isfinite(found.s).all() else none
 
 
@@ -256,3 +246,89 @@ def _nearest(value: Fraction) -> float:
         return value.numerator / value.denominator
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def integer_matrix(M1: Rationals, M2: Rationals) -> tuple[Integers, list[int]]:
+    """Integer K and the factor of each column: `K_int[:, l] = scale_l · K[:, l]`."""
+    n, m, k = len(M1), len(M2), len(M1[0])
+    left = [math.lcm(*(entry.denominator for entry in row)) for row in M1]
+    right = [math.lcm(*(M2[i][unit].denominator for i in range(m))) for unit in range(n)]
+    A = [[int(entry * left[unit]) for entry in M1[unit]] for unit in range(n)]
+    B = [[int(M2[i][unit] * right[unit]) for unit in range(n)] for i in range(m)]
+    K = [[B[i][unit] * A[unit][j] for unit in range(n)] for i in range(m) for j in range(k)]
+    return K, [left[unit] * right[unit] for unit in range(n)]
+
+
+def independent(K: Integers) -> tuple[list[int], list[int]]:
+    """Independent rows and columns modulo a prime, well-conditioned columns first."""
+    order = _column_order(K)
+    best: tuple[list[int], list[int]] = ([], [])
+    for prime in PRIMES:
+        A = np.array([[row[c] % prime for c in order] for row in K], dtype=np.int64)
+        rows, columns = pivots_modulo(A, prime)
+        if len(columns) > len(best[1]):
+            best = rows, [order[c] for c in columns]
+        if len(columns) == min(A.shape):
+            break
+    return best
+
+
+def _column_order(K: Integers) -> list[int]:
+    """Columns in the order of a pivoted QR factorisation, so that the basis gives a small s."""
+    largest = [max(1, *map(abs, column)) for column in zip(*K, strict=True)]
+    scaled = np.array([[x / top for x, top in zip(row, largest, strict=True)] for row in K])
+    order = la.qr(scaled, mode="r", pivoting=True)[1]
+    return [int(c) for c in order]
+
+
+def solve_basis(
+    K: Integers,
+    scales: list[int],
+    w: list[Fraction],
+    rows: list[int],
+    basis: list[int],
+    values: list[Fraction],
+) -> tuple[list[Fraction], str]:
+    """`t` with `K_int t = w` on the given rows: `s_l = scale_l t_l`, free entries as given."""
+    t = [value / scale for value, scale in zip(values, scales, strict=True)]
+    for unit in basis:
+        t[unit] = Fraction(0)
+    target = residual(K, t, w, rows)
+    common = math.lcm(1, *(value.denominator for value in target))
+    right = [int(value * common) for value in target]
+    square = [[K[row][unit] for unit in basis] for row in rows]
+    x, backend = _solve_square(square, right) if basis else ([], "none")
+    for unit, value in zip(basis, x, strict=True):
+        t[unit] = value / common
+    return t, backend
+
+
+def _solve_square(A: Integers, b: list[int]) -> tuple[list[Fraction], str]:
+    try:
+        flint: Any = importlib.import_module("flint")
+    except ImportError:
+        return _solve_sympy(A, b), "sympy"
+    size = len(A)
+    flat = [entry for row in A for entry in row]
+    found = flint.fmpz_mat(size, size, flat).solve(flint.fmpz_mat(size, 1, b))
+    return [Fraction(int(x.p), int(x.q)) for x in found.entries()], "flint"
+
+
+def _solve_sympy(A: Integers, b: list[int]) -> list[Fraction]:
+    sympy: Any = importlib.import_module("sympy")
+    matrices: Any = importlib.import_module("sympy.polys.matrices")
+    ZZ, size = sympy.ZZ, len(A)
+    left = matrices.DomainMatrix([[ZZ(x) for x in row] for row in A], (size, size), ZZ)
+    right = matrices.DomainMatrix([[ZZ(x)] for x in b], (size, 1), ZZ)
+    numerator, denominator = left.solve_den(right)
+    return [Fraction(int(x), int(denominator)) for (x,) in numerator.to_list()]
+
+
+def residual(
+    K: Integers, t: Sequence[Fraction], w: list[Fraction], rows: Sequence[int] | None = None
+) -> list[Fraction]:
+    """`w − K t` on some rows, summed in integers over a common denominator."""
+    common = math.lcm(*(value.denominator for value in t))
+    numerators = [value.numerator * (common // value.denominator) for value in t]
+    chosen = range(len(K)) if rows is None else rows
+    return [w[row] - Fraction(sum(map(mul, K[row], numerators)), common) for row in chosen]

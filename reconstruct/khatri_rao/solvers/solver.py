@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from reconstruct.khatri_rao.checkpoint import Checkpoint
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
 from reconstruct.progress import Progress
@@ -34,16 +33,10 @@ class Solver(Protocol):
         """Whether it solves over the rationals: W may then hold Fractions."""
         ...
 
-    def solve(
-        self,
-        operator: KhatriRao,
-        W: Any,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
         """The minimum-norm solution, with a status that admits what went wrong.
 
-        An iteration offers its state to `checkpoint` and goes on from the one kept there.
+        The verb `solve` has brought the weights near 1 and asked the zero pattern before.
         """
         ...
 

@@ -10,21 +10,20 @@ Rests on proofs_check: sparse-pattern-rank, sparse-choice-of-p.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.checkpoint import Checkpoint
+from reconstruct.khatri_rao.matrices import Matrix, as_csr, to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Solution
-from reconstruct.khatri_rao.solvers.cgls import expected_iterations
-from reconstruct.khatri_rao.solvers.floating import MOST_ENTRIES, Array, in_floats
-from reconstruct.khatri_rao.solvers.refinement import Rounds, refined
+from reconstruct.khatri_rao.solvers.refinement import Rounds, expected_iterations, refined
 from reconstruct.khatri_rao.solvers.solver import Cost
-from reconstruct.khatri_rao.storage import Matrix, Vector, as_csr, to_dense
-from reconstruct.khatri_rao.structure import transposed_matrix
+from reconstruct.khatri_rao.structure import MOST_ENTRIES, transposed_matrix
 from reconstruct.progress import Progress
+
+Array: TypeAlias = NDArray[np.float64]
 
 PAYS_BELOW = 1 / 32  # density of K: a sparse product runs at about this fraction of GEMM speed
 CHUNK = 1 << 16  # entries of K that are scaled at once
@@ -42,30 +41,13 @@ class SparseConjugateGradient:
 
     rational: ClassVar[bool] = False
 
-    def solve(
-        self,
-        operator: KhatriRao,
-        W: Array,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
         """Iterate on a sparse K, whatever the storage of M1 and M2."""
-        M1, M2 = as_csr(operator.M1), as_csr(operator.M2T).T
-        sparse = operator if operator.sparse else KhatriRao(M1, M2, engine=operator.engine)
-        return in_floats(sparse, W, lambda K, R: self.attempt(K, R, progress, checkpoint))
-
-    def attempt(
-        self,
-        operator: KhatriRao,
-        W: Array,
-        progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> Solution:
-        """The iteration itself, on a system that is scaled and not refused."""
+        if not operator.sparse:
+            operator = KhatriRao(as_csr(operator.M1), as_csr(operator.M2T).T)
         dtype = np.dtype(np.float64)
         rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
-        scaled = ScaledSparse(operator)
-        return refined(operator, scaled, W, rounds, "sparse-cg", progress, checkpoint)
+        return refined(operator, ScaledSparse(operator), W, rounds, "sparse-cg", progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """`K` itself at 12 bytes an entry."""
@@ -96,7 +78,6 @@ class ScaledSparse:
     """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
 
     def __init__(self, operator: KhatriRao) -> None:
-        self.operator = operator
         self.shape = operator.map_shape
         self.transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
         norms = _row_norms(operator)
@@ -107,15 +88,13 @@ class ScaledSparse:
             values[part] *= self.scale[where[part]]
         self.spread = float(norms.max() / norms.min()) if norms.min() > 0 else 1.0
 
-    def dot(self, a: Vector, b: Vector) -> float:
-        """`⟨a, b⟩` over hidden units."""
-        return self.operator.inner(a, b)
-
-    def round_trip(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[Vector, Matrix]:
-        """`z = Kᵀ D Y` and `D K z`."""
+    def normal(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[float, Matrix]:
+        """`‖Kᵀ D Y‖²` and `D K Kᵀ D Y`."""
         z = np.asarray(self.transposed @ Y.ravel())
-        return z, np.asarray(self.transposed.T @ z).reshape(self.shape)
+        return float(z @ z), np.asarray(self.transposed.T @ z).reshape(self.shape)
 
     def precondition(self, Y: Matrix) -> Matrix:
         """`D Y`."""
         return np.asarray(Y * self.scale.reshape(self.shape))
+
+    restore = precondition  # D is its own transpose

@@ -1,17 +1,22 @@
-"""Checks at the boundary: shapes, dtypes and finiteness of M1, M2 and W."""
+"""M1, M2 and W as they come: checked at the boundary, dense or sparse, scaled by powers of two."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.storage import Stored, as_csr, entries, is_sparse
-from reconstruct.numbers.drawn import is_drawn
+
+Vector: TypeAlias = NDArray[np.floating[Any]]
+Matrix: TypeAlias = NDArray[np.floating[Any]]
+Stored: TypeAlias = Any  # Matrix or scipy.sparse array
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+_sparse: Any = scipy.sparse
 
 
 def checked_system(
@@ -47,8 +52,6 @@ def checked_pair(M1: Any, M2: Any) -> tuple[Stored, Stored]:
 
 
 def _floating(name: str, value: Any) -> Any:
-    if is_drawn(value):  # looked at when its tiles are drawn
-        return value
     array = as_csr(value) if is_sparse(value) else np.asarray(value)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
@@ -69,3 +72,40 @@ def _floating(name: str, value: Any) -> Any:
             "infinite; repair the weights it came from"
         )
     return array
+
+
+def is_sparse(matrix: Any) -> bool:
+    """True for any scipy.sparse matrix or array."""
+    return bool(_sparse.issparse(matrix))
+
+
+def as_csr(matrix: Any) -> Any:
+    """The matrix as a csr_array."""
+    return _sparse.csr_array(matrix)
+
+
+def entries(matrix: Stored) -> Matrix:
+    """The stored entries, in any shape."""
+    return np.asarray(matrix.data if is_sparse(matrix) else matrix)
+
+
+def to_dense(matrix: Stored) -> Matrix:
+    """The matrix as an ndarray; no copy if it is one."""
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
+def largest(matrix: Stored) -> float:
+    """`max |entry|`, 0 for an empty matrix."""
+    values = entries(matrix)
+    return float(np.maximum(np.max(values, initial=0.0), -np.min(values, initial=0.0)))
+
+
+def scaled(matrix: Stored, power: int) -> Stored:
+    """`2^power · matrix`; no copy if the power is 0."""
+    if power == 0:
+        return matrix
+    if is_sparse(matrix):
+        out = matrix.copy()
+        out.data = np.ldexp(out.data, power)
+        return out
+    return np.ldexp(matrix, power)

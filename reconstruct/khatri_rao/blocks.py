@@ -1,0 +1,178 @@
+"""Many small systems at once: `B_g diag(s_g) A_g = W_g` for g = 1 … G, all of one shape.
+
+Where hidden units see a block of inputs and feed a block of outputs, the Khatri-Rao matrix is block
+diagonal: each of its blocks K_g (e × q, e equations in q unknowns) is solved by itself, with the
+least norm, s = Kᵀ(K Kᵀ)⁻¹ w. The Gram matrices of a few hundred blocks are inverted by one call, so
+that the time is linear in the number of blocks. Squaring costs half of the digits; two steps of
+refinement bring them back while the condition of K_g is below 1e6, and the few blocks beyond it
+are solved by their singular values.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from reconstruct.khatri_rao.solution import EPS, Solution, Status, is_solved
+from reconstruct.khatri_rao.solve import solve
+from reconstruct.khatri_rao.solvers import Auto, Solver
+from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.parallel import parallel_map
+from reconstruct.progress import Progress, Step, silent
+
+NUMBERS = 2**18  # of the blocks K_g that are held together: 2 MiB stay near the processor
+REFINED = 2  # steps: the first brings the digits back, the second shows that they are
+POWERS = 4  # iterations for a lower estimate of the condition, within some tens of per cent
+SQUARED = 1e6  # condition of K_g up to which its Gram matrix is inverted
+TOLERANCE = 1e-12  # relative residual that is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some of the blocks as solved: squared norms of residuals, and of what rounding explains."""
+
+    s: Array
+    condition: Vector
+    rank: Array
+    residual: float
+    attainable: float
+
+
+def khatri_rao_blocks(A: Array, B: Array) -> Array:
+    """K_g, (G, o·c, q), of A (G, q, c) and B (G, o, q): row (i, j) is B_g[i, :] ∘ A_g[:, j]."""
+    groups, q, c = A.shape
+    rows = B[:, :, None, :] * A.transpose(0, 2, 1)[:, None]
+    return np.asarray(rows.reshape(groups, B.shape[1] * c, q))
+
+
+def solve_blocks(
+    A: Array, B: Array, W: Array, solver: Solver | None = None, progress: Progress = silent
+) -> tuple[Solution, Array]:
+    """One `Solution` for all blocks, the worst figures of each kind in it, and s as (G, q).
+
+    A is (G, q, c), B (G, o, q), W (G, o, c). A solver other than `Auto` solves block by block.
+    """
+    start = time.perf_counter()
+    if solver is not None and not isinstance(solver, Auto):
+        return _one_by_one(A, B, W, solver, progress, start)
+    groups, q, _ = A.shape
+    equations = W[0].size
+    step = max(1, NUMBERS // max(1, equations * q))
+    spans = [slice(i, min(i + step, groups)) for i in range(0, groups, step)]
+
+    def one(span: slice) -> _Part:
+        return _solved(A[span].astype(np.float64), B[span].astype(np.float64), W[span])
+
+    parts = []
+    with np.errstate(all="ignore"):  # what is no number is a failure, below
+        for span, part in zip(spans, parallel_map(one, spans), strict=True):
+            parts.append(part)
+            progress(Step("blocks solved", span.stop, groups))
+    s = np.concatenate([p.s for p in parts])
+    condition = float(max(np.max(p.condition) for p in parts))
+    rank = int(sum(p.rank.sum() for p in parts))
+    size = float(np.linalg.norm(W)) or 1.0
+    residual = float(np.sqrt(sum(p.residual for p in parts))) / size
+    attainable = float(np.sqrt(sum(p.attainable for p in parts))) / size
+    needed = groups * equations
+    solved = is_solved(residual, TOLERANCE, attainable, rank == needed)
+    status = Status.SOLVED if solved else _failure(q, equations, rank == needed)
+    shape = (groups * W.shape[1], W.shape[2])
+    seconds = time.perf_counter() - start
+    found = (s.ravel(), status, "blocks", residual, shape, rank, condition, (residual,), seconds)
+    return Solution(*found), s
+
+
+def _failure(q: int, equations: int, full: bool) -> Status:
+    if q < equations:
+        return Status.TOO_NARROW
+    return Status.ILL_CONDITIONED if full else Status.RANK_DEFICIENT
+
+
+def _solved(A: Array, B: Array, W: Array) -> _Part:
+    """Some blocks: by Gram matrices, and by singular values where these say too little."""
+    K = khatri_rao_blocks(A, B)
+    w = W.reshape(len(W), -1, 1)
+    equations, q = K.shape[1:]
+    s = np.zeros((len(K), q, 1))
+    condition, rank = np.full(len(K), np.inf), np.full(len(K), equations)
+    weak = np.ones(len(K), dtype=bool)
+    if q > equations:
+        gram = K @ K.transpose(0, 2, 1)
+        inverse = _inverse(gram)
+        condition = np.sqrt(_norm(gram) * _norm(inverse))
+        weak = ~(condition <= SQUARED)
+        for _ in range(1 + REFINED):
+            s += K.transpose(0, 2, 1) @ (inverse @ (w - K @ s))
+    if weak.any():
+        s[weak], condition[weak], rank[weak] = _by_singular_values(K[weak], w[weak])
+    gap = W - B @ (s * A)
+    noise = 4 * EPS * (np.abs(B) @ np.abs(s * A))
+    sums = (float(np.sum(part**2)) for part in (gap, noise))
+    return _Part(s[:, :, 0], condition, rank, *sums)
+
+
+def _inverse(gram: Array) -> Array:
+    """The inverses; a matrix that is singular to the last bit leaves NaNs in its own place."""
+    try:
+        return np.asarray(np.linalg.inv(gram))
+    except np.linalg.LinAlgError:
+        found = np.full_like(gram, np.nan)
+        for g, matrix in enumerate(gram):
+            try:
+                found[g] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return found
+
+
+def _norm(matrices: Array) -> Vector:
+    """2-norms of symmetric matrices by a few power iterations: lower estimates."""
+    v = np.ones((*matrices.shape[:2], 1)) + np.arange(matrices.shape[1])[:, None] % 3
+    size = np.linalg.norm(v, axis=1, keepdims=True)
+    for _ in range(POWERS):
+        v = matrices @ (v / size)
+        size = np.linalg.norm(v, axis=1, keepdims=True)
+    return np.asarray(size[:, 0, 0])
+
+
+def _by_singular_values(K: Array, w: Array) -> tuple[Array, Vector, Array]:
+    """Least-norm solutions (one step of refinement), conditions and numerical ranks."""
+    if not np.isfinite(K).all():
+        nothing = np.full((len(K), K.shape[2], 1), np.nan)
+        return nothing, np.full(len(K), np.inf), np.zeros(len(K), dtype=np.int64)
+    U, sigma, V = np.linalg.svd(K, full_matrices=False)
+    cut = sigma[:, :1] * max(K.shape[1:]) * EPS
+    kept = sigma > cut
+    inverse = np.where(kept, 1.0 / np.where(kept, sigma, 1.0), 0.0)[:, :, None]
+    s = np.zeros((len(K), K.shape[2], 1))
+    for _ in range(2):
+        s += V.transpose(0, 2, 1) @ (inverse * (U.transpose(0, 2, 1) @ (w - K @ s)))
+    full = kept.sum(axis=1) == K.shape[1]
+    least = np.where(full, sigma[:, -1], 1.0)
+    return s, np.where(full, sigma[:, 0] / least, np.inf), kept.sum(axis=1)
+
+
+def _one_by_one(
+    A: Array, B: Array, W: Array, solver: Solver, progress: Progress, start: float
+) -> tuple[Solution, Array]:
+    """The same by a solver that was asked for."""
+    found = []
+    for g, system in enumerate(zip(A, B, W, strict=True), start=1):
+        found.append(solve(*system, solver))
+        progress(Step("blocks solved", g, len(A)))
+    worst = max(found, key=lambda part: (not part.solved, part.residual))
+    conditions = [part.condition for part in found if part.condition is not None]
+    ranks = [part.rank for part in found if part.rank is not None]
+    every = [part.rationals for part in found if part.rationals is not None]
+    joined = worst.replace(
+        s=np.concatenate([part.s for part in found]),
+        shape=(len(W) * W.shape[1], W.shape[2]),
+        condition=max(conditions) if conditions else None,
+        rank=sum(ranks) if len(ranks) == len(found) else None,
+        rationals=tuple(v for part in every for v in part) if len(every) == len(found) else None,
+        seconds=time.perf_counter() - start,
+    )
+    return joined, joined.s.reshape(len(A), -1)

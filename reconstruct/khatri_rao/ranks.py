@@ -1,0 +1,111 @@
+"""MPI: every rank runs the same program, and the operator alone shares out its work.
+
+    mpiexec -n 4 python script.py
+
+Inside of `over_ranks(comm)` each operator takes a share of its hidden units on each rank and adds
+up the `m × k` parts by one all-reduce, which gives every rank the same bits: so all of them take
+the same decisions. Files are read and written by rank 0; `from_first` hands on what it read.
+Needs mpi4py (extra `mpi`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from reconstruct.errors import InputError
+from reconstruct.numbers.parallel import at_most_threads, cpu_count
+
+T = TypeVar("T")
+
+FAILED = 4  # exit code of a job in which a rank fell over
+COURTESY = 5.0  # seconds that a rank which failed waits for the others to fail likewise
+PAUSE = 0.02  # between two looks: MPI itself would spin while rank 0 writes for minutes
+
+_comm: Any = None
+
+
+def world() -> Any:
+    """The communicator of the whole job."""
+    try:
+        return importlib.import_module("mpi4py.MPI").COMM_WORLD
+    except ImportError as error:
+        raise InputError(
+            f"a job of several ranks needs mpi4py, which cannot be imported ({error}); "
+            "install the extra: pip install 'reconstruct[mpi]'"
+        ) from None
+
+
+def current() -> Any:
+    """The communicator in use, None where this process works alone."""
+    return _comm
+
+
+def is_first() -> bool:
+    """Whether this process writes files: rank 0, or the only one."""
+    return _comm is None or int(_comm.Get_rank()) == 0
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What `make` gives on rank 0, on every rank."""
+    if _comm is None:
+        return make()
+    found: T = _comm.bcast(make() if is_first() else None, root=0)
+    return found
+
+
+@contextmanager
+def over_ranks(comm: Any) -> Iterator[None]:
+    """Share operators out over the ranks of `comm`; the ranks of a machine share its processors."""
+    global _comm
+    before, _comm = _comm, comm if int(comm.Get_size()) > 1 else None
+    beside = comm.Split_type(importlib.import_module("mpi4py.MPI").COMM_TYPE_SHARED)
+    threads = max(1, cpu_count() // int(beside.Get_size()))
+    beside.Free()
+    try:
+        with at_most_threads(threads):
+            yield
+    finally:
+        _comm = before
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Work that a rank does by itself, such as one trial of a study."""
+    global _comm
+    before, _comm = _comm, None
+    try:
+        yield
+    finally:
+        _comm = before
+
+
+def as_job(comm: Any, program: Callable[[], int]) -> int:
+    """The exit code of `program`, which every rank runs; whatever ends one rank ends the job.
+
+    A rank that failed waits a little for the others, which as a rule fail likewise, and then ends
+    those that wait for it in a sum.
+    """
+    try:
+        code = program()
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:
+        rank, count = int(comm.Get_rank()), int(comm.Get_size())
+        stderr = sys.__stderr__ or sys.stderr
+        print(
+            f"rank {rank} of {count} failed, so the job ends: {type(error).__name__}: {error}",
+            file=stderr,
+            flush=True,
+        )
+        code = FAILED
+    all_here, until = comm.Ibarrier(), time.monotonic() + COURTESY
+    while not all_here.Test():
+        if code and time.monotonic() > until:
+            comm.Abort(code)
+        time.sleep(PAUSE)
+    return code
