@@ -2,7 +2,6 @@
 
 from reconstruct.formats.domain import load_domain
 from reconstruct.formats.files import sha256_file, write_atomically
-from reconstruct.formats.network_file import load, save
-from reconstruct.formats.origin import Origin
+from reconstruct.formats.network_file import Origin, load, save
 
 __all__ = ["Origin", "load", "load_domain", "save", "sha256_file", "write_atomically"]

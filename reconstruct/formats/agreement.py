@@ -1,8 +1,9 @@
 """Whether a network computes what an independent evaluation of its file computes.
 
-The two are compared at a few points. The tolerance is the rounding error that an evaluation in the
-file's precision u may make in any order of summation, followed along the network: a map v = L h + c
-with k summands turns an error e of h into
+The two are compared at many points, drawn from the domain that is asked about, beside it, and at
+all scales, by a generator that the file's own hash seeds. The tolerance is the rounding error that
+an evaluation in the file's precision u may make in any order of summation, followed along the
+network: a map v = L h + c with k summands turns an error e of h into
 
     |L| e + (k + 8)·u·(|L||h| + |c|),
 
@@ -12,27 +13,23 @@ refutes a wrong reading; it does not prove a right one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Map,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-)
+from reconstruct.errors import InputError
+from reconstruct.networks import Activation, Add, Box, Map, Mixing, Network, Node, Norm, Points
 from reconstruct.networks.evaluation import last_uses
 
 Array = NDArray[Any]
-SEED = 20230712
 TILE = 2**20  # entries of a matrix that are taken to float64 at once
 HUGE = 2**24  # parameters beyond which two points must do
+MANY, FEW = 32, 4  # points
+WORK = 2**28  # products of an evaluation times points, about
+SCALES = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
 OPERATIONS = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
 
 
@@ -45,58 +42,92 @@ class Format:
     largest: float
 
 
-FLOAT16 = Format(2.0**-11, 2.0**-14, 65504.0)
-BFLOAT16 = Format(2.0**-8, 2.0**-126, 3.3895313892515355e38)
 FLOAT32 = Format(2.0**-24, 2.0**-126, float(np.finfo(np.float32).max))
 FLOAT64 = Format(2.0**-53, 2.0**-1022, float(np.finfo(np.float64).max))
 
 
 @dataclass(frozen=True, eq=False)
+class SecondReading:
+    """Where a reading is compared, and whether it may stand if no other program can evaluate it."""
+
+    near: Box | Points | None = None
+    unchecked: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Followed:
-    """Values of the nodes at some points, with what rounding may have done to them.
+    """A node's values at all points, what rounding may have done to them, and at which points no
+    value up to here can have overflowed: beyond, the file's arithmetic says nothing."""
 
-    `peak` is the largest magnitude that occurred on the way to each point's output.
+    name: str
+    values: Array
+    errors: Array
+    telling: Array
+
+    def disagreement(self, row: int, theirs: Array) -> int:
+        """The index of the first entry that rounding cannot explain, −1 where there is none."""
+        if theirs.size != self.values.shape[1]:
+            return 0
+        if not self.telling[row]:
+            return -1
+        with np.errstate(all="ignore"):
+            off = np.abs(theirs.astype(np.float64).ravel() - self.values[row])
+            found = np.flatnonzero(~(off <= 2 * self.errors[row]))
+        return int(found[0]) if found.size else -1
+
+
+def points(network: Network, seed: bytes, near: Box | Points | None = None) -> Array:
+    """Points of all scales, and with `near` as many in that domain and beside it: float32 numbers.
+
+    Nobody who writes a file can know them: they follow from its hash.
     """
-
-    values: dict[str, Array]
-    errors: dict[str, Array]
-    peak: Array
-
-
-def points(network: Network) -> Array:
-    """Zero, small, ordinary and large points, float16 numbers all of them; seeded."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(list(seed))
     size = network.size_in
-    rows = [
-        rng.uniform(-1, 1, size),
-        rng.normal(size=size) * 64,
-        np.zeros(size),
-        rng.normal(size=size) * 2.0**-8,
-        rng.normal(size=size) * 2.0**11,
-    ]
-    kept = rows[:2] if network.parameters > HUGE else rows
-    return np.array(kept).astype(np.float16).astype(np.float64)
+    try:
+        near = None if near is None else near.of_size(size)
+    except InputError:  # a domain for another network: whoever uses the two says so
+        near = None
+    products = sum(_summands(n) * network.sizes[n.name] for n in network.nodes)
+    count = int(np.clip(WORK // max(products, 1), FEW, MANY))
+    count = 2 if network.parameters > HUGE else count
+    scales = (SCALES * count)[: count if near is None else max(count // 4, 1)]
+    rows = [rng.uniform(-1, 1, size) * SCALES[0], *(rng.normal(size=size) * s for s in scales[1:])]
+    if near is not None:
+        lo, hi = _box(near, rng, count)
+        beside = rng.choice([0.0, 0.0, 0.5], (count, 1)) * (hi - lo)
+        rows += list(lo - beside + rng.random((count, size)) * (hi - lo + 2 * beside))
+    with np.errstate(over="ignore"):
+        return np.array(rows).astype(np.float32).astype(np.float64)
 
 
-def follow(network: Network, x: Array, arithmetic: Format, *, every: bool = False) -> Followed:
-    """The output at the points x in float64 with a bound on its rounding error in u, or with
-    `every` all values: of wide networks on images they are too many to be held together."""
+def _box(near: Box | Points, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+    """The ends of boxes in which to draw, as rows."""
+    if isinstance(near, Points):
+        x = near.x[rng.integers(len(near.x), size=count)]
+        return x - near.radius, x + near.radius
+    return near.lo[None], near.hi[None]
+
+
+def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]:
+    """Every node's values at the points x in float64, with bounds on rounding errors in u."""
     values = {network.source: x}
     errors = {network.source: arithmetic.unit * np.abs(x) + arithmetic.tiny}  # of a conversion
     peak = np.abs(x).max(axis=1)
+    yield Followed(network.source, x, errors[network.source], peak < arithmetic.largest)
     last_use = last_uses([(n.name, n.inputs) for n in network.nodes], network.output)
-    with np.errstate(all="ignore"):
-        for place, node in enumerate(network.nodes):
+    for place, node in enumerate(network.nodes):
+        with np.errstate(all="ignore"):
             value, size, carried = _evaluated(node, values, errors)
             steps = _summands(node) + OPERATIONS
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
-            peak = np.maximum(peak, (size + carried).max(axis=1))
-            for used in set(node.inputs):
-                if last_use[used] == place and not every:
-                    del values[used], errors[used]
-    return Followed(values, errors, peak)
+            peak = np.maximum(peak, (size + carried + made).max(axis=1))
+            telling = np.asarray(peak < arithmetic.largest)
+        yield Followed(node.name, value, errors[node.name], telling)
+        for used in set(node.inputs):
+            if last_use[used] == place:
+                del values[used], errors[used]
 
 
 def _evaluated(
@@ -142,15 +173,3 @@ def _summands(node: Node) -> int:
     if isinstance(node.op, Mixing):
         return node.op.summands
     return len(node.inputs)
-
-
-def telling(followed: Followed, row: int, arithmetic: Format) -> bool:
-    """Whether the file's arithmetic cannot overflow at that point: beyond, it says nothing."""
-    return bool(followed.peak[row] < arithmetic.largest / 2)
-
-
-def disagreement(theirs: Array, ours: Array, error: Array) -> int:
-    """The index of the first entry that rounding cannot explain, −1 where there is none."""
-    with np.errstate(all="ignore"):
-        found = np.flatnonzero(~(np.abs(theirs - ours) <= 2 * error))
-    return int(found[0]) if found.size else -1

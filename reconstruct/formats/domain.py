@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import format_suffix, naming, read_bytes, unpacked
+from reconstruct.formats.files import as_path, format_suffix, naming, read_bytes, unpacked
 from reconstruct.formats.limits import Budget, read_limit
-from reconstruct.formats.npy import read_arrays
-from reconstruct.formats.npz import real_array
-from reconstruct.formats.paths import as_path
+from reconstruct.formats.npz import read_arrays, real_array
+from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib
 from reconstruct.networks import Box, Points
 from reconstruct.numbers.given import at_least
@@ -149,7 +148,7 @@ def parse_box(text: str) -> Box:
 
 def _numbers(side: str, text: str) -> list[float]:
     try:
-        numbers = [float(field) for field in side.split(",")]
+        numbers = [decimal(field.strip(" ")) for field in side.split(",")]
     except ValueError:
         raise InputError(f"the domain {text!r} is not made of numbers; {SYNTAX}") from None
     if any(np.isnan(numbers)):

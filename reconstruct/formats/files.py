@@ -12,13 +12,17 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.limits import DEFAULT, Budget
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 2**20
+LONGEST_NAME = 255  # bytes, as file systems have it; deeper paths are nobody's
 
 
 def read_bytes(path: Path, limit: int = DEFAULT) -> bytes:
@@ -29,8 +33,12 @@ def read_bytes(path: Path, limit: int = DEFAULT) -> bytes:
     """
     try:
         with open(path, "rb") as file:
-            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            stored = file.read() if regular else _some(file, limit, "the input")
+            found = os.fstat(file.fileno())
+            if stat.S_ISREG(found.st_mode):  # holes of a sparse file cost their maker nothing
+                Budget(limit).take(max(found.st_size - 512 * found.st_blocks, 0), "the file")
+                stored = file.read()
+            else:
+                stored = _some(file, limit, "the input")
     except FileNotFoundError:
         raise InputError("there is no such file; check the path") from None
     except IsADirectoryError:
@@ -145,3 +153,42 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def as_path(value: Any, what: str) -> Path:
+    """The path, given as text or as an object; a sentence for anything else.
+
+    Reports and certificates are UTF-8, so that files must have names that it can write.
+    """
+    if isinstance(value, str | os.PathLike) and not isinstance(os.fspath(value), bytes):
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"{what} has the name {os.fspath(value)!r}, which is not UTF-8; rename it"
+            ) from None
+        parts = Path(value).parts
+        longest = max((len(part.encode()) for part in parts), default=0)
+        if longest > LONGEST_NAME or len(parts) > LONGEST_NAME:
+            raise InputError(
+                f"{what} has a path of {len(parts)} parts of up to {longest} bytes, but both end "
+                f"at {LONGEST_NAME}; use a shorter one"
+            )
+        return Path(value)
+    raise InputError(
+        f"{what} must be a path, text or pathlib.Path, but is of the type {type(value).__name__}"
+    )
+
+
+def rounded(node: str, key: str, values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The values in `dtype` (None: as they are), refused where they leave its range."""
+    if dtype is None:
+        return values
+    with np.errstate(over="ignore"):
+        cast = values.astype(dtype)
+    if not np.all(np.isfinite(cast)):
+        raise InputError(
+            f"node {node!r}: its {key} has entries up to {np.abs(values).max():g}, which do not "
+            f"fit into {np.dtype(dtype)}; save it in float64"
+        )
+    return cast

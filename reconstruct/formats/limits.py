@@ -16,7 +16,6 @@ from reconstruct.errors import InputError, UnsupportedError
 VARIABLE = "RECONSTRUCT_READ_LIMIT"
 DEFAULT = 2**32  # bytes: 4 GiB
 VALUE = 8  # bytes of one number in float64
-MANY = 64  # weights of this part of the memory are held
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 SHARE = 8  # no single tensor may take more than this part of the limit
 
@@ -37,9 +36,10 @@ def read_limit(limit: int | None = None) -> int:
 
 def memory_size(text: str, option: str = "--memory") -> int:
     """Bytes from words such as 2G or 1500M (powers of 1024)."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    words = r"([0-9]{1,15}(?:\.[0-9]{1,15})?) *([KMGT]?)(?:i?B)?"
+    found = re.fullmatch(words, text.strip(), re.IGNORECASE)
     if found is None:
-        raise InputError(f"{option} must be a size such as 2G or 1500M, but is {text!r}")
+        raise InputError(f"{option} must be a size such as 2G or 1500M, but is {text[:40]!r}")
     return int(float(found[1]) * UNITS[found[2].upper()])
 
 
@@ -49,7 +49,6 @@ class Budget:
 
     limit: int
     taken: int = 0
-    memory: int | None = None  # that the whole work may take: large weights stay in their file
 
     def take(self, size: int, what: str) -> None:
         """Counts `size` bytes, or refuses `what` before they are taken."""
@@ -57,13 +56,9 @@ class Budget:
             raise InputError(
                 f"{what} would bring the memory that the file takes to "
                 f"{_shown(self.taken + size)}, more than the limit of {_shown(self.limit)}; if "
-                f"that is meant, raise --read-limit or {VARIABLE}"
+                f"that is meant, raise {VARIABLE}"
             )
         self.taken += size
-
-    def leaves(self, size: int) -> bool:
-        """Whether a weight of so many bytes stays in its file."""
-        return self.memory is not None and size > self.memory // MANY
 
     def tensor(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """The shape, unless a tensor of it is too large to be worked with as one vector."""
@@ -71,7 +66,7 @@ class Budget:
         if math.prod(shape) > largest:
             raise UnsupportedError(
                 f"{what} has shape {_short(shape)}, more than the {largest} values that a tensor "
-                f"may have; if that is meant, raise --read-limit or {VARIABLE}"
+                f"may have; if that is meant, raise {VARIABLE}"
             )
         return shape
 

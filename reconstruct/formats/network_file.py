@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reconstruct.errors import InputError
+from reconstruct.formats.agreement import SecondReading
 from reconstruct.formats.files import (
+    as_path,
     format_suffix,
     naming,
     read_bytes,
@@ -19,15 +21,26 @@ from reconstruct.formats.files import (
     unpacked,
     written_whole,
 )
-from reconstruct.formats.foreign import refuse_foreign
 from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.nnet import read_nnet
-from reconstruct.formats.npy import ZIP_MAGIC
-from reconstruct.formats.npz import read_npz
-from reconstruct.formats.npz_graph import graph_arrays
-from reconstruct.formats.paths import as_path
-from reconstruct.networks import Network
+from reconstruct.formats.npz import ZIP_MAGIC, graph_arrays, read_npz
+from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.given import as_network, as_precision
+
+UNCHECKED = "RECONSTRUCT_UNCHECKED_READING"
+TORCH = (".pt", ".pth", ".ckpt", ".pkl", ".bin", ".tar")
+PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
+FROM_TORCH = (
+    "build the model in Python, load the weights into it, and give it to rc.from_torch(model, "
+    "example), or export it with torch.onnx.export(model, example, 'model.onnx')"
+)
+OTHERS = {
+    ".h5": ("a Keras (HDF5) file", "export the model to ONNX with tf2onnx"),
+    ".keras": ("a Keras file", "export the model to ONNX with tf2onnx"),
+    ".pb": ("a TensorFlow graph", "export the model to ONNX with tf2onnx"),
+    ".tflite": ("a TensorFlow Lite file", "export the model to ONNX with tf2onnx"),
+    ".mat": ("a MATLAB file", "export the network with exportONNXNetwork"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,7 @@ class Around:
     folder: Path
     nnet_header: bool
     budget: Budget
+    comparison: SecondReading
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ class FileFormat:
 def _onnx(content: bytes, around: Around) -> Network:
     from reconstruct.formats.onnx.read import read_onnx
 
-    return read_onnx(content, around.folder, around.budget)
+    return read_onnx(content, around.folder, around.budget, around.comparison)
 
 
 FORMATS = {
@@ -74,15 +88,17 @@ def load(
     *,
     nnet_header: bool = False,
     limit: int | None = None,
-    memory: int | None = None,
+    near: Box | Points | None = None,
+    unchecked: bool | None = None,
 ) -> Network:
     """The network in an ONNX, .npz or .nnet file, gzip'd or not.
 
     `metadata` says where it came from: `file`, `format`, `sha256` of the bytes as stored, and
     what the format adds. `nnet_header` puts the normalisation of a .nnet file around its network.
     `limit` is the memory in bytes that the file may unpack to (RECONSTRUCT_READ_LIMIT, or 4 GiB).
-    With `memory`, the bytes that the whole work may take, large weights that lie in a file beside
-    the model stay there and are read in blocks.
+    What is read of an ONNX file is compared with another program at many points, with `near` in
+    that domain and beside it; where no program can evaluate the file it is refused, unless
+    `unchecked` (RECONSTRUCT_UNCHECKED_READING): then `metadata["compared"]` is None.
     """
     place, most = as_path(path, "a network's file"), read_limit(limit)
     with naming(place):
@@ -91,8 +107,11 @@ def load(
         kind = _format(place, content)
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
-        budget = Budget(max(most, len(stored)), memory=memory)
-        network = FORMATS[kind].read(content, Around(place.parent, nnet_header, budget))
+        allowed = bool(os.environ.get(UNCHECKED)) if unchecked is None else unchecked
+        around = Around(
+            place.parent, nnet_header, Budget(max(most, len(stored))), SecondReading(near, allowed)
+        )
+        network = FORMATS[kind].read(content, around)
         _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
     return Network(
@@ -116,6 +135,24 @@ def _format(path: Path, content: bytes) -> str:
         "the format is not recognised; a network is needed in a file that ends in .onnx, .npz or "
         ".nnet (.gz may follow)"
     )
+
+
+def refuse_foreign(path: Path, content: bytes) -> None:
+    """Raise for files that hold networks of other programs; say nothing of all others."""
+    suffix = format_suffix(path)
+    zipped = content.startswith(ZIP_MAGIC) and b"data.pkl" in content
+    if zipped or (suffix in TORCH and content.startswith((PICKLE, *ZIP_MAGIC))):
+        raise InputError(
+            f"this is a PyTorch file, a pickle, which could run any code and is never opened "
+            f"here, and which holds no graph as a rule; {FROM_TORCH}"
+        )
+    if suffix == ".safetensors" or content[8:10] == b'{"':
+        raise InputError(
+            f"this is a safetensors file: weights without the network that uses them; {FROM_TORCH}"
+        )
+    if suffix in OTHERS:
+        kind, remedy = OTHERS[suffix]
+        raise InputError(f"this is {kind}, but .onnx, .npz or .nnet is needed; {remedy}")
 
 
 def _check_sizes(network: Network) -> None:
@@ -148,3 +185,53 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
             f"{place}: networks are written as .onnx or .npz, but the name ends in "
             f"{suffix or 'no suffix'!r}"
         )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which bytes a network was read from, hashed while they were read: what a certificate pins.
+
+    The file's name, format and SHA-256 as stored; `data` gives those of files beside it.
+
+    `nnet_header` says that the header of a .nnet file is a part of the function; `compared` that
+    no value was found to differ from another program's, which a user may waive (ONNX files).
+    """
+
+    file: str
+    format: str
+    sha256: str
+    data: Mapping[str, str] = field(default_factory=dict)
+    nnet_header: bool = False
+    compared: bool = True
+
+    @classmethod
+    def of(cls, network: Network) -> Origin | None:
+        """The origin of a loaded network, None for one that came from no file."""
+        told = network.metadata
+        if "sha256" not in told:
+            return None
+        return cls(
+            told["file"],
+            told["format"],
+            told["sha256"],
+            dict(told.get("data_sha256", {})),
+            bool(told.get("nnet_header_folded", False)),
+            told.get("compared", {}) is not None,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The fields by which a document names the network; absent parts are left out."""
+        part: dict[str, Any] = {"file": self.file, "sha256": self.sha256}
+        if self.data:
+            part["data_sha256"] = dict(sorted(self.data.items()))
+        if self.nnet_header:
+            part["nnet_header"] = True
+        if not self.compared:
+            part["unchecked_reading"] = True
+        return part
+
+    def differs(self, stated: Mapping[str, Any]) -> str | None:
+        """The first field in which a document's statement is not of these bytes, if any is."""
+        ours = self.document()
+        keys = ("sha256", "data_sha256", "nnet_header", "unchecked_reading")
+        return next((k for k in keys if (stated.get(k) or None) != ours.get(k)), None)

@@ -1,32 +1,130 @@
-"""Networks in NumPy's .npz archives: a simple form for layers in a row, and one for any graph.
+"""NumPy's .npz archives, and the networks in them: layers in a row, or any graph.
+
+Archives are read by hand: sizes first, no pickle, every byte accounted for. NumPy's own reader
+takes the memory that a header announces before it looks at the data. Here the archive's directory
+is read first, each member is unpacked up to the size it announces, and the shape in its header
+must fit the bytes that follow.
 
 Simple form: `W1, b1, W2, b2, …` with `W_i` of shape (outputs, inputs), ReLU between the maps;
 the biases are optional, and `final_relu` (true or false) puts a ReLU after the last map.
-Graph form: see `npz_graph`. Archives are read with `allow_pickle=False`, always.
+
+Graph form: `graph` holds UTF-8 JSON as uint8: `{schema, size_in, source, output, nodes: [{name,
+op, inputs, …}]}`. What an operation keeps as arrays, `<node>.<key>`, and what as numbers in the
+JSON, it says itself (`Operation.arrays`, `Operation.settings`).
 """
 
 from __future__ import annotations
 
+import io
+import json
+import math
 import re
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats import plain
+from reconstruct.formats.files import rounded
 from reconstruct.formats.limits import Budget
-from reconstruct.formats.npy import read_arrays
-from reconstruct.formats.npz_graph import network_from_graph, parsed
 from reconstruct.formats.resnet import looks_like, read_resnet
-from reconstruct.networks import Network
+from reconstruct.formats.text import parse_json
+from reconstruct.networks import Network, Node, Operation
+from reconstruct.networks.operation import KINDS
 from reconstruct.numbers.given import held
 
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")  # the second one: an archive of nothing
+HEADER = 2**16  # bytes of an .npy header, beyond what any array of numbers needs
+SCHEMA = "reconstruct.network/1"
 KEYS = (
     "W1, b1, W2, b2, … (weights of shape outputs × inputs, biases optional, final_relu optional) "
     "or the graph form that reconstruct.save writes"
 )
+
+
+def read_arrays(content: bytes, budget: Budget) -> Arrays:
+    """All arrays of an archive; pickled objects are refused and never loaded."""
+    if not content.startswith(ZIP_MAGIC):
+        raise InputError("this is not an .npz archive (a zip file that numpy.savez writes)")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _members(archive, budget)
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise InputError(
+            f"the .npz archive is damaged ({error}); was the file cut short? fetch it again"
+        ) from None
+    except (NotImplementedError, RuntimeError, KeyError, ValueError) as error:
+        raise InputError(f"the .npz archive cannot be read ({error})") from None
+
+
+def _members(archive: zipfile.ZipFile, budget: Budget) -> Arrays:
+    arrays: Arrays = {}
+    for member in archive.infolist():
+        key = member.filename.removesuffix(".npy")
+        if key in arrays:
+            raise InputError(f"the .npz archive holds {key!r} twice; remove one of them")
+        budget.take(member.file_size, f"entry {key!r} of the .npz archive")
+        arrays[key] = _npy_array(key, archive.read(member))
+    return arrays
+
+
+def _npy_array(key: str, content: bytes) -> NDArray[Any]:
+    """The array in the bytes of one .npy file."""
+    if not content.startswith(np.lib.format.MAGIC_PREFIX):
+        raise InputError(f"entry {key!r} of the .npz archive is not an array")
+    try:
+        shape, fortran, dtype, end = _npy_header(content[: _announced(content)])
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as e:
+        raise InputError(
+            f"array {key!r} of the .npz archive is damaged ({e}): its header cannot be read"
+        ) from None
+    except tokenize.TokenError as e:
+        raise InputError(
+            f"array {key!r} of the .npz archive is damaged ({e}): its header cannot be read"
+        ) from None
+    if dtype.hasobject:
+        raise InputError(
+            f"array {key!r} of the .npz archive holds pickled Python objects, which could run "
+            "code when loaded and are never read; save plain arrays of numbers instead"
+        )
+    data = memoryview(content)[end:]
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
+        raise InputError(
+            f"array {key!r} of the .npz archive is damaged: its header states shape {shape} of "
+            f"{dtype}, but {len(data)} bytes follow"
+        )
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _announced(content: bytes) -> int:
+    """Where the header ends by the length that it states, in two bytes or, since 2.0, in four."""
+    start = 10 if content[6:7] == b"\x01" else 12
+    return start + int.from_bytes(content[8:start], "little")
+
+
+@lru_cache(256)  # the arrays of a network have the same few shapes
+def _npy_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"version {version} of the .npy format")
+    shape, fortran, dtype = readers[version](file, max_header_size=HEADER)
+    return tuple(int(n) for n in shape), bool(fortran), dtype, file.tell()
+
+
+# --- networks ---
 
 
 def real_array(key: str, value: NDArray[Any]) -> NDArray[Any]:
@@ -41,14 +139,10 @@ def read_npz(content: bytes, budget: Budget) -> Network:
     """The network that an .npz archive holds, in either form."""
     arrays = read_arrays(content, budget)
     if "graph" in arrays:
-        network = network_from_graph(arrays, budget)
-        plain.check_plain(network, plain.graph(parsed(arrays), arrays))
-        return network
+        return network_from_graph(arrays, budget)
     if looks_like(arrays):
         return read_resnet({key: real_array(key, value) for key, value in arrays.items()})
-    network = _layers(arrays)
-    plain.check_plain(network, plain.layers(arrays))
-    return network
+    return _layers(arrays)
 
 
 def _layers(arrays: Mapping[str, NDArray[Any]]) -> Network:
@@ -67,7 +161,7 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
                 f"archive is not the state dict of a ResNet (conv1, bn1, layer1.0.conv1, …, "
                 f"linear); an .npz network has the keys {KEYS}"
             )
-    unknown = [k for k in arrays if not re.fullmatch(r"[Wb][1-9]\d*|final_relu", k)]
+    unknown = [k for k in arrays if not re.fullmatch(r"[Wb][1-9][0-9]{0,5}|final_relu", k)]
     if unknown or "W1" not in arrays:
         shown = ", ".join(sorted(arrays)[:6]) + (", …" if len(arrays) > 6 else "")
         raise InputError(
@@ -109,3 +203,105 @@ def _final_relu(arrays: Mapping[str, NDArray[Any]]) -> bool:
     if flag.size != 1 or flag.dtype.kind not in "biu" or int(flag.reshape(())) not in (0, 1):
         raise InputError("array 'final_relu' must be a single true or false")
     return bool(flag.reshape(()))
+
+
+# --- the graph form ---
+
+
+def graph_arrays(network: Network, dtype: Any = None) -> Arrays:
+    """The arrays of the graph form; `dtype` None keeps every weight in its own precision."""
+    arrays: Arrays = {}
+    nodes = []
+    for node in network.nodes:
+        for key, values in node.op.arrays().items():
+            kept = values if values.dtype.kind in "iu" else rounded(node.name, key, values, dtype)
+            arrays[f"{node.name}.{key}"] = kept
+        fields = {"name": node.name, "op": node.op.kind, "inputs": list(node.inputs)}
+        nodes.append(fields | node.op.settings())
+    graph = {
+        "schema": SCHEMA,
+        "size_in": network.size_in,
+        "source": network.source,
+        "output": network.output,
+        "nodes": nodes,
+    }
+    arrays["graph"] = np.frombuffer(json.dumps(graph).encode(), dtype=np.uint8)
+    return arrays
+
+
+def network_from_graph(arrays: Mapping[str, NDArray[Any]], budget: Budget) -> Network:
+    """The network stored in the graph form."""
+    try:
+        graph = parsed(arrays)
+        if graph["schema"] != SCHEMA:
+            raise InputError(
+                f"the graph must have the schema {SCHEMA!r}, but has {graph['schema']!r}"
+            )
+        nodes = tuple(_node(fields, arrays) for fields in graph["nodes"])
+        size, output, source = graph["size_in"], graph["output"], graph["source"]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InputError(f"size_in must be a positive whole number, but is {size!r}")
+        budget.tensor((size,), "the input")
+        return Network(size, nodes, _name(output), _name(source))
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"the graph of the .npz network is malformed ({error!r})") from None
+
+
+def parsed(arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The JSON text of the graph."""
+    text = arrays["graph"]
+    if text.dtype != np.uint8:
+        raise InputError(f"the graph must be UTF-8 text as uint8, but has dtype {text.dtype}")
+    return parse_json(text.tobytes().decode(), "the graph of the .npz network")
+
+
+def _name(value: Any) -> str:
+    """A name: text that UTF-8 can write."""
+    if not isinstance(value, str):
+        raise InputError(f"names in the graph must be text, but one is {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the name {value!r} of the graph is no valid text") from None
+    return value
+
+
+def _node(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Node:
+    rest = {k: v for k, v in fields.items() if k not in ("name", "op", "inputs")}
+    name = _name(fields["name"])
+    try:
+        op = _operation(fields["op"], name, rest, arrays)
+    except InputError as error:
+        raise InputError(f"node {name!r}: {error}") from None
+    return Node(name, op, tuple(_name(i) for i in fields["inputs"]))
+
+
+def _operation(
+    kind: Any, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> Operation:
+    def part(key: str) -> NDArray[Any]:
+        value = arrays.get(f"{name}.{key}")
+        if value is None:
+            raise InputError(f"the .npz network lacks the array '{name}.{key}'")
+        if value.dtype.kind not in "fiu":
+            raise InputError(f"array '{name}.{key}' must hold numbers, but has {value.dtype}")
+        if value.dtype.kind == "f" and value.dtype.itemsize > 8:
+            raise InputError(
+                f"array '{name}.{key}' has {value.dtype}, which float64 cannot hold; save float64"
+            )
+        return value
+
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise InputError(f"the operation {kind!r} is unknown; known are {known}")
+    for key, value in rest.items():
+        _check_setting(key, value)
+    return KINDS[kind](part, rest)
+
+
+def _check_setting(key: str, value: Any) -> None:
+    numbers = value if isinstance(value, list) else [value]
+    if any(isinstance(n, bool) or not isinstance(n, int | float) or n != n for n in numbers):
+        raise InputError(f"{key} must be a number, but is {value!r}")

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.text import decimal, text_of
 from reconstruct.networks import Box
 
 Expr: TypeAlias = "str | list[Expr]"
-TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
-INPUT = re.compile(r"X_([0-9]+)")
-OUTPUT = re.compile(r"Y_[0-9]+")
+TOKEN = re.compile(r"[()]|[^\s();]+|;[^\r\n]*", re.ASCII)
+INPUT = re.compile(r"X_(0|[1-9][0-9]*)")  # X_00 is another symbol than X_0
+OUTPUT = re.compile(r"Y_(?:0|[1-9][0-9]*)")
 DIGITS = 9  # of an index; a network with more inputs than that fits nowhere
 DEPTH = 200  # nesting beyond this is no property that anybody wrote
 FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "="}
@@ -40,10 +41,7 @@ class _Bounds:
 
 def read_vnnlib(content: bytes) -> Box:
     """The box of the inputs that a VNN-LIB 1.0 property states."""
-    try:
-        statements = _parse(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError("a VNN-LIB file is text, but this one holds binary data") from None
+    statements = _parse(text_of(content, "a VNN-LIB file"))
     bounds = _Bounds()
     for statement in statements:
         _read_statement(statement, bounds)
@@ -75,6 +73,11 @@ def _read_statement(statement: Expr, bounds: _Bounds) -> None:
         case ["declare-const", str(name), "Real"] | ["declare-fun", str(name), [], "Real"]:
             if found := INPUT.fullmatch(name):
                 bounds.declared.add(_index(found))
+            elif not OUTPUT.fullmatch(name):
+                raise InputError(
+                    f"the VNN-LIB file declares {_shown(name)}, but inputs are X_0, X_1, … and "
+                    "outputs Y_0, Y_1, …"
+                )
         case ["assert", expression]:
             _read_assertion(expression, bounds)
         case ["declare-network", *_] | ["vnnlib-version", *_]:
@@ -136,7 +139,7 @@ def _number(expression: Expr) -> float:
     match expression:
         case str(text):
             try:
-                value = float(text)
+                value = decimal(text)
             except ValueError:
                 value = math.nan
             if math.isfinite(value):

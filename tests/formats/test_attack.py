@@ -24,10 +24,10 @@ def test_random_graphs(tmp_path):
 
 def test_a_violation_is_kept_as_files(tmp_path, monkeypatch):
     from benchmarks.attack.campaign import main
-    from reconstruct.formats.onnx import layers, read
+    from reconstruct.formats.onnx import read
 
-    monkeypatch.setitem(read.OPERATORS, "Neg", layers.relu)
-    monkeypatch.setattr(read, "check_agreement", lambda reading: 1)
+    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
+    monkeypatch.setattr(read, "compared", lambda reading, comparison: None)
     code = main(
         ["onnx-reader", "--cases", "120", "--minutes", "5", "--seed", "7", "-o", str(tmp_path)]
     )

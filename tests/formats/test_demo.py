@@ -34,7 +34,7 @@ def test_it_recognises_97_percent_of_images_it_has_not_seen():
 def test_the_script_makes_the_shipped_files(tmp_path, capsys):
     """Trained anew (2 s): same images; weights equal up to the rounding of another BLAS."""
     pytest.importorskip("sklearn")
-    from reconstruct.demo import train_digits
+    from benchmarks import train_digits
     from reconstruct.formats import load
 
     train_digits.main([str(tmp_path)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconstruct.formats import load
-from reconstruct.formats.npz_graph import SCHEMA
+from reconstruct.formats.npz import SCHEMA
 from reconstruct.networks.operation import KINDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")

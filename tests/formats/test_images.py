@@ -146,6 +146,14 @@ def test_the_state_dict_of_a_resnet_is_a_network(tmp_path):
     assert [n.name for n in network.nodes if isinstance(n.op, Placement)] == ["layer2.0.shortcut"]
 
 
+def test_a_resnet_computes_what_its_arrays_give(tmp_path):
+    np.savez(tmp_path / "r.npz", **tiny_resnet())
+    state = {key.removeprefix("module."): value for key, value in tiny_resnet().items()}
+    image = np.random.default_rng(0).normal(size=(state["conv1.weight"].shape[1], 32, 32))
+    expected = plain_resnet(state, image)
+    np.testing.assert_allclose(load(tmp_path / "r.npz")(image.ravel()), expected, rtol=1e-9)
+
+
 def test_a_resnet_with_an_array_missing_or_too_many_is_refused(tmp_path):
     state = tiny_resnet()
     del state["module.layer1.0.bn2.running_var"]
@@ -155,3 +163,43 @@ def test_a_resnet_with_an_array_missing_or_too_many_is_refused(tmp_path):
     np.savez(tmp_path / "s.npz", **tiny_resnet(), extra=np.ones(2))
     with pytest.raises(UnsupportedError, match="no array 'extra'"):
         load(tmp_path / "s.npz")
+
+
+def plain_resnet(state, image):
+    """The arrays evaluated plainly, as an oracle."""
+    from scipy.signal import correlate2d
+
+    def convolved(conv, norm, x, stride):
+        kernel = state[f"{conv}.weight"].astype(np.float64)
+        pad = kernel.shape[2] // 2
+        wide = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
+        out = np.stack(
+            [
+                sum(correlate2d(c, k, "valid") for c, k in zip(wide, row, strict=True))
+                for row in kernel
+            ]
+        )[:, ::stride, ::stride]
+        if f"{conv}.bias" in state:
+            out = out + state[f"{conv}.bias"][:, None, None]
+        gamma, beta, mean, var = (
+            state[f"{norm}.{key}"].astype(np.float64)[:, None, None]
+            for key in ("weight", "bias", "running_mean", "running_var")
+        )
+        return np.asarray(gamma * (out - mean) / np.sqrt(var + 1e-5) + beta)
+
+    x = np.maximum(convolved("conv1", "bn1", image, 1), 0)
+    names = sorted({key.rpartition(".conv1")[0] for key in state if ".conv1" in key})
+    for name in names:
+        stride = 1 if state[f"{name}.conv1.weight"].shape[0] == len(x) else 2
+        y = np.maximum(convolved(f"{name}.conv1", f"{name}.bn1", x, stride), 0)
+        y = convolved(f"{name}.conv2", f"{name}.bn2", y, 1)
+        around = [k for k in ("shortcut", "downsample") if f"{name}.{k}.0.weight" in state]
+        if around:
+            x = convolved(f"{name}.{around[0]}.0", f"{name}.{around[0]}.1", x, stride)
+        elif y.shape != x.shape:
+            extra = len(y) - len(x)
+            x = x[:, ::2, ::2]
+            x = np.pad(x, ((extra // 2, extra - extra // 2), (0, 0), (0, 0)))
+        x = np.maximum(y + x, 0)
+    head = "linear" if "linear.weight" in state else "fc"
+    return np.asarray(state[f"{head}.weight"] @ x.mean(axis=(1, 2)) + state[f"{head}.bias"])

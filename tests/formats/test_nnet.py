@@ -100,15 +100,3 @@ def test_binary_data(path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="binary data"):
         load(path)
-
-
-def test_numbers_that_are_read_otherwise_are_refused(path, monkeypatch):
-    from reconstruct.formats import nnet
-
-    def centred(network, header):
-        return network.nodes, network.output
-
-    load(path, nnet_header=True)
-    monkeypatch.setattr(nnet, "_with_header", centred)
-    with pytest.raises(InputError, match=r"output 1 is read as .*numbers evaluate to"):
-        load(path, nnet_header=True)

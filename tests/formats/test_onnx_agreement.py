@@ -17,9 +17,7 @@ pytest.importorskip("onnxruntime")
 
 def test_a_reading_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
     """The reader is made to err in one operator: the independent evaluation names the node."""
-    from reconstruct.formats.onnx import layers
-
-    monkeypatch.setitem(read.OPERATORS, "Neg", layers.relu)
+    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
     nodes = [
         ("MatMul", ["x", "W"], "h"),
         ("Neg", ["h"], "n", {"name": "wrong"}),
@@ -30,15 +28,13 @@ def test_a_reading_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
         UnsupportedError, match=r"node 'wrong' \(Neg\): onnxruntime gives .* was read"
     ):
         load(path)
-    monkeypatch.setitem(read.OPERATORS, "Neg", layers.dropout)
+    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Identity"])
     with pytest.raises(UnsupportedError, match="another function"):
         load(path)
 
 
 def test_a_shape_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
-    from reconstruct.formats.onnx import shapes
-
-    monkeypatch.setitem(read.OPERATORS, "Unsqueeze", shapes.identity)
+    monkeypatch.setitem(read.OPERATORS, "Unsqueeze", read.OPERATORS["Identity"])
     path = stored(tmp_path, [("Unsqueeze", ["x", "a"], "y")], [1, 3], {"a": np.array([0])})
     with pytest.raises(
         UnsupportedError, match=r"'y' .* shape \(1, 3\), but ONNX's rules give \(1, 1, 3\)"
@@ -49,13 +45,11 @@ def test_a_shape_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
 def test_the_reference_stands_in_for_onnxruntime(tmp_path, monkeypatch):
     import sys
 
-    from reconstruct.formats.onnx import layers
-
     nodes, shape, constants, _ = READ["nodes out of order"]
     path = stored(tmp_path, nodes, shape, constants)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert load(path).maps == ((3, 3),)
-    monkeypatch.setitem(read.OPERATORS, "Relu", layers.dropout)
+    monkeypatch.setitem(read.OPERATORS, "Relu", read.OPERATORS["Identity"])
     with pytest.raises(UnsupportedError, match="ONNX's reference gives"):
         load(path)
 

@@ -244,12 +244,6 @@ CASES = {
         {"A": normal(3, 2), "B": normal(2, 4), "two": np.array(2.0), "three": np.array([3.0])},
         {},
     ),
-    "constant gemm": (
-        [("Gemm", ["A", "B", "b"], "C", {"alpha": 0.5}), ("MatMul", ["x", "C"], "y")],
-        ["N", 4],
-        {"A": normal(4, 2), "B": normal(2, 3), "b": normal(3)},
-        {},
-    ),
     "slice": (
         [("Slice", ["x", "s", "e", "a"], "y")],
         ["N", 6],

@@ -170,7 +170,7 @@ def test_an_input_without_shape(tmp_path):
 
 def test_integers_as_input(tmp_path):
     content = onnx_bytes([("Relu", ["x"], "y")], [1, 4], dtype=np.int32)
-    refused(tmp_path, UnsupportedError, "real numbers", content)
+    refused(tmp_path, UnsupportedError, "float32 or float64 numbers", content)
 
 
 def test_an_input_of_absurd_size(tmp_path):

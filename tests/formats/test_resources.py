@@ -112,7 +112,7 @@ def test_the_limit_may_be_set_by_the_environment(monkeypatch, tmp_path):
     np.savez_compressed(tmp_path / "a.npz", W1=np.zeros((100, 100)))
     refused(
         tmp_path / "a.npz",
-        "the limit of 1000 bytes; .* raise --read-limit or RECONSTRUCT",
+        "the limit of 1000 bytes; .* raise RECONSTRUCT",
     )
     np.savez_compressed(tmp_path / "b.npz", lo=np.zeros(10**4), hi=np.ones(10**4))
     with pytest.raises(InputError, match="more than the limit"):
@@ -144,10 +144,15 @@ def test_graphs_with_numbers_that_are_none(tmp_path):
         return [{"name": "a", "op": op, "inputs": ["input"], **fields}]
 
     refused(graph(tmp_path, node("Select", start=0.5, stop=2), 3), "whole numbers")
-    refused(graph(tmp_path, node("LeakyRelu", slope=10**400)), "1000.* has more than 18 digits")
-    refused(graph(tmp_path, node("Elu", alpha="@1e999@")), "1e999 of the graph does not fit into")
+    refused(
+        graph(tmp_path, node("LeakyRelu", slope=10**400)),
+        "1000.* of the graph .* has more than 18 digits",
+    )
+    refused(
+        graph(tmp_path, node("Elu", alpha="@1e999@")), "1e999 of the graph .* does not fit into"
+    )
     refused(graph(tmp_path, node("Elu", alpha="@Infinity@")), "'a': .*finite")
-    refused(graph(tmp_path, node("Elu", alpha="@NaN@")), "alpha must be a number")
+    refused(graph(tmp_path, node("Elu", alpha="@NaN@")), "holds NaN, which is no number")
     refused(graph(tmp_path, node("Clip", lo="@Infinity@", hi="@Infinity@")), "no finite value")
     refused(graph(tmp_path, node("Relu"), 10**17), r"the input has shape \(100000000000000000,\)")
     refused(
@@ -214,7 +219,7 @@ def test_external_data_is_pinned(tmp_path):
         ("location", "../a.bin", "only files beside the model are read"),
         ("location", "/etc/passwd", "only files beside the model are read"),
         ("location", "b.bin", "b.bin, which is not beside the model"),
-        ("offset", "13", "goes beyond the end of a.bin"),
+        ("offset", "13", "go beyond the end of a.bin"),
         ("offset", "-1", "which are no numbers"),
         ("length", "8", "of 24 bytes is said to have 8 bytes"),
     ],
@@ -228,11 +233,10 @@ def test_external_data_that_does_not_fit(key, value, message, tmp_path):
     refused(path, message)
 
 
-def test_external_constants_of_nodes_are_read(tmp_path):
+def test_external_constants_of_nodes_are_refused(tmp_path):
     model, path = external(tmp_path, "a", np.ones((3, 2), np.float32))
     tensor = model.graph.initializer.pop()
     node = model.graph.node.add(op_type="Constant", output=["W"])
     node.attribute.add(name="value", type=4).t.CopyFrom(tensor)
     path.write_bytes(model.SerializeToString())
-    network = load(path)
-    assert network.maps == ((2, 3),) and set(network.metadata["data_sha256"]) == {"a.bin"}
+    refused(path, "only initializers are read from there")

@@ -1,217 +1,228 @@
-"""A model that was read against an evaluation of the same model that knows nothing of the reader.
+"""What was read of a model against another program's evaluation of the same bytes.
 
-onnxruntime evaluates it, or ONNX's reference implementation where onnxruntime is absent or lacks a
-kernel. A model that disagrees is refused, and the first node that does is named.
+onnxruntime opens the file's own bytes, external data by its own code, with every value that the
+file names as an output; where it lacks a kernel (float64 convolutions), ONNX's reference
+implementation does. All values are compared, so that a part that is misread shows at its own node
+even where it hardly reaches the output. A model that disagrees is refused, and the first node that
+does is named; one that nobody can evaluate is refused unless the user says otherwise.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import UnsupportedError
-from reconstruct.formats.agreement import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    Followed,
-    Format,
-    disagreement,
-    follow,
-    points,
-    telling,
-)
-from reconstruct.formats.onnx.model import Model, import_onnx
-from reconstruct.formats.onnx.order import node_name
-from reconstruct.formats.onnx.stepwise import stepwise
-from reconstruct.formats.onnx.values import Builder, Flow
+from reconstruct.formats.agreement import FLOAT32, FLOAT64, Followed, SecondReading, follow, points
+from reconstruct.formats.onnx.layers import DOUBLE
+from reconstruct.formats.onnx.model import Model, import_onnx, node_name
+from reconstruct.formats.onnx.values import Flow
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
-STEPWISE = 2**28  # bytes of constants beyond which a model is evaluated a node at a time
-ARITHMETIC = {1: FLOAT32, 10: FLOAT16, 11: FLOAT64, 16: BFLOAT16}  # by ONNX's type numbers
+HELD = 2**24  # values of another program that are held at once
+FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What was read: the model, the network, and where each tensor's value stands in it.
+    """What was read: the bytes, the model, the network, and where each tensor stands in it."""
 
-    `flows` gives each tensor's flow and the revision of its node at that time; `kinds` are the
-    float types that occur.
-    """
-
+    content: bytes
+    folder: Path
     model: Model
     network: Network
-    output: Flow
-    flows: dict[str, tuple[Flow, int]]
+    flows: dict[str, Flow]
+    folded: dict[str, Array]
     kinds: set[int]
-    build: Builder
-
-    @property
-    def arithmetic(self) -> Format:
-        """The coarsest arithmetic on the way."""
-        found = [ARITHMETIC[kind] for kind in self.kinds if kind in ARITHMETIC]
-        unit = max(f.unit for f in found)
-        return Format(unit, max(f.tiny for f in found), min(f.largest for f in found))
 
 
-def check_agreement(reading: Reading) -> int:
-    """Refuses the model if an independent evaluation gives another function.
+class CannotEvaluate(UnsupportedError):
+    """No other program evaluates the model, or none of its values is an ordinary number."""
 
-    Gives the number of points that were compared: those where no value overflows.
+
+def compared(reading: Reading, comparison: SecondReading) -> dict[str, Any] | None:
+    """Which program gave the same values at how many points; None where none could be asked.
+
+    Raises where one gives others, and, unless `comparison` allows it, where none could be asked.
     """
-    x = points(reading.network)
-    followed = follow(reading.network, x, reading.arithmetic)
-    evaluator = OnnxEvaluator(reading.model)
-    rows = [row for row in range(len(x)) if telling(followed, row, reading.arithmetic)]
-    for row in rows:
-        (theirs,) = evaluator.run(_input(reading.model, x[row]), [reading.model.output])
-        if (place := _differs(followed, reading.output, theirs, row)) >= 0:
-            raise _refusal(reading, evaluator, x[row], place, theirs)
-    return len(rows)
-
-
-def _input(model: Model, x: Array) -> Array:
-    onnx = import_onnx("reading ONNX files")
-    kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(model.kind))
-    return np.asarray(x.reshape(model.shape).astype(kind))
-
-
-def _differs(followed: Followed, flow: Flow, theirs: Array, row: int) -> int:
-    if tuple(theirs.shape) != flow.shape:
-        return 0
-    return disagreement(
-        theirs.astype(np.float64).ravel(),
-        followed.values[flow.node][row],
-        followed.errors[flow.node][row],
-    )
-
-
-def _refusal(
-    reading: Reading, evaluator: OnnxEvaluator, x: Array, place: int, theirs: Array
-) -> UnsupportedError:
-    """Names the first node whose value at x differs, in the order of evaluation."""
-    flow, maker = reading.output, reading.model.output
-    followed = follow(reading.network, x[None], reading.arithmetic, every=True)
-    known = {
-        name: found
-        for name, (found, revision) in reading.flows.items()
-        if found.node in followed.values and reading.build.revisions[found.node] == revision
-    }
-    for name in evaluator.available(known):
-        (value,) = evaluator.run(_input(reading.model, x), [name])
-        index = _differs(followed, known[name], value, 0)
-        if index >= 0:
-            flow, maker, place, theirs = known[name], name, index, value
-            break
-    node = next((n for n in reading.model.nodes if maker in n.output), None)
-    where = f"node {node_name(node)!r} ({node.op_type})" if node is not None else "the output"
-    if tuple(theirs.shape) != flow.shape:
-        told = f"gives shape {tuple(theirs.shape)} where {flow.shape} was read"
-    else:
-        mine = followed.values[flow.node][0][place]
-        told = f"gives {theirs.ravel()[place]} where {mine:.17g} was read"
-    return UnsupportedError(
-        f"{where}: {evaluator.name} {told}, so that the file would be taken for another function; "
-        "export it in simpler operators"
-    )
-
-
-class OnnxEvaluator:
-    """onnxruntime on the nodes that were read, or ONNX's reference where that cannot run."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._names = [model.output]
-        self._run, self.name = self._open(self._names)
-
-    def run(self, x: Array, names: list[str]) -> list[Array]:
-        """The values of these tensors at x."""
-        if names != self._names:
-            self._names = names
-            self._run, self.name = self._open(names)
-        return [np.asarray(value) for value in self._run(x)]
-
-    def available(self, names: Any) -> list[str]:
-        """Of these tensors the ones that nodes make, in the order of evaluation."""
-        return [o for n in self._model.nodes for o in n.output if o in names]
-
-    def _open(self, names: list[str]) -> tuple[Any, str]:
-        proto = self._pruned(names)
-        reasons = []
-        for opened, name in ((self._runtime, "onnxruntime"), (self._reference, "ONNX's reference")):
-            try:
-                run = opened(proto, names)
-                zero = np.zeros(self._model.shape)
-                run(_input(self._model, zero.ravel()))
-                return run, name
-            except Exception as error:  # each has its own exceptions, for want of a kernel or worse
-                reasons.append(f"{name}: {str(error).splitlines()[0] if str(error) else error!r}")
+    try:
+        return _compared(reading, comparison)
+    except CannotEvaluate as error:
+        if comparison.unchecked:
+            return None
         raise UnsupportedError(
-            "the model cannot be evaluated independently, so that what was read cannot be checked "
-            f"({'; '.join(reason[:160] for reason in reasons)})"
-        )
+            f"{error}, so that what was read cannot be compared with another program; if you "
+            "trust this reading, say --unchecked-reading"
+        ) from None
 
-    def _pruned(self, names: list[str]) -> Any:
-        """The model with the nodes that were read, sorted, and these outputs."""
+
+def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
+    network, seed = reading.network, hashlib.sha256(reading.content).digest()
+    x = points(network, seed, comparison.near)
+    by_node: dict[str, list[str]] = {}
+    for name, flow in reading.flows.items():
+        by_node.setdefault(flow.node, []).append(name)
+    order = [n for step in (network.source, *network.sizes) for n in by_node.pop(step, [])]
+    constants = [name for name, array in reading.folded.items() if array.dtype.kind in "fiub"]
+    other = _Evaluator(reading)
+    stream = other.values([*constants, *order], x)
+    for name in constants:
+        _check_constant(reading, other, name, next(stream)[0])
+    by_node = {}
+    for name in order:
+        by_node.setdefault(reading.flows[name].node, []).append(name)
+    arithmetic = FLOAT64 if reading.kinds == {DOUBLE} else FLOAT32
+    for step in follow(network, x, arithmetic):
+        for name in by_node.get(step.name, ()):
+            _check_value(reading, other, name, step, next(stream))
+    return {"by": other.name, "points": len(x), "values": len(order) + len(constants)}
+
+
+def _check_constant(reading: Reading, other: _Evaluator, name: str, theirs: Array) -> None:
+    """A constant that nodes make is a definite number; its last places may differ: those of a
+    product of matrices, whose order of summation is free, by their largest entry."""
+    ours = reading.folded[name].astype(np.float64)
+    unit = 2.0**-50 if theirs.dtype == np.float64 else 2.0**-22 if theirs.dtype.kind == "f" else 0.0
+    their = theirs.astype(np.float64)
+    same = their.shape == ours.shape
+    product = any(n.op_type == "MatMul" and name in n.output for n in reading.model.nodes)
+    with np.errstate(all="ignore"):
+        if same:
+            size = np.abs(ours).max(initial=0.0) if product else np.abs(ours)
+            near = (np.abs(their - ours) <= unit * size) | (their == ours)
+            same = bool(np.all(near | (np.isnan(their) & np.isnan(ours))))
+    if not same:
+        raise _refusal(reading, other, name, "another constant than was read")
+
+
+def _check_value(
+    reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
+) -> None:
+    shape = reading.flows[name].shape
+    if not step.telling.any():
+        raise CannotEvaluate(f"the value {name!r} may overflow wherever the model was tried")
+    for row, value in enumerate(theirs):
+        if tuple(value.shape) != shape:
+            told = f"shape {tuple(value.shape)} where {shape} was read"
+            raise _refusal(reading, other, name, told)
+        if (place := step.disagreement(row, value)) >= 0:
+            mine = step.values[row][place]
+            told = f"{value.ravel()[place]} where {mine:.17g} was read"
+            raise _refusal(reading, other, name, told)
+
+
+def _refusal(reading: Reading, other: _Evaluator, name: str, told: str) -> UnsupportedError:
+    node = next((n for n in reading.model.nodes if name in n.output), None)
+    where = f"node {node_name(node)!r} ({node.op_type})" if node is not None else "the output"
+    return UnsupportedError(
+        f"{where}: {other.name} gives {told}, so that the file would be taken for another "
+        "function; export it in simpler operators"
+    )
+
+
+class _Evaluator:
+    """The model's bytes in another program."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.name = ""
+        self._open: Callable[[list[str]], Callable[[Array], list[Array]]] = self._runtime
+
+    def values(self, names: list[str], x: Array) -> Iterator[list[Array]]:
+        """For each tensor its values at all points, some tensors at a time."""
+        model, sizes = self._reading.model, self._sizes()
+        kind = np.float64 if model.kind == DOUBLE else np.float32
+        rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
+        while names:
+            count, held = 1, sizes[names[0]]
+            while count < len(names) and (held + sizes[names[count]]) * len(x) <= HELD:
+                held += sizes[names[count]]
+                count += 1
+            now, names = names[:count], names[count:]
+            run = self._chosen(now, rows[0])
+            found = [run(row) for row in rows]
+            for place in range(count):
+                yield [np.asarray(values[place]) for values in found]
+
+    def _sizes(self) -> dict[str, int]:
+        found = {name: flow.size for name, flow in self._reading.flows.items()}
+        return found | {name: array.size for name, array in self._reading.folded.items()}
+
+    def _chosen(self, names: list[str], x: Array) -> Callable[[Array], list[Array]]:
+        """The program that can evaluate these values: onnxruntime, else ONNX's reference."""
+        reasons = []
+        for opened, program in (
+            (self._runtime, "onnxruntime"),
+            (self._reference, "ONNX's reference"),
+        ):
+            if self.name not in ("", program):
+                continue
+            try:
+                run = opened(names)
+                run(x)
+            except Exception as error:  # each has its own exceptions, for want of a kernel or worse
+                told = str(error).splitlines()[0] if str(error) else repr(error)
+                reasons.append(f"{program}: {told[:160]}")
+            else:
+                self.name = program
+                return run
+        raise CannotEvaluate(f"the model can be evaluated by nobody else ({'; '.join(reasons)})")
+
+    def _bytes(self, names: list[str]) -> bytes:
+        """The file's bytes with these outputs.
+
+        Protobuf joins messages that follow one another, so that outputs are added by appending
+        them. Only where nodes that nothing needs would be run, or names of nodes clash (which
+        mean nothing), is the model written anew without them.
+        """
         onnx = import_onnx("reading ONNX files")
-        proto = onnx.ModelProto()
-        source = self._model.proto
-        proto.ir_version = source.ir_version
-        proto.opset_import.extend(source.opset_import)
-        graph = proto.graph
-        graph.name = source.graph.name or "graph"
-        graph.node.extend(self._model.nodes)
-        for node in graph.node:
-            node.name = ""  # onnxruntime wants names that differ; they mean nothing
-        graph.input.extend(i for i in source.graph.input if i.name == self._model.input)
-        graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        used = {i for n in self._model.nodes for i in n.input}
-        graph.initializer.extend(t for t in source.graph.initializer if t.name in used)
-        return proto  # tensors of `model.apart` have no data of their own here
+        content, model = self._reading.content, self._reading.model
+        more = [n for n in names if n != model.output]
+        added = onnx.ModelProto(
+            graph=onnx.GraphProto(output=[onnx.ValueInfoProto(name=n) for n in more])
+        ).SerializeToString()
+        titles = [n.name for n in model.nodes if n.name]
+        if model.pruned or len(set(titles)) < len(titles):
+            proto = onnx.ModelProto.FromString(content)
+            del proto.graph.node[:]
+            proto.graph.node.extend(model.nodes)
+            for node in proto.graph.node:
+                node.name = ""
+            content = proto.SerializeToString()
+        return bytes(content + added)
 
-    def _runtime(self, proto: Any, names: list[str]) -> Any:
+    def _runtime(self, names: list[str]) -> Callable[[Array], list[Array]]:
         import onnxruntime as ort
 
-        options = _options()
-        if sum(array.nbytes for array in self._model.constants.values()) > STEPWISE:
-            return stepwise(self._model, options, names)
-        apart = [t.name for t in proto.graph.initializer if t.name in self._model.apart]
-        if apart:
-            values = [self._model.constants[name] for name in apart]
-            held = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(v)) for v in values]
-            options.add_external_initializers(apart, held)
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.disable_prepacking", "1")  # copies all weights
+        options.add_session_config_entry(FOLDER, str(self._reading.folder.absolute()))
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False  # it grows by doubling
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = ort.InferenceSession(
-            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            self._bytes(names), options, providers=["CPUExecutionProvider"]
         )
-        source = self._model.input
-        return lambda x: session.run(names, {source: x})
+        source = self._reading.model.input
+        return lambda x: list(session.run(names, {source: x}))
 
-    def _reference(self, proto: Any, names: list[str]) -> Any:
+    def _reference(self, names: list[str]) -> Callable[[Array], list[Array]]:
         onnx = import_onnx("reading ONNX files")
+        from onnx.external_data_helper import load_external_data_for_model
         from onnx.reference import ReferenceEvaluator
 
-        for tensor in proto.graph.initializer:
-            if tensor.name in self._model.apart:
-                array = self._model.constants[tensor.name]
-                tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+        proto = onnx.ModelProto.FromString(self._bytes(names))
+        load_external_data_for_model(proto, str(self._reading.folder.absolute()))
+        proto.graph.ClearField("node")
+        proto.graph.node.extend(self._reading.model.nodes)  # in an order that can be followed
         opened = ReferenceEvaluator(proto)
-        source = self._model.input
-        return lambda x: opened.run(names, {source: x})
-
-
-def _options() -> Any:
-    """Settings of a session that takes no more memory than it has to."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.disable_prepacking", "1")  # a copy of all weights
-    options.enable_cpu_mem_arena = options.enable_mem_pattern = False  # it grows by doubling
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
+        source = self._reading.model.input
+        return lambda x: list(opened.run(names, {source: x}))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.formats.files import rounded
 from reconstruct.formats.onnx.external import DataFile, holds
-from reconstruct.formats.precision import rounded
-from reconstruct.networks import Node, Tiled
+from reconstruct.networks import Node
 
 Array = NDArray[Any]
 NARROW = 2**16  # float32 numbers from which a float64 file stores them as they are, with a Cast
@@ -83,15 +83,6 @@ class Draft:
         Frozen weights are float32 numbers: a float64 file holds them so and casts them.
         """
         return [self._parameter(node, key, value) for key, value in values.items()]
-
-    def blocks(self, node: Node, op: Tiled) -> str:
-        """The weight of a map that is never held, put into the data file block by block."""
-        if self.data is None:
-            return self._parameter(node, "weight", op.matrix)
-        kind = np.dtype(np.float32) if narrow(op.blocks, self.dtype) else np.dtype(self.dtype)
-        stored = self.fresh(f"{node.name}.weight")
-        self.constants.append(self.data.blocks(stored, op, kind))
-        return stored if kind == self.dtype else self._widened(stored)
 
     def _parameter(self, node: Node, key: str, value: Array) -> str:
         name = f"{node.name}.{key}"

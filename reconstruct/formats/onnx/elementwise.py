@@ -2,7 +2,8 @@
 
 Neutral constants (0 added, 1 multiplied) leave nothing behind. A constant added to a product that
 has no bias yet becomes its bias, exactly. Any other shift, factor or divisor is an operation of its
-own, as the file states it.
+own, as the file states it: `x/3` is not `x·fl(1/3)`, and `alpha·W` is rarely a float64 matrix. What
+float64 holds exactly becomes a weight or a bias; a second offset carries what the first one lost.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from reconstruct.formats.onnx import elu
-from reconstruct.formats.onnx.scaling import scaled_by, shifted_by
+from reconstruct.formats.onnx import layers
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
@@ -24,17 +25,18 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
 )
-from reconstruct.networks import Add
+from reconstruct.networks import Add, Affine, Convolution, Dense, Scaling, Sparse
 
 Array = NDArray[Any]
+SPLIT = 2.0**27 + 1  # Veltkamp's constant for float64
+SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products and remainders neither over- nor underflow
 
 
 def arithmetic(call: Call, build: Builder) -> Value:
     """Add, Sub, Mul or Div of two tensors, with ONNX's broadcasting."""
     if any(isinstance(value, Tail) for value in call.inputs):
-        return elu.arithmetic(call, build)
+        return layers.elu_step(call, build)
     a, b = call.value(0), call.value(1)
-    _check_old_broadcast(call)
     if call.kind == "Add":
         return add_values(call, build, a, b)
     if call.kind == "Sub":
@@ -102,7 +104,7 @@ def _scaled(call: Call, build: Builder, flow: Flow, constant: Array) -> Flow:
     """`constant ∘ flow`; a scaled ELU is read as SELU."""
     shape = broadcast_shape(call, flow.shape, tuple(constant.shape))
     factor = real(call, constant)
-    if factor.size == 1 and (selu := elu.scaled(call, build, flow, float(factor.item()))):
+    if factor.size == 1 and (selu := layers.scaled_elu(call, build, flow, float(factor.item()))):
         return replace(selu, shape=shape)
     flow = expanded(build, call, flow, shape)
     return scaled_by(build, call.name, flow, np.broadcast_to(factor, shape).ravel())
@@ -131,7 +133,76 @@ def real(call: Call, constant: Array) -> Array:
     return values
 
 
-def _check_old_broadcast(call: Call) -> None:
-    old = call.attributes.get("axis") is not None or call.attributes.get("broadcast")
-    if call.opset < 7 and old:
-        raise call.refuse("broadcasts as opsets before 7 did; export it anew")
+# --- factors, divisors and offsets ---
+
+
+def product(a: Any, b: Any) -> tuple[Array, Array]:
+    """`(hi, lo)` with hi + lo = a·b exactly (Dekker), for magnitudes in `SAFE` or zero."""
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    hi = np.asarray(a * b)
+    a_hi, a_lo = _split(a)
+    b_hi, b_lo = _split(b)
+    lo = ((a_hi * b_hi - hi) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
+    return hi, np.asarray(lo)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    scaled = SPLIT * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def safe(values: Array) -> bool:
+    """Whether products of these numbers are exact as hi + lo."""
+    size = np.abs(values)
+    return bool(np.all((size == 0) | ((size >= SAFE[0]) & (size <= SAFE[1]))))
+
+
+def exact_multiple(values: Any, factor: float) -> Any | None:
+    """`factor·values` when float64 holds all of it exactly, else None; any matrix or vector."""
+    if factor == 1:
+        return values
+    entries = values.data if sparse.issparse(values) else np.asarray(values)
+    entries = np.asarray(entries, dtype=np.float64)
+    if not (safe(entries) and safe(np.array(factor))):
+        return None
+    hi, lo = product(entries, factor)
+    if np.any(lo):
+        return None
+    if not sparse.issparse(values):
+        return hi
+    return sparse.csr_array((hi, values.indices, values.indptr), shape=values.shape)
+
+
+def scaled_by(build: Builder, name: str, flow: Flow, factor: Any, divisor: Any = 1.0) -> Flow:
+    """`flow·factor/divisor`, exactly; nothing where that is the flow itself.
+
+    A division of what was multiplied just before is one scaling with it.
+    """
+    top, bottom = (
+        np.broadcast_to(np.asarray(v, dtype=np.float64), (flow.size,)) for v in (factor, divisor)
+    )
+    if np.array_equal(top, bottom):
+        return flow
+    op = build.op(flow)
+    plain = isinstance(op, Scaling) and not np.any(op.offset) and np.all(op.divisor == 1)
+    if isinstance(op, Scaling) and plain and not flow.shared and np.all(top == 1):
+        return build.exchange(flow, Scaling(op.factor, bottom), name)
+    return build.emit(name, Scaling(top, bottom), (flow,), flow.shape)
+
+
+def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
+    """`flow + offset`: the bias of a map that has none yet and that nothing else uses, else new."""
+    if not np.any(offset):
+        return flow
+    op = build.op(flow)
+    if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
+        return build.exchange(flow, Affine(op.weight, offset))
+    if isinstance(op, Convolution) and not (flow.shared or op.fixed or np.any(op.offsets)):
+        pixels = offset.reshape(op.channels, op.positions)
+        if np.all(pixels == pixels[:, :1]):
+            made = Convolution(op.kernel, op.geometry, pixels[:, 0], op.groups)
+            return build.exchange(flow, made)
+    if isinstance(op, Scaling) and not flow.shared and not np.any(op.offset):
+        return build.exchange(flow, Scaling(op.factor, op.divisor, offset), name)
+    return build.emit(name, Scaling(np.ones(flow.size), offset=offset), (flow,), flow.shape)

@@ -26,7 +26,7 @@ def conv(call: Call, build: Builder) -> Flow:
     offsets = call.constant(2, "biases")
     window = kernel if kernel.ndim == 4 else kernel[:, :, None, :]
     geometry = _geometry(call, flow, tuple(window.shape[2:]))
-    op = Convolution(window, geometry, offsets, int(call.attributes.get("group", 1)))
+    op = Convolution(window, geometry, offsets, int(call.attributes["group"]))
     return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
 
 
@@ -83,19 +83,20 @@ def global_max(call: Call, build: Builder) -> Flow:
 def reduce_mean(call: Call, build: Builder) -> Flow:
     """The mean over all pixels of each channel; any other mean is refused."""
     rank = len(call.flow().shape)
+    if call.attributes.get("noop_with_empty_axes", 0):
+        raise call.refuse("averages over nothing where no axes are named; name the axes")
     axes = {a % rank for a in call.integers(1, "axes") or range(rank)}
     if rank not in (3, 4) or axes != set(range(2, rank)):
         raise call.refuse(f"is supported over the pixels of an image, but averages over {axes}")
     made = global_average(call, build)
-    kept = call.attributes.get("keepdims", 1)
+    kept = call.attributes["keepdims"]
     return made if kept else Flow(made.node, made.shape[:2])
 
 
 def pad(call: Call, build: Builder) -> Flow:
     """Zeros around a tensor; other values and modes are refused."""
     flow, pads = call.flow(), call.integers(1, "pads")
-    mode = call.attributes.get("mode", "constant")
-    mode = mode.decode() if isinstance(mode, bytes) else mode
+    mode = call.attributes["mode"]
     value = call.constant(2, "values")
     filling = call.attributes.get("value", 0.0) if value is None else value
     if mode != "constant" or np.any(np.asarray(filling) != 0):
@@ -174,15 +175,16 @@ def _pads(
     dilations: tuple[int, int] | None = None,
 ) -> tuple[int, int, int, int]:
     """The pads that the file states, by numbers or by `auto_pad`."""
-    auto = call.attributes.get("auto_pad", b"NOTSET")
-    mode = auto.decode() if isinstance(auto, bytes) else str(auto)
-    if mode in ("NOTSET", ""):
+    mode = call.attributes["auto_pad"]
+    if mode == "NOTSET":
         found = [int(n) for n in call.attributes.get("pads") or ()] or [0, 0, 0, 0]
         if len(found) == 2:
             return 0, found[0], 0, found[1]
         return found[0], found[1], found[2], found[3]
     if mode == "VALID":
         return 0, 0, 0, 0
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise call.fault(f"has the auto_pad {mode!r}, which ONNX does not know")
     pads = []
     window = kernel or geometry.kernel
     spread = dilations or geometry.dilations

@@ -1,4 +1,12 @@
-"""Activations, norms and what training leaves behind: Relu … Clip, BatchNormalization, Dropout."""
+"""Activations, norms and what training leaves behind: Relu … Clip, BatchNormalization, Dropout.
+
+onnxruntime has no float64 kernels for ELU, SELU and leaky ReLU. The writer spells them out,
+
+    leaky(h) = max(h, slope·h),    elu(h) = relu(h) + alpha·(exp(min(h, 0)) − 1),
+    selu(h) = gamma·elu(h),
+
+with `min` in place of `max` for a slope above 1, and here the steps are recognised again.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx.values import Builder, Call, Flow, broadcast_shape
-from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Norm, Relu, Selu
+from reconstruct.formats.onnx.values import (
+    Builder,
+    Call,
+    Flow,
+    Tail,
+    Value,
+    broadcast_shape,
+    expanded,
+)
+from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Norm, Relu, Scaling, Selu
 
 Array = NDArray[Any]
-FLOATS = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # ONNX's type numbers
+REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
+FLOAT, DOUBLE = 1, 11  # ONNX's type numbers
+FLOATS = {FLOAT: "float32", 10: "float16", DOUBLE: "float64", 16: "bfloat16"}
 
 
 def _applied(call: Call, build: Builder, op: Activation) -> Flow:
@@ -25,7 +43,7 @@ def relu(call: Call, build: Builder) -> Flow:
 
 
 def leaky_relu(call: Call, build: Builder) -> Flow:
-    return _leaky(call, build, call.number("alpha", float(np.float32(0.01))))
+    return _leaky(call, build, call.number("alpha"))
 
 
 def prelu(call: Call, build: Builder) -> Flow:
@@ -45,17 +63,18 @@ def _leaky(call: Call, build: Builder, slope: float) -> Flow:
 
 
 def elu(call: Call, build: Builder) -> Flow:
-    return _applied(call, build, Elu(call.number("alpha", 1.0)))
+    return _applied(call, build, Elu(call.number("alpha")))
 
 
 def selu(call: Call, build: Builder) -> Flow:
-    default = Selu()
-    alpha, gamma = call.number("alpha", default.alpha), call.number("gamma", default.gamma)
-    return _applied(call, build, Selu(alpha, gamma))
+    return _applied(call, build, Selu(call.number("alpha"), call.number("gamma")))
 
 
 def clip(call: Call, build: Builder) -> Flow:
-    """Clip with constant bounds, either of which may be absent; both absent is the identity."""
+    """Clip with constant bounds, either of which may be absent; both absent is the identity.
+
+    Bounds that are attributes (sets before 11) are never absent: they have finite defaults.
+    """
     lo, hi = _end(call, 1, "min", -math.inf), _end(call, 2, "max", math.inf)
     if lo > hi:
         raise call.fault(f"clips to [{lo:g}, {hi:g}], which is empty")
@@ -79,13 +98,12 @@ def _end(call: Call, index: int, name: str, absent: float) -> float:
 def batch_normalization(call: Call, build: Builder) -> Flow:
     """A norm with frozen statistics, one channel after the other along axis 1."""
     flow = call.flow()
-    trains = call.attributes.get("training_mode", 0) or call.outputs > 1
-    if trains or (call.opset < 7 and not call.attributes.get("is_test", 0)):
+    if call.attributes.get("training_mode", 0) or call.outputs > 1:
         raise call.refuse(
             "is in training mode, so that its statistics are not constants; export the model in "
             "evaluation mode"
         )
-    if call.opset < 9 and not call.attributes.get("spatial", 1):
+    if not call.attributes.get("spatial", 1):
         raise call.refuse("has statistics per position (spatial = 0); export it per channel")
     parts = [call.constant(i, "statistics or parameters") for i in range(1, 5)]
     if any(p is None for p in parts):
@@ -98,7 +116,7 @@ def batch_normalization(call: Call, build: Builder) -> Flow:
         )
     count = flow.shape[0] if flow.shape else 1
     gamma, beta, mean, var = (np.tile(p.ravel(), count) for p in parts if p is not None)
-    eps = call.number("epsilon", float(np.float32(1e-5)))
+    eps = call.number("epsilon")
     norm = Norm(gamma, beta, mean, var, eps, math.prod(flow.shape[2:]))
     return build.emit(call.name, norm, (flow,), flow.shape)
 
@@ -106,16 +124,129 @@ def batch_normalization(call: Call, build: Builder) -> Flow:
 def dropout(call: Call, build: Builder) -> Flow:
     """The identity at inference; a Dropout that is set to train is refused."""
     training = call.constant(2, "settings")
-    old = call.opset < 7 and not call.attributes.get("is_test", 0)
-    if old or (training is not None and np.any(training)):
+    if training is not None and np.any(training):
         raise call.refuse("is in training mode; export the model in evaluation mode")
     return call.flow()
 
 
 def cast(call: Call, build: Builder) -> Flow:
-    """Between float types the identity (noted)."""
-    flow, kind = call.flow(), int(call.attributes.get("to", 0))
-    if kind not in FLOATS:
-        raise call.refuse("converts to a type that is not a float, which is not an affine map")
-    build.notes.append(f"{call.name}: a conversion to {FLOATS[kind]} is read as the identity")
+    """To the type that the value has; the network's input may also be widened, which is exact.
+
+    Any other conversion rounds, or lets a part of the network be computed in another arithmetic
+    than the rest, so that what is claimed of float64 and float32 would not hold for the file.
+    """
+    flow, goal = call.flow(), int(call.attributes["to"])
+    here = call.kinds[0]
+    widened = (here, goal) == (FLOAT, DOUBLE) and flow.node == build.source and not flow.shared
+    if goal != here and not widened:
+        raise call.refuse(
+            f"converts a value of the network from {FLOATS.get(here, here)} to "
+            f"{FLOATS.get(goal, 'a type that is not a float')}, which rounds or mixes two "
+            "arithmetics; export the model in one float type, without conversions"
+        )
     return flow
+
+
+# --- activations in basic steps ---
+
+
+def exponential(call: Call, build: Builder) -> Tail:
+    """`exp(min(h, 0))`, the beginning of an ELU; any other Exp is refused."""
+    flow = call.flow()
+    if build.op(flow) != Clip(-np.inf, 0.0):
+        raise call.refuse(REASON)
+    return Tail(Flow(build.inputs(flow)[0], flow.shape))
+
+
+def elu_step(call: Call, build: Builder) -> Value:
+    """The next step of an ELU: `· − 1`, `alpha · ·`, and `relu(h) + ·`, all of one shape."""
+    a, b = call.get(0), call.get(1)
+    if call.kind == "Sub" and isinstance(a, Tail) and _fits(a, b) == 1 and a == Tail(a.base):
+        return Tail(a.base, 1.0, -1.0)
+    tail, other = (a, b) if isinstance(a, Tail) else (b, a)
+    if not isinstance(tail, Tail) or tail.offset != -1:
+        raise call.refuse(REASON)
+    factor = _fits(tail, other)
+    if call.kind == "Mul" and factor is not None and math.isfinite(factor) and tail.scale == 1:
+        return Tail(tail.base, factor, -1.0)
+    if call.kind == "Add" and isinstance(other, Flow) and _is_relu(build, other, tail.base):
+        return build.emit(call.name, Elu(tail.scale), (tail.base,), other.shape)
+    raise call.refuse(REASON)
+
+
+def _is_relu(build: Builder, flow: Flow, base: Flow) -> bool:
+    """Whether the flow is the ReLU of the base, in the same shape."""
+    same = build.inputs(flow) == (base.node,) and flow.shape == base.shape
+    return same and isinstance(build.op(flow), Relu)
+
+
+def _fits(tail: Tail, value: Value | None) -> float | None:
+    """The number that a constant is, if it leaves the tail's shape as it is."""
+    if not isinstance(value, np.ndarray) or value.size != 1 or value.ndim > len(tail.shape):
+        return None
+    return _number(value)
+
+
+def scaled_elu(call: Call, build: Builder, flow: Flow, factor: float) -> Flow | None:
+    """SELU, when an ELU that nothing else uses is multiplied by a positive number."""
+    op = build.op(flow)
+    if not isinstance(op, Elu) or flow.shared or factor <= 0:
+        return None
+    base = Flow(build.inputs(flow)[0], flow.shape)
+    return build.emit(call.name, Selu(op.alpha, factor), (base,), flow.shape)
+
+
+def extremum(call: Call, build: Builder) -> Flow:
+    """Max or Min: of a value and a number (a Clip), or of a value and a multiple (leaky ReLU)."""
+    values = [call.value(i) for i in range(len(call.inputs))]
+    if len(values) == 1:
+        return call.flow()
+    if len(values) == 2:
+        for a, b in (values, values[::-1]):
+            if isinstance(a, Flow) and (made := _bounded(call, build, a, b)):
+                return made
+    raise call.refuse(
+        "is supported of a value and a number, or of a value and a multiple of it (leaky ReLU)"
+    )
+
+
+def _bounded(call: Call, build: Builder, flow: Flow, other: Flow | Array) -> Flow | None:
+    if isinstance(other, np.ndarray):
+        number = _number(other)
+        return None if number is None else _limited(call, build, flow, number, other.shape)
+    slope = _multiple(build, flow, other)
+    if slope is None or (slope <= 1) != (call.kind == "Max"):
+        return None
+    return build.emit(call.name, LeakyRelu(slope), (flow,), flow.shape)
+
+
+def _limited(call: Call, build: Builder, flow: Flow, number: float, shape: tuple[int, ...]) -> Flow:
+    """`max(flow, number)` or `min(flow, number)` in the shape that both have together."""
+    empty = math.inf if call.kind == "Max" else -math.inf
+    if math.isnan(number) or number == empty:
+        raise call.fault(f"bounds its values by {number}, which leaves no finite value")
+    flow = expanded(build, call, flow, broadcast_shape(call, flow.shape, shape))
+    if math.isinf(number):
+        return flow
+    clip = Clip(number, math.inf) if call.kind == "Max" else Clip(-math.inf, number)
+    op = Relu() if call.kind == "Max" and number == 0 else clip
+    return build.emit(call.name, op, (flow,), flow.shape)
+
+
+def _multiple(build: Builder, flow: Flow, other: Flow) -> float | None:
+    """c when `other = c·flow`, in the same shape, made by a multiplication with one number."""
+    op = build.op(other)
+    if build.inputs(other) != (flow.node,) or other.shape != flow.shape:
+        return None
+    if not isinstance(op, Scaling) or np.any(op.offset) or np.any(op.divisor != 1):
+        return None
+    factors = op.factor
+    return float(factors[0]) if np.all(factors == factors[0]) else None
+
+
+def _number(value: Array) -> float | None:
+    """The number that all entries of a constant are, if they are all the same."""
+    if not value.size or value.dtype.kind in "OSU":
+        return None
+    values = value.astype(np.float64).ravel()
+    return float(values[0]) if np.all(values == values[0]) or values.size == 1 else None

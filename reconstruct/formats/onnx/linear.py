@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.limits import VALUE
-from reconstruct.formats.mapped import FileBlocks
-from reconstruct.formats.onnx.elementwise import add_values, real
-from reconstruct.formats.onnx.scaling import exact_multiple, product, safe, scaled_by, shifted_by
+from reconstruct.formats.onnx.elementwise import (
+    add_values,
+    exact_multiple,
+    product,
+    real,
+    safe,
+    scaled_by,
+    shifted_by,
+)
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
@@ -35,10 +41,8 @@ SPREAD = 4 * VALUE  # bytes that an entry takes while a map is spread: value, ro
 def gemm(call: Call, build: Builder) -> Flow:
     """`alpha·A'B' + beta·C` with A' = A or Aᵀ, B' = B or Bᵀ."""
     a = _transposed(call, build, call.value(0), "transA")
-    if isinstance(call.get(1), FileBlocks):
-        return _in_blocks(call, build, a)
     b = _transposed(call, build, call.value(1), "transB")
-    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
+    alpha, beta = call.number("alpha"), call.number("beta")
     flow, weight, shape = _product(call, build, a, b)
     multiple = exact_multiple(weight, alpha)
     if multiple is None:
@@ -47,21 +51,6 @@ def gemm(call: Call, build: Builder) -> Flow:
     else:
         made = build.emit(call.name, Affine(multiple), (flow,), shape)
     return _with_term(call, build, made, beta)
-
-
-def _in_blocks(call: Call, build: Builder, a: Flow | Array) -> Flow:
-    """`A Bᵀ + C` for a B that stays in its file, as networks are written here."""
-    weight: Any = call.get(1)
-    plain = call.attributes.get("transB", 0) and all(
-        call.number(name, 1.0) == 1 for name in ("alpha", "beta")
-    )
-    if not plain or not isinstance(a, Flow) or a.shape != (1, weight.shape[1]):
-        raise call.refuse(
-            "has a weight that stays in its file for lack of memory, and is no plain product with "
-            "one; read it with more memory"
-        )
-    made = build.emit(call.name, Affine(weight), (a,), (1, weight.shape[0]))
-    return _with_term(call, build, made, 1.0)
 
 
 def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
@@ -98,7 +87,8 @@ def _over_positions(a: Array, b: Flow) -> bool:
     """Whether `A @ B` is one matrix (or one for each group) times many columns of one sample."""
     rank = len(b.shape)
     fits = (rank == 3 and a.ndim == 2) or (rank == 4 and a.ndim == 3 and a.shape[0] == b.shape[1])
-    return fits and b.shape[0] == 1 and b.shape[-1] > 1 and a.shape[-1] == b.shape[-2]
+    many = b.shape[-1] > 1 or a.ndim == 3  # groups of a single column stay apart, too
+    return fits and b.shape[0] == 1 and many and a.shape[-1] == b.shape[-2]
 
 
 def _convolved(call: Call, build: Builder, a: Array, b: Flow) -> Flow:
@@ -189,8 +179,6 @@ def _transposed(call: Call, build: Builder, value: Flow | Array, attribute: str)
     shape = tuple(value.shape)
     if len(shape) != 2:
         raise call.fault(f"needs matrices, but was given shape {shape}")
-    if not call.attributes.get(attribute, 0):
+    if not call.attributes[attribute]:
         return value
-    if isinstance(value, np.ndarray):
-        return value.T
     return moved(build, call, value, np.transpose)

@@ -1,9 +1,15 @@
-"""An ONNX file as a checked model: one input of known shape, one output, constants, nodes."""
+"""An ONNX file as a checked model: one input of known shape, one output, constants, nodes.
+
+ONNX asks for nodes in an order in which each one's inputs are known, but runtimes sort by
+themselves, and files that are not in order exist: they are sorted here. Nodes that the output does
+not depend on are left out.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +20,8 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats.limits import Budget
 from reconstruct.formats.onnx.external import read_external
-from reconstruct.formats.onnx.order import live_nodes
 
 Array = NDArray[Any]
-APART = 2**20  # bytes beyond which a tensor is not held twice
 DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
@@ -27,8 +31,7 @@ class Model:
 
     `nodes` are those that the output depends on, in an order in which they can be evaluated.
     `kind` is ONNX's number of the input's type. `data` gives the SHA-256 of every file beside
-    the model that was read. Of the initializers in `apart`, the large ones and those from such
-    files, `proto` holds no data: `constants` does.
+    the model that was read.
     """
 
     proto: Any
@@ -42,7 +45,7 @@ class Model:
     constants: dict[str, Array]
     uses: Counter[str]
     data: dict[str, str]
-    apart: frozenset[str]
+    pruned: bool  # whether the file has nodes that its output does not depend on
 
 
 def import_onnx(purpose: str) -> Any:
@@ -63,7 +66,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
     graph = proto.graph
     data, external = read_external(proto, folder, budget)
     constants = _constants(graph.initializer, external)
-    apart = {*external, *_set_apart(graph.initializer)}
+    del graph.initializer[:]  # the arrays hold the numbers: once is enough
     inputs = [i for i in graph.input if i.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
         raise UnsupportedError(
@@ -88,7 +91,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         constants,
         uses,
         data,
-        frozenset(apart),
+        len(nodes) < len(graph.node),
     )
 
 
@@ -138,16 +141,6 @@ def _constants(tensors: Any, external: dict[str, Array]) -> dict[str, Array]:
     return constants
 
 
-def _set_apart(tensors: Any) -> Iterator[str]:
-    """Takes the data out of large tensors, whose arrays are known, and names them."""
-    for tensor in tensors:
-        if len(tensor.raw_data) > APART:
-            tensor.ClearField("raw_data")
-            tensor.data_location = tensor.EXTERNAL
-            tensor.external_data.add(key="location", value="apart")
-            yield tensor.name
-
-
 def array_of(tensor: Any) -> Array:
     """A tensor as an array, in its own type."""
     onnx = import_onnx("reading ONNX files")
@@ -169,8 +162,11 @@ def _input_shape(info: Any, budget: Budget) -> tuple[tuple[int, ...], bool]:
     onnx = import_onnx("reading ONNX files")
     kinds = onnx.TensorProto
     tensor = info.type.tensor_type
-    if tensor.elem_type not in (kinds.FLOAT, kinds.DOUBLE, kinds.FLOAT16, kinds.BFLOAT16):
-        raise UnsupportedError(f"the input {info.name!r} must be a tensor of real numbers")
+    if tensor.elem_type not in (kinds.FLOAT, kinds.DOUBLE):
+        raise UnsupportedError(
+            f"the input {info.name!r} must be a tensor of float32 or float64 numbers; export the "
+            "model in one of them"
+        )
     if not tensor.HasField("shape"):
         raise UnsupportedError(
             f"the input {info.name!r} has no shape; export the model with a fixed input shape"
@@ -193,17 +189,85 @@ def _listed(values: Any, kind: str) -> str:
     return f"{len(names)} {kind}s" + (f" ({shown})" if len(names) > 1 else "")
 
 
-def attributes(node: Any) -> dict[str, Any]:
-    """The attributes of an ONNX node as Python values, tensors as arrays."""
+def attribute_value(attribute: Any) -> Any:
+    """An ONNX attribute as a Python value, a tensor as an array."""
     onnx = import_onnx("reading ONNX files")
-    found: dict[str, Any] = {}
-    try:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                found[attribute.name] = array_of(attribute.t)
-            else:
-                value = onnx.helper.get_attribute_value(attribute)
-                found[attribute.name] = value.decode() if isinstance(value, bytes) else value
-    except (ValueError, TypeError) as error:
-        raise InputError(f"node {node.name!r} has a malformed attribute ({error})") from None
-    return found
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        return array_of(attribute.t)
+    value = onnx.helper.get_attribute_value(attribute)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def live_nodes(nodes: Sequence[Any], known: set[str], output: str) -> tuple[Any, ...]:
+    """The nodes that `output` depends on, sorted; as in the file where that order serves."""
+    maker = _makers(nodes, known)
+    live = _needed(nodes, maker, known, output)
+    chosen = [i for i in range(len(nodes)) if i in live]
+    return tuple(nodes[i] for i in _sorted(nodes, chosen, maker))
+
+
+def node_name(node: Any) -> str:
+    """What a message calls the node: its name, else what it makes, else what it is."""
+    return str(node.name or next((o for o in node.output if o), "") or node.op_type)
+
+
+def _makers(nodes: Sequence[Any], known: set[str]) -> dict[str, int]:
+    """Which node makes each value; every value is made once."""
+    maker: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.output:
+            if name in maker or (name and name in known):
+                raise InputError(
+                    f"node {node_name(node)!r} makes {name!r}, which something else makes already"
+                )
+            if name:
+                maker[name] = i
+    return maker
+
+
+def _needed(nodes: Sequence[Any], maker: dict[str, int], known: set[str], output: str) -> set[int]:
+    """The nodes that the output depends on, whose inputs must all be made by something."""
+    live: set[int] = set()
+    open_nodes = [maker[output]] if output in maker else []
+    while open_nodes:
+        i = open_nodes.pop()
+        if i in live:
+            continue
+        live.add(i)
+        for name in nodes[i].input:
+            if name in maker:
+                open_nodes.append(maker[name])
+            elif name and name not in known:
+                raise InputError(
+                    f"node {node_name(nodes[i])!r} ({nodes[i].op_type}) uses {name!r}, which no "
+                    "node makes"
+                )
+    return live
+
+
+def _sorted(nodes: Sequence[Any], chosen: list[int], maker: dict[str, int]) -> Iterable[int]:
+    """Kahn's algorithm; of the nodes that are ready, the first of the file comes first."""
+    sources = {i: {maker[n] for n in nodes[i].input if n in maker} for i in chosen}
+    if all(j < i for i in chosen for j in sources[i]):
+        return chosen
+    users: dict[int, list[int]] = {}
+    for i in chosen:
+        for j in sources[i]:
+            users.setdefault(j, []).append(i)
+    waiting = {i: len(sources[i]) for i in chosen}
+    ready = [i for i in chosen if not waiting[i]]
+    done: list[int] = []
+    while ready:
+        i = heapq.heappop(ready)
+        done.append(i)
+        for user in users.get(i, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, user)
+    if len(done) < len(chosen):
+        stuck = next(i for i in chosen if waiting[i])
+        raise InputError(
+            f"node {node_name(nodes[stuck])!r} ({nodes[stuck].op_type}) depends on its own value; "
+            "a network without cycles is needed"
+        )
+    return done

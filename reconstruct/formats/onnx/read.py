@@ -1,4 +1,8 @@
-"""ONNX models read as networks: the table of operators and the walk along the graph."""
+"""ONNX models read as networks: the table of operators and the walk along the graph.
+
+An operator is read if it stands in the table, in a version that the table names, with attributes
+that it names; all else is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -12,59 +16,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.agreement import SecondReading
 from reconstruct.formats.limits import VALUE, Budget, read_limit
-from reconstruct.formats.mapped import FileBlocks
-from reconstruct.formats.onnx import elementwise, elu, images, layers, linear, shapes
-from reconstruct.formats.onnx.agreement import Reading, check_agreement
-from reconstruct.formats.onnx.draft import NARROW
-from reconstruct.formats.onnx.folding import Folding
-from reconstruct.formats.onnx.inference import Inference
-from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, attributes, read_model
-from reconstruct.formats.onnx.order import node_name
+from reconstruct.formats.onnx import constants as fold
+from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes
+from reconstruct.formats.onnx.agreement import Reading, compared
+from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
+from reconstruct.formats.onnx.schema import Schemas
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
-DOUBLE = 11  # ONNX's number of float64
-OPERATORS: dict[str, Callable[[Call, Builder], Any]] = {
-    "Gemm": linear.gemm,
-    "MatMul": linear.matmul,
-    "Add": elementwise.arithmetic,
-    "Sub": elementwise.arithmetic,
-    "Mul": elementwise.arithmetic,
-    "Div": elementwise.arithmetic,
-    "Neg": elementwise.negate,
-    "Sum": elementwise.total,
-    "Relu": layers.relu,
-    "LeakyRelu": layers.leaky_relu,
-    "PRelu": layers.prelu,
-    "Elu": layers.elu,
-    "Selu": layers.selu,
-    "Clip": layers.clip,
-    "Max": elu.extremum,
-    "Min": elu.extremum,
-    "Exp": elu.exponential,
-    "BatchNormalization": layers.batch_normalization,
-    "Dropout": layers.dropout,
-    "Cast": layers.cast,
-    "Identity": shapes.identity,
-    "Flatten": shapes.flatten,
-    "Reshape": shapes.reshape,
-    "Squeeze": shapes.squeeze,
-    "Unsqueeze": shapes.unsqueeze,
-    "Transpose": shapes.transpose,
-    "Slice": shapes.slices,
-    "Gather": shapes.gather,
-    "Split": shapes.split,
-    "Concat": shapes.concat,
-    "Expand": shapes.expand,
-    "Conv": images.conv,
-    "MaxPool": images.max_pool,
-    "AveragePool": images.average_pool,
-    "GlobalAveragePool": images.global_average,
-    "GlobalMaxPool": images.global_max,
-    "ReduceMean": images.reduce_mean,
-    "Pad": images.pad,
+Reader = Callable[[Call, Builder], Any]
+
+
+class Operator:
+    """How an operator is read, in the versions `first` to `last` of its definition.
+
+    `flow` reads it on values that depend on the network's input, `constant` on constants alone.
+    """
+
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        attributes: str,
+        flow: Reader | None,
+        constant: Reader | None = None,
+    ) -> None:
+        self.first, self.last = first, last
+        self.attributes = frozenset(attributes.split())
+        self.flow, self.constant = flow, constant
+
+
+WINDOW = "auto_pad dilations kernel_shape pads strides"
+POOL = f"{WINDOW} ceil_mode"
+OPERATORS: dict[str, Operator] = {
+    # products
+    "Gemm": Operator(7, 13, "alpha beta transA transB", linear.gemm),
+    "MatMul": Operator(1, 13, "", linear.matmul, fold.matmul),
+    "Conv": Operator(1, 22, f"{WINDOW} group", images.conv),
+    # arithmetic
+    "Add": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.add)),
+    "Sub": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.subtract)),
+    "Mul": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.multiply)),
+    "Div": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(fold.quotient)),
+    "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
+    "Sqrt": Operator(6, 13, "", None, fold.arithmetic(np.sqrt)),
+    "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
+    "Exp": Operator(6, 13, "", layers.exponential),
+    "Max": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.maximum)),
+    "Min": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.minimum)),
+    # activations and norms
+    "Relu": Operator(6, 14, "", layers.relu, fold.arithmetic(fold.rectified)),
+    "LeakyRelu": Operator(6, 16, "alpha", layers.leaky_relu),
+    "PRelu": Operator(7, 16, "", layers.prelu),
+    "Elu": Operator(6, 22, "alpha", layers.elu),
+    "Selu": Operator(6, 22, "alpha gamma", layers.selu),
+    "Clip": Operator(6, 13, "min max", layers.clip),
+    "BatchNormalization": Operator(
+        7, 15, "epsilon momentum spatial training_mode", layers.batch_normalization
+    ),
+    "Dropout": Operator(7, 22, "ratio seed", layers.dropout),
+    "Cast": Operator(6, 28, "to saturate round_mode", layers.cast, fold.cast),
+    # pooling
+    "MaxPool": Operator(1, 22, f"{POOL} storage_order", images.max_pool),
+    "AveragePool": Operator(7, 22, f"{POOL} count_include_pad", images.average_pool),
+    "GlobalAveragePool": Operator(1, 22, "", images.global_average),
+    "GlobalMaxPool": Operator(1, 22, "", images.global_max),
+    "ReduceMean": Operator(1, 18, "axes keepdims noop_with_empty_axes", images.reduce_mean),
+    "Pad": Operator(2, 25, "mode pads value", images.pad),
+    # values moved about, one meaning for constants and for what depends on the input
+    "Identity": Operator(1, 25, "", shapes.identity, shapes.identity),
+    "Flatten": Operator(1, 25, "axis", shapes.flatten, shapes.flatten),
+    "Reshape": Operator(5, 25, "allowzero", shapes.reshape, shapes.reshape),
+    "Squeeze": Operator(1, 25, "axes", shapes.squeeze, shapes.squeeze),
+    "Unsqueeze": Operator(1, 25, "axes", shapes.unsqueeze, shapes.unsqueeze),
+    "Transpose": Operator(1, 25, "perm", shapes.transpose, shapes.transpose),
+    "Slice": Operator(1, 13, "starts ends axes", shapes.slices, shapes.slices),
+    "Gather": Operator(1, 13, "axis", shapes.gather, shapes.gather),
+    "Split": Operator(2, 18, "axis split num_outputs", shapes.split, shapes.split),
+    "Concat": Operator(4, 13, "axis", shapes.concat, shapes.concat),
+    "Expand": Operator(8, 13, "", shapes.expand, shapes.expand),
+    # constants
+    "Constant": Operator(1, 25, " ".join(fold.VALUES), None, fold.constant),
+    "ConstantOfShape": Operator(9, 25, "value", None, fold.filled),
+    "Shape": Operator(1, 25, "start end", fold.shape_of, fold.shape_of),
 }
 SUPPORTED = (
     "Gemm, MatMul, Conv, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, "
@@ -72,15 +109,20 @@ SUPPORTED = (
 )
 
 
-def read_onnx(content: bytes, folder: Path, budget: Budget | None = None) -> Network:
+def read_onnx(
+    content: bytes,
+    folder: Path,
+    budget: Budget | None = None,
+    comparison: SecondReading | None = None,
+) -> Network:
     """The network that an ONNX model is; operators that are not supported are refused by name.
 
-    What was read is compared with an independent evaluation of the model at a few points, unless
-    weights stay in their file: another program would hold them.
+    What was read is compared with another program's evaluation of the same bytes, as `comparison`
+    says.
     """
     memory = budget or Budget(read_limit())
     model = read_model(content, folder, memory)
-    walk = _Walk(model, Builder(model.input, math.prod(model.shape), memory), Inference(model))
+    walk = _Walk(model, Builder(model.input, math.prod(model.shape), memory), Schemas(model))
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
@@ -89,14 +131,16 @@ def read_onnx(content: bytes, folder: Path, budget: Budget | None = None) -> Net
             f"the output {model.output!r} is {'Exp' if isinstance(output, Tail) else 'constant'} "
             "or made by no node, but a function of the input is needed"
         )
-    if any(isinstance(value, FileBlocks) for value in model.constants.values()):
-        walk.build.notes.append("large weights stay in their file: no other program was asked")
-        return walk.build.network(output, _metadata(walk, output))
-    network = walk.build.network(output, _metadata(walk, output))
-    if not check_agreement(Reading(model, network, output, walk.flows, walk.kinds, walk.build)):
-        walk.build.notes.append("values overflow wherever the model was tried: not compared")
-        network = walk.build.network(output, _metadata(walk, output))
-    return network
+    metadata = _metadata(model, output)
+    network = walk.build.network(output, metadata)
+    where = {
+        name: flow
+        for name, (flow, revision) in walk.flows.items()
+        if walk.build.revisions[flow.node] == revision  # else a bias or factor joined it later
+    }
+    reading = Reading(content, folder, model, network, where, walk.folded, walk.kinds)
+    told = compared(reading, comparison or SecondReading())
+    return walk.build.network(output, {**metadata, "compared": told})
 
 
 @dataclass(eq=False)
@@ -104,23 +148,25 @@ class _Walk:
     """The values known so far: constants, and what depends on the input.
 
     `flows` remembers, for each tensor of the file, where in the network its value stands;
-    `kinds` the float types that values have on the way.
+    `folded` the constants that nodes made; `kinds` the float types of values on the way.
     """
 
     model: Model
     build: Builder
-    inference: Inference
+    schemas: Schemas
     values: dict[str, Value] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
     flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
+    folded: dict[str, Array] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
     kinds: set[int] = field(default_factory=set)
-    widened: set[str] = field(default_factory=set)  # float64 in the file, kept as the float32 cast
 
     def __post_init__(self) -> None:
-        self.folding = Folding(self.model.opset)
+        source = Flow(self.model.input, self.model.shape)
         self.constants = dict(self.model.constants)
-        self.values = {**self.constants, self.model.input: Flow(self.model.input, self.model.shape)}
+        self.values = {**self.constants, self.model.input: source}
         self.kinds.add(self.model.kind)
+        for name, array in self.constants.items():
+            self.schemas.settle_array(name, array)
 
     def step(self, node: Any) -> None:
         """Reads one node; whatever it provokes becomes a refusal that names it."""
@@ -136,54 +182,52 @@ class _Walk:
 
     def _step(self, node: Any, name: str) -> None:
         inputs = [self.values[i] if i else None for i in node.input]
-        constant = all(v is None or isinstance(v, np.ndarray | FileBlocks) for v in inputs)
-        if node.domain not in DEFAULT_DOMAIN or not (constant or node.op_type in KNOWN):
-            raise _unknown(node, name, self.model)
-        try:
-            stated = self.inference.outputs(node, self.constants)
-        except InputError:
-            if not constant:  # the operator's own refusal says more, if it has one
-                self._read(node, name, inputs)
-            raise
-        for shape in [] if self._only_widens(node, inputs) else stated:
-            self.build.budget.tensor(shape or (), f"the value of node {name!r}")
-        if node.op_type == "Shape":
-            made: list[Any] = [_shape_of(inputs[0], node)]
-        elif constant:
-            made = self._folded(node, inputs, stated)
-        else:
-            made = self._read(node, name, inputs)
-        self._keep(node, made, stated)
-
-    def _folded(self, node: Any, inputs: list[Any], stated: list[Any]) -> list[Array]:
-        kinds = [(self.inference.kind(o) if o else 0) for o in node.output]
-        size = sum(VALUE * math.prod(shape or (0,)) for shape in stated)
-        if self._only_widens(node, inputs):
-            self.widened.update(node.output)
-            return [inputs[0]]
-        self.build.budget.take(size, f"the constant that node {node_name(node)!r} makes")
-        inputs = [
-            v.astype(np.float64) if name in self.widened else v
-            for name, v in zip(node.input, inputs, strict=True)
-        ]
-        return self.folding.fold(node, inputs, list(zip(kinds, stated, strict=True)))
-
-    def _only_widens(self, node: Any, inputs: list[Any]) -> bool:
-        """A Cast of large float32 weights to float64: the same numbers, kept in half the space."""
-        return (
-            node.op_type == "Cast"
-            and self.inference.kind(node.output[0]) == DOUBLE
-            and isinstance(inputs[0], np.ndarray | FileBlocks)
-            and inputs[0].dtype == np.float32
-            and inputs[0].size >= NARROW
-        )
-
-    def _read(self, node: Any, name: str, inputs: list[Any]) -> list[Any]:
+        fixed = all(v is None or isinstance(v, np.ndarray) for v in inputs)
+        operator, attributes = self._operator(node, name, fixed)
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
-        outputs = len(node.output)
-        call = Call(name, node.op_type, seen, attributes(node), self.model.opset, outputs)
-        made = OPERATORS[node.op_type](call, self.build)
-        return made if isinstance(made, list) else [made]
+        kinds = tuple(self.schemas.kind(i) if i else 0 for i in node.input)
+        call = Call(name, node.op_type, seen, attributes, self.model.opset, len(node.output), kinds)
+        read = operator.constant if fixed else operator.flow
+        assert read is not None
+        try:
+            stated = self.schemas.outputs(node, self.constants)
+        except InputError:
+            if not fixed:  # the operator's own refusal says more, if it has one
+                read(call, self.build)
+            raise
+        for shape in stated:
+            self._allow(shape, name, fixed)
+        made = read(call, self.build)
+        self._keep(node, made if isinstance(made, list) else [made], stated)
+
+    def _operator(self, node: Any, name: str, fixed: bool) -> tuple[Operator, dict[str, Any]]:
+        """The entry of the table for this node, and its attributes."""
+        found = OPERATORS.get(node.op_type)
+        if node.domain not in DEFAULT_DOMAIN or found is None:
+            raise _unknown(node, name, self.model)
+        version = self.schemas.definition(node).since_version
+        if not found.first <= version <= found.last:
+            raise UnsupportedError(
+                f"is {node.op_type} of operator set {version}, but sets {found.first} to "
+                f"{found.last} of it are read; convert the model with onnx.version_converter"
+            )
+        if (found.constant if fixed else found.flow) is None:
+            raise UnsupportedError(
+                f"node {name!r} computes a constant by {node.op_type}, which is not done here; "
+                "fold constants when exporting"
+                if fixed
+                else f"acts on a value that depends on the network's input, which is no {SUPPORTED}"
+            )
+        return found, self.schemas.attributes(node, found.attributes)
+
+    def _allow(self, shape: tuple[int, ...] | None, name: str, fixed: bool) -> None:
+        """Memory for what the node makes, before it is made."""
+        if fixed and shape is None:
+            raise UnsupportedError("makes a constant whose size ONNX's rules do not tell")
+        what = f"the value of node {name!r}"
+        self.build.budget.tensor(shape or (), what)
+        if fixed:
+            self.build.budget.take(VALUE * math.prod(shape or ()), what)
 
     def _keep(self, node: Any, made: list[Any], stated: list[Any]) -> None:
         for goal, value, shape in zip(node.output, made, stated, strict=False):
@@ -193,28 +237,19 @@ class _Walk:
                 raise UnsupportedError(
                     f"is read in shape {tuple(value.shape)}, but ONNX's rules give {shape}"
                 )
-            if shape is None:
-                self.inference.settle(goal, tuple(value.shape))
+            kind = self.schemas.kind(goal) or self.model.kind
+            self.schemas.settle(goal, kind, tuple(value.shape))
             self.values[goal] = value
-            if isinstance(value, np.ndarray | FileBlocks):
-                self.constants[goal] = value
+            if isinstance(value, np.ndarray):
+                self.folded[goal] = self.constants[goal] = value
             else:
-                self.kinds.add(self.inference.kind(goal))
+                self.kinds.add(kind)
             if isinstance(value, Flow):
                 self.flows[goal] = (value, self.build.revisions[value.node])
 
 
-KNOWN = {*OPERATORS, "Shape"}
-
-
 def _seen(value: Value | None, uses: int) -> Value | None:
     return replace(value, shared=True) if isinstance(value, Flow) and uses > 1 else value
-
-
-def _shape_of(value: Any, node: Any) -> Array:
-    """The shape of a tensor as a constant: a symbolic batch counts as 1."""
-    found = attributes(node)
-    return np.array(value.shape, dtype=np.int64)[found.get("start", 0) : found.get("end")]
 
 
 def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
@@ -228,8 +263,7 @@ def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
     )
 
 
-def _metadata(walk: _Walk, output: Flow) -> dict[str, Any]:
-    model = walk.model
+def _metadata(model: Model, output: Flow) -> dict[str, Any]:
     kept = {"data_sha256": model.data} if model.data else {}
     return {
         "input": model.input,
@@ -238,6 +272,5 @@ def _metadata(walk: _Walk, output: Flow) -> dict[str, Any]:
         "output": model.output,
         "output_shape": list(output.shape),
         "opset": model.opset,
-        "notes": [*walk.build.notes, *walk.folding.notes()],
         **kept,
     }

@@ -6,7 +6,6 @@ They relabel a shape, select a block, or become an affine map of zeros and ones.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -25,6 +24,7 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
     moved,
+    relabelled,
 )
 from reconstruct.networks import Add, Affine, Placement, Scaling
 
@@ -37,78 +37,76 @@ def _axis(call: Call, axis: int, rank: int) -> int:
     return axis % rank
 
 
-def identity(call: Call, build: Builder) -> Flow:
-    return call.flow()
+def identity(call: Call, build: Builder) -> Flow | Array:
+    return call.value()
 
 
-def flatten(call: Call, build: Builder) -> Flow:
-    flow = call.flow()
-    axis = int(call.attributes.get("axis", 1))
-    rank = len(flow.shape)
+def flatten(call: Call, build: Builder) -> Flow | Array:
+    value, axis = call.value(), int(call.attributes["axis"])
+    rank = len(value.shape)
     if not -rank <= axis <= rank:
         raise call.fault(f"flattens at axis {axis} of a tensor of rank {rank}")
     axis += rank if axis < 0 else 0
-    return replace(flow, shape=(math.prod(flow.shape[:axis]), math.prod(flow.shape[axis:])))
+    return relabelled(value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:])))
 
 
-def reshape(call: Call, build: Builder) -> Flow:
-    flow, wanted = call.flow(), call.integers(1, "shape")
+def reshape(call: Call, build: Builder) -> Flow | Array:
+    value, wanted = call.value(), call.integers(1, "shape")
     if wanted is None:
         raise call.fault("lacks the shape to reshape to")
     if not call.attributes.get("allowzero", 0):
         wanted = [
-            flow.shape[i] if n == 0 and i < len(flow.shape) else n for i, n in enumerate(wanted)
+            value.shape[i] if n == 0 and i < len(value.shape) else n for i, n in enumerate(wanted)
         ]
-    known = math.prod(n for n in wanted if n != -1)
-    if wanted.count(-1) == 1 and known > 0 and flow.size % known == 0:
-        wanted = [flow.size // known if n == -1 else n for n in wanted]
-    if math.prod(wanted) != flow.size or any(n < 0 for n in wanted):
-        raise call.fault(f"reshapes {flow.shape} to {tuple(wanted)}, which does not fit")
-    return replace(flow, shape=tuple(wanted))
+    known, size = math.prod(n for n in wanted if n != -1), math.prod(value.shape)
+    if wanted.count(-1) == 1 and known > 0 and size % known == 0:
+        wanted = [size // known if n == -1 else n for n in wanted]
+    if math.prod(wanted) != size or any(n < 0 for n in wanted):
+        raise call.fault(f"reshapes {value.shape} to {tuple(wanted)}, which does not fit")
+    return relabelled(value, tuple(wanted))
 
 
-def squeeze(call: Call, build: Builder) -> Flow:
-    flow, axes = call.flow(), call.integers(1, "axes")
-    rank = len(flow.shape)
-    chosen = {_axis(call, a, rank) for a in axes or ()}
+def squeeze(call: Call, build: Builder) -> Flow | Array:
+    value, axes = call.value(), call.integers(1, "axes")
+    chosen = {_axis(call, a, len(value.shape)) for a in axes or ()}
     if axes is None:
-        chosen = {i for i, n in enumerate(flow.shape) if n == 1}
-    if any(flow.shape[i] != 1 for i in chosen):
-        raise call.fault(f"squeezes axes {sorted(chosen)} of shape {flow.shape}")
-    return replace(flow, shape=tuple(n for i, n in enumerate(flow.shape) if i not in chosen))
+        chosen = {i for i, n in enumerate(value.shape) if n == 1}
+    if any(value.shape[i] != 1 for i in chosen):
+        raise call.fault(f"squeezes axes {sorted(chosen)} of shape {value.shape}")
+    return relabelled(value, tuple(n for i, n in enumerate(value.shape) if i not in chosen))
 
 
-def unsqueeze(call: Call, build: Builder) -> Flow:
-    flow, axes = call.flow(), call.integers(1, "axes")
+def unsqueeze(call: Call, build: Builder) -> Flow | Array:
+    value, axes = call.value(), call.integers(1, "axes")
     if axes is None:
         raise call.fault("lacks its axes")
-    rank = len(flow.shape) + len(axes)
+    rank = len(value.shape) + len(axes)
     chosen = {_axis(call, a, rank) for a in axes}
     if len(chosen) != len(axes):
         raise call.fault(f"names an axis twice in {axes}")
-    sizes = iter(flow.shape)
-    return replace(flow, shape=tuple(1 if i in chosen else next(sizes) for i in range(rank)))
+    sizes = iter(value.shape)
+    return relabelled(value, tuple(1 if i in chosen else next(sizes) for i in range(rank)))
 
 
-def transpose(call: Call, build: Builder) -> Flow:
-    flow = call.flow()
-    order = call.attributes.get("perm") or list(range(len(flow.shape)))[::-1]
-    return moved(build, call, flow, lambda a: np.transpose(a, order))
+def transpose(call: Call, build: Builder) -> Flow | Array:
+    value = call.value()
+    order = call.attributes.get("perm") or list(range(len(value.shape)))[::-1]
+    return moved(build, call, value, lambda a: np.transpose(a, order))
 
 
-def slices(call: Call, build: Builder) -> Flow:
-    flow = call.flow()
+def slices(call: Call, build: Builder) -> Flow | Array:
+    value = call.value()
     starts, ends = call.integers(1, "starts"), call.integers(2, "ends")
     if starts is None or ends is None:
         raise call.fault("lacks its starts or ends")
     axes, steps = call.integers(3, "axes"), call.integers(4, "steps")
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
-    rows = [np.arange(n) for n in flow.shape]
+    rows = [np.arange(n) for n in value.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        place = _axis(call, axis, len(flow.shape))
-        rows[place] = _chosen(start, end, step, flow.shape[place])
-    return moved(build, call, flow, lambda a: a[np.ix_(*rows)])
+        place = _axis(call, axis, len(value.shape))
+        rows[place] = _chosen(start, end, step, value.shape[place])
+    return moved(build, call, value, lambda a: a[np.ix_(*rows)])
 
 
 def _chosen(start: int, end: int, step: int, size: int) -> Array:
@@ -119,25 +117,32 @@ def _chosen(start: int, end: int, step: int, size: int) -> Array:
     return np.arange(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
 
 
-def gather(call: Call, build: Builder) -> Flow:
-    flow, index = call.flow(), call.constant(1, "indices")
-    if index is None:
-        raise call.fault("lacks its indices")
-    axis = _axis(call, int(call.attributes.get("axis", 0)), len(flow.shape))
-    return moved(build, call, flow, lambda a: np.take(a, index.astype(np.int64), axis=axis))
+def gather(call: Call, build: Builder) -> Flow | Array:
+    value, index = call.value(), call.constant(1, "indices")
+    if index is None or index.dtype.kind not in "iu":
+        raise call.fault("lacks its indices, whole numbers")
+    if call.opset < 11 and np.any(index < 0):
+        raise call.refuse("counts from the end, which sets before 11 do not define")
+    axis = _axis(call, int(call.attributes["axis"]), len(value.shape))
+    return moved(build, call, value, lambda a: np.take(a, index.astype(np.int64), axis=axis))
 
 
-def expand(call: Call, build: Builder) -> Flow:
-    flow, wanted = call.flow(), call.integers(1, "shape")
-    return expanded(build, call, flow, broadcast_shape(call, flow.shape, tuple(wanted or ())))
+def expand(call: Call, build: Builder) -> Flow | Array:
+    value, wanted = call.value(), call.integers(1, "shape")
+    shape = broadcast_shape(call, tuple(value.shape), tuple(wanted or ()))
+    if isinstance(value, Flow):
+        return expanded(build, call, value, shape)
+    return np.broadcast_to(value, shape).copy()
 
 
-def concat(call: Call, build: Builder) -> Flow:
+def concat(call: Call, build: Builder) -> Flow | Array:
     """Concat: every part is embedded by zeros and ones and the embeddings are added up."""
     values = [call.value(i) for i in range(len(call.inputs))]
-    axis = int(call.attributes.get("axis", 1))
+    axis = _axis(call, int(call.attributes["axis"]), len(values[0].shape))
     if len(values) == 1:
-        return call.flow()
+        return values[0]
+    if all(isinstance(value, np.ndarray) for value in values):
+        return np.concatenate([np.asarray(value) for value in values], axis=axis)
     build.budget.take(3 * VALUE * sum(math.prod(v.shape) for v in values), f"node {call.name!r}")
     owner = np.concatenate([np.full(v.shape, i) for i, v in enumerate(values)], axis=axis)
     shape = build.budget.tensor(owner.shape, f"the value of node {call.name!r}")
@@ -177,12 +182,11 @@ def _embedding(place: Array, size: int) -> Any:
     return matrix.toarray() if size * place.size <= DENSE else matrix
 
 
-def split(call: Call, build: Builder) -> list[Flow]:
+def split(call: Call, build: Builder) -> list[Flow | Array]:
     """Split into consecutive blocks along an axis."""
-    flow = call.flow()
-    axis = _axis(call, int(call.attributes.get("axis", 0)), len(flow.shape))
-    sizes = call.integers(1, "split")
-    length = flow.shape[axis]
+    value = call.value()
+    axis = _axis(call, int(call.attributes["axis"]), len(value.shape))
+    sizes, length = call.integers(1, "split"), value.shape[axis]
     if sizes is None:
         block = -(-length // call.outputs)
         sizes = [min(block, length - i * block) for i in range(call.outputs)]
@@ -190,6 +194,6 @@ def split(call: Call, build: Builder) -> list[Flow]:
         raise call.fault(f"splits {length} values into {sizes}")
     blocks = [np.arange(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]
     return [
-        moved(build, call, flow, lambda a, rows=rows: np.take(a, rows, axis=axis))
+        moved(build, call, value, lambda a, rows=rows: np.take(a, rows, axis=axis))
         for rows in blocks
     ]

@@ -57,7 +57,7 @@ Value: TypeAlias = "Flow | Tail | Array"
 class Call:
     """One ONNX node with its inputs looked up (None where an optional one is absent).
 
-    At least one of them depends on the network's input: nodes of constants are folded.
+    `attributes` holds the defaults of the file's operator set where the node says nothing.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Call:
     attributes: dict[str, Any]
     opset: int
     outputs: int
+    kinds: tuple[int, ...] = ()  # ONNX's type numbers of the inputs
 
     def refuse(self, reason: str) -> UnsupportedError:
         return UnsupportedError(f"node {self.name!r} ({self.kind}) {reason}")
@@ -106,9 +107,9 @@ class Call:
         found = self.constant(index, attribute)
         return None if found is None else [int(i) for i in found.ravel()]
 
-    def number(self, attribute: str, default: float) -> float:
+    def number(self, attribute: str) -> float:
         """A float attribute, which must be finite."""
-        value = float(self.attributes.get(attribute, default))
+        value = float(self.attributes[attribute])
         if not math.isfinite(value):
             raise self.fault(f"has the {attribute} {value}, but a finite number is needed")
         return value
@@ -174,9 +175,16 @@ class Builder:
         return Network(self.size, live, output.node, self.source, metadata)
 
 
-def moved(build: Builder, call: Call, flow: Flow, step: Any) -> Flow:
-    """`step`, an indexing of arrays, applied to the positions of the flow's values."""
-    return rearranged(build, call, flow, np.asarray(step(positions(flow))))
+def relabelled(value: Flow | Array, shape: tuple[int, ...]) -> Flow | Array:
+    """The same values in another shape."""
+    return replace(value, shape=shape) if isinstance(value, Flow) else value.reshape(shape)
+
+
+def moved(build: Builder, call: Call, value: Flow | Array, step: Any) -> Flow | Array:
+    """`step`, an indexing of arrays, applied to a constant or to the positions of a flow."""
+    if not isinstance(value, Flow):
+        return np.asarray(step(value))
+    return rearranged(build, call, value, np.asarray(step(positions(value))))
 
 
 def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
@@ -194,7 +202,8 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
     image = max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or build.on_images
-    if image or flat.size * flow.size > DENSE:
+    repeated = flat.size > flow.size  # as ahead of grouped layers
+    if image or repeated or flat.size * flow.size > DENSE:
         return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
     rows = sparse.csr_array(
         (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)

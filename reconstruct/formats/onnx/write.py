@@ -33,12 +33,10 @@ PROTOBUF_LIMIT = 2**29  # bytes of weights in one file: protobuf ends at 2 GiB, 
 def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
     """Writes the network with its numbers rounded to `dtype`, whole or not at all.
 
-    Beyond 512 MiB, and where weights are not held in memory, they go to `<path>.data` beside the
-    model.
+    Beyond 512 MiB they go to `<path>.data` beside the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
-    held = all(node.op.in_memory for node in network.nodes)
-    if held and stored_bytes(network, kind) <= PROTOBUF_LIMIT:
+    if stored_bytes(network, kind) <= PROTOBUF_LIMIT:
         write_atomically(goal, onnx_model(network, kind).SerializeToString())
         return
     beside = goal.with_name(goal.name + ".data")
@@ -56,7 +54,7 @@ def stored_bytes(network: Network, dtype: Any) -> int:
     narrowed = sum(
         node.op.weights
         for node in network.nodes
-        for a in node.op.held().values()
+        for a in node.op.arrays().values()
         if narrow(a, kind)
     )
     return int(network.parameters * kind.itemsize - narrowed * (kind.itemsize - FLOAT32))

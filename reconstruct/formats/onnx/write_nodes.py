@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,23 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.formats.onnx.draft import Draft
-from reconstruct.formats.onnx.write_activations import write_activation
 from reconstruct.networks import (
     Add,
+    Clip,
     Convolution,
+    Elu,
     Geometry,
+    LeakyRelu,
     MaxPool,
     Mixing,
     Node,
     Norm,
     Placement,
+    Relu,
     Scaling,
     Select,
+    Selu,
     SumPool,
-    Tiled,
     Unitwise,
 )
 
@@ -44,12 +47,6 @@ def write_node(node: Node, draft: Draft) -> None:
 def _mixing(node: Node, op: Mixing, draft: Draft) -> tuple[int, ...]:
     weight = op.matrix.toarray() if sparse.issparse(op.matrix) else op.matrix
     parts = draft.parameters(node, weight=weight, bias=op.bias)
-    draft.node("Gemm", [draft.flat(node.inputs[0]), *parts], node.name, transB=1)
-    return (op.shape[0],)
-
-
-def _tiled(node: Node, op: Tiled, draft: Draft) -> tuple[int, ...]:
-    parts = [draft.blocks(node, op), *draft.parameters(node, bias=op.bias)]
     draft.node("Gemm", [draft.flat(node.inputs[0]), *parts], node.name, transB=1)
     return (op.shape[0],)
 
@@ -187,13 +184,63 @@ def _max_pool(node: Node, op: MaxPool, draft: Draft) -> tuple[int, ...]:
 
 
 def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
-    write_activation(op, node.inputs[0], node.name, draft)
+    _write_activation(op, node.inputs[0], node.name, draft)
     return draft.shapes[node.inputs[0]]
+
+
+# --- activations, in basic steps where onnxruntime has no float64 kernel ---
+
+
+def _write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
+    if isinstance(op, Relu):
+        draft.node("Relu", [source], name)
+    elif isinstance(op, Clip):
+        bounds = ((op.lo, "min"), (op.hi, "max"))
+        parts = [
+            draft.constant(f"{name}.{key}", value) if np.isfinite(value) else ""
+            for value, key in bounds
+        ]
+        draft.node("Clip", [source, *_without_trailing(parts)], name)
+    elif draft.dtype == np.float32:
+        kinds = {LeakyRelu: "LeakyRelu", Elu: "Elu", Selu: "Selu"}
+        draft.node(kinds[type(op)], [source], name, **_attributes(op))
+    else:
+        _spell_out(op, source, name, draft)
+
+
+def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, Any]:
+    if isinstance(op, LeakyRelu):
+        return {"alpha": op.slope}
+    return {"alpha": op.alpha} | ({"gamma": op.gamma} if isinstance(op, Selu) else {})
+
+
+def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: Draft) -> None:
+    """The activation in basic steps that have float64 kernels (see `elu.py`)."""
+    if isinstance(op, LeakyRelu):
+        slope = draft.constant(f"{name}.slope", op.slope)
+        product = draft.step("Mul", [source, slope], name)
+        draft.node("Max" if op.slope <= 1 else "Min", [source, product], name)
+        return
+    one, zero = draft.constant(f"{name}.one", 1.0), draft.constant(f"{name}.zero", 0.0)
+    alpha = draft.constant(f"{name}.alpha", op.alpha)
+    below = draft.step("Min", [source, zero], name)
+    tail = draft.step("Sub", [draft.step("Exp", [below], name), one], name)
+    halves = [draft.step("Relu", [source], name), draft.step("Mul", [tail, alpha], name)]
+    if isinstance(op, Elu):
+        draft.node("Add", halves, name)
+    else:
+        gamma = draft.constant(f"{name}.gamma", op.gamma)
+        draft.node("Mul", [draft.step("Add", halves, name), gamma], name)
+
+
+def _without_trailing(parts: list[str]) -> Iterator[str]:
+    """The names up to the last one that is not empty."""
+    count = max((i + 1 for i, part in enumerate(parts) if part), default=0)
+    yield from parts[:count]
 
 
 WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Mixing: _mixing,
-    Tiled: _tiled,
     Norm: _norm,
     Scaling: _scaling,
     Add: _add,

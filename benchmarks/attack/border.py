@@ -1,0 +1,160 @@
+"""Files made to be misread: data files of every type, constants, old operator sets, odd texts.
+
+What is read must be what onnxruntime, or for texts C's `atof`, makes of the same bytes; all else
+must be refused in a sentence, within 20 seconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.attack.registry import Outcome, attack
+from reconstruct.errors import InputError
+from reconstruct.formats import load
+from reconstruct.networks import Network
+
+Array = NDArray[Any]
+SECONDS = 20  # for one reading
+ON_CONSTANTS = {  # operators that a file may apply to a matrix, and attributes of some
+    "Softmax": {"axis": 0},
+    "LogSoftmax": {},
+    "Hardmax": {"axis": 0},
+    "LRN": {"size": 2},
+    "Relu": {},
+    "Selu": {},
+    "Clip": {},
+    "Sqrt": {},
+    "Neg": {},
+    "Exp": {},
+    "Transpose": {},
+    "Identity": {},
+    "ReduceSum": {"keepdims": 1},
+    "LpNormalization": {},
+    "Flatten": {},
+}
+ODD = ("_", "\u0661", "\uff11", "\x0c", "\x0b", "\x85", "\u2028", "\r", "//", ",,", "e", "+", "0x1")
+HEADER = "//c\n1,2,1,2,\n2,1,\n0,\n-1,-1,\n1,1,\n0,0,0,\n1,1,1,\n"
+
+
+class TooLong(Exception):
+    """A reading that does not end."""
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    def ring(number: int, frame: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _read(path: Path, files: dict[str, bytes]) -> Network | Outcome:
+    try:
+        with limited():
+            return load(path)
+    except TooLong:
+        return Outcome("too long", f"no end after {SECONDS} s", files)
+    except InputError as error:
+        if "taken for another function" in str(error):
+            return Outcome("misread", str(error), files)
+        return Outcome("refused")
+
+
+@attack("border")
+def border(rng: np.random.Generator) -> Outcome:
+    """One file of a kind drawn at random."""
+    kind = (_external, _constants, _text)[int(rng.integers(3))]
+    with tempfile.TemporaryDirectory() as folder:
+        return kind(rng, Path(folder))
+
+
+def _external(rng: np.random.Generator, folder: Path) -> Outcome:
+    """x times a tensor of any type in a data file, with or without its length."""
+    from onnx import TensorProto, helper
+
+    kinds = sorted(set(TensorProto.DataType.values()) - {0})
+    tensor = TensorProto(name="q", data_type=int(rng.choice(kinds)), dims=[2, 3])
+    tensor.data_location = TensorProto.EXTERNAL
+    content = rng.integers(0, 60, int(rng.integers(1, 120))).astype(np.uint8).tobytes()
+    entries = {"location": "w.bin", "offset": str(rng.integers(0, 9) * int(rng.integers(0, 2)))}
+    if rng.random() < 0.3:
+        entries["length"] = str(rng.integers(0, 60))
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    (folder / "w.bin").write_bytes(content)
+    nodes = [helper.make_node("Cast", ["q"], ["W"], to=1)]
+    return _compared(nodes, [tensor], 21, folder, {"w.bin": content})
+
+
+def _constants(rng: np.random.Generator, folder: Path) -> Outcome:
+    """A weight that some operator makes, in any operator set."""
+    from onnx import helper, numpy_helper
+
+    name = str(rng.choice(list(ON_CONSTANTS)))
+    weight = rng.normal(size=(2, 3)).astype(np.float32) * 10.0 ** rng.integers(-3, 4)
+    more = ON_CONSTANTS[name] if rng.random() < 0.7 else {}
+    nodes = [helper.make_node(name, ["c"], ["W"], **more)]
+    tensor = numpy_helper.from_array(weight, "c")
+    return _compared(nodes, [tensor], int(rng.integers(1, 22)), folder)
+
+
+def _compared(
+    nodes: list[Any], tensors: list[Any], opset: int, folder: Path, files: Any = None
+) -> Outcome:
+    import onnxruntime as ort
+    from onnx import helper
+
+    ends = [helper.make_tensor_value_info(n, 1, [1, k]) for n, k in (("x", 2), ("y", 3))]
+    product = helper.make_node("MatMul", ["x", "W"], ["y"])
+    graph = helper.make_graph([*nodes, product], "g", ends[:1], ends[1:], tensors)
+    opsets = [helper.make_opsetid("", opset)]
+    content = helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString()
+    path = folder / "model.onnx"
+    path.write_bytes(content)
+    files = {"model.onnx": content, **(files or {})}
+    network = _read(path, files)
+    if isinstance(network, Outcome):
+        return network
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    theirs = ort.InferenceSession(str(path), options)
+    for x in ([[1.0, 0.0]], [[0.0, 1.0]], [[0.5, -2.0]]):
+        there = theirs.run(None, {"x": np.array(x, np.float32)})[0].ravel()
+        here = network(np.array(x).ravel())
+        if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(there).max()):
+            return Outcome("another function", f"{here} against {there} at {x}", files)
+    return Outcome("agrees")
+
+
+def _text(rng: np.random.Generator, folder: Path) -> Outcome:
+    """A .nnet file with something odd in a row of weights: as C reads it, or refused."""
+    row, odd = "1.5,2.5,", str(rng.choice(ODD))
+    place = int(rng.integers(len(row) + 1))
+    row = row[:place] + odd + row[place:]
+    content = (HEADER + row + "\n3,\n").encode()
+    (folder / "a.nnet").write_bytes(content)
+    network = _read(folder / "a.nnet", {"a.nnet": content})
+    if isinstance(network, Outcome):
+        return network
+    atof = ctypes.CDLL(None).atof
+    atof.restype = ctypes.c_double
+    there = [atof(field.encode()) for field in row.removesuffix("\r").removesuffix(",").split(",")]
+    here = [float(network([1.0, 0.0])[0]) - 3, float(network([0.0, 1.0])[0]) - 3]
+    if len(there) != 2 or not np.allclose(here, there):
+        return Outcome("another text", f"{row!r}: {here} against {there}", {"a.nnet": content})
+    return Outcome("agrees")
