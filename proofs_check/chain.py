@@ -26,6 +26,7 @@ from proofs_check.statements.certificates import (
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
+from proofs_check.statements.grouped import block_systems
 from proofs_check.statements.products import (
     definitions,
     kronecker_rank,
@@ -62,6 +63,7 @@ _FILES = (
     layers,
     layerwise,
     low_rank,
+    block_systems,
     cramer,
     nonzero_entries,
     backward_induction,

@@ -13,12 +13,14 @@ from reconstruct.constructions.deep.construction import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.fitted import Fitted
 from reconstruct.constructions.frozen import Frozen, draw
+from reconstruct.constructions.grouped import Grouped
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
 from reconstruct.constructions.stacked.construction import Stacked
 from reconstruct.constructions.wide import Wide
 
 CONSTRUCTIONS = {
     "wide": Wide,
+    "grouped": Grouped,
     "factored": Factored,
     "deep": Deep,
     "stacked": Stacked,
@@ -34,6 +36,7 @@ __all__ = [
     "Factored",
     "Fitted",
     "Frozen",
+    "Grouped",
     "LayerSolution",
     "SitePlan",
     "SiteSolution",

@@ -14,29 +14,41 @@ Rests on proofs_check: width-is-necessary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconstruct.errors import InputError
+from reconstruct.networks import Matrix, Mixing, Placement
 from reconstruct.numbers.given import number
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One frozen layer: its width, the input block that enters, and whether it carries on."""
+    """One frozen layer: its width, the input block that enters, and whether it carries on.
+
+    A layer whose units do not see all that is before them says how many entries a row has, `cols`,
+    and what is `made` of its kernel.
+    """
 
     width: int
     block: tuple[int, int] | None
     carry: bool
+    cols: int | None = None
+    made: Callable[[Matrix], Mixing] | None = None
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """The layers that one affine map (m × k) becomes; rows and widths are those of all groups."""
+    """The layers that one affine map (m × k) becomes; rows and widths are those of all groups.
+
+    `moved` repeats or reorders what the site takes in, ahead of its layers.
+    """
 
     rows: int
     cols: int
     layers: tuple[LayerPlan, ...]
     groups: int = 1
+    moved: Placement | None = None
 
     @property
     def weights(self) -> int:
@@ -44,7 +56,8 @@ class Blueprint:
         total, before = 0, 0
         for layer in self.layers:
             entering = layer.block[1] - layer.block[0] if layer.block else 0
-            total += layer.width * (entering + (before // self.groups if layer.carry else 0))
+            carried = before // self.groups if layer.carry else 0
+            total += layer.width * (layer.cols or entering + carried)
             before = layer.width
         return total
 

@@ -72,7 +72,8 @@ class Task:
     """One map `h ↦ weight·h + bias` of the target, with what is known of its inputs.
 
     `weight` is the map's kernel (m × k); `functionals(A)` gives rigorous bounds (lo, hi) of `A h`
-    over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|.
+    over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|,
+    `ends` (lo, hi) bound h itself, entry by entry.
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
     the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
     has so far at this place, on data, and the values z that the target has behind it. `dtype` is
@@ -91,6 +92,7 @@ class Task:
     examples: Examples | None = None
     dtype: Any = np.float64
     lift: Array | None = None
+    ends: tuple[Vector, Vector] | None = None
 
     @property
     def lifted(self) -> NDArray[np.float64]:

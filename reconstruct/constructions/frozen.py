@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.constructions.allowance import HELD, Allowance
 from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.layout import Layout, lay_out
 from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.wide import Wide
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.storage import to_dense
+from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Activation,
     Add,
@@ -30,10 +29,10 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.blocks import joined
-from reconstruct.networks.draw import SPARSE_BELOW, Pencil, Weights
+from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.networks.given import as_network
 from reconstruct.networks.normal_form import rebuilt
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 ROWS = 2**11  # of a weight that are hashed together
 
@@ -83,13 +82,11 @@ def draw(
     statistics: bool = False,
     activation: Activation | None = None,
     merge: bool = True,
-    memory: int | None = None,
 ) -> Frozen:
     """A random frozen network with a site for each affine map of the target.
 
     Activations and sums of the target stay where they are; `activation` is used inside the sites
-    (ReLU unless given). `sparsity` keeps each weight with that probability. Within `memory` bytes
-    large matrices are drawn whenever they are needed, the same numbers each time.
+    (ReLU unless given). `sparsity` keeps each weight with that probability.
     """
     as_network(target, "the target")
     chosen = _as_construction(construction)
@@ -105,8 +102,7 @@ def draw(
         if rebuilt(node):
             begin = Node(node.name, node.op, inputs)
             plan = layout.plans[node.name]
-            allowance = None if memory is None else Allowance(memory, plan.systems)
-            site = _draw_site(Paper(pencil, layer, allowance), begin, plan, inner)
+            site = _draw_site(pencil, layer, begin, plan, inner)
             nodes.extend(site)
             outputs[node.name] = site[-1].name
             layer += 1
@@ -158,37 +154,45 @@ def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:
     }
 
 
-def _draw_site(paper: Paper, node: Node, plan: SitePlan, activation: Activation) -> list[Node]:
+def _draw_site(
+    pencil: Pencil, layer: int, node: Node, plan: SitePlan, activation: Activation
+) -> list[Node]:
     """The frozen nodes for the target's map at `node`, whose input is the site's."""
     op, name, (source,) = node.op, node.name, node.inputs
     assert isinstance(op, Mixing)
     groups = len(op.kernels)
     blueprint = plan.blueprint
     nodes: list[Node] = []
+    if blueprint.moved is not None:
+        nodes.append(Node(f"{name}.repeat", blueprint.moved, (source,)))
+        source = f"{name}.repeat"
     last, width = source, 0
     for i, shape in enumerate(blueprint.layers, start=1):
         label = 4 * i
         parts: list[str] = []
         if shape.carry:
-            weight = paper.matrix(op, label, shape.width, width // groups, hidden=1)
-            nodes.append(Node(f"{name}.M{i}", op.behind(weight), (last,)))
+            across = shape.cols or width // groups
+            weight = pencil.matrix(layer, label, shape.width, across, hidden=1)
+            made = shape.made or op.behind
+            nodes.append(Node(f"{name}.M{i}", made(weight), (last,)))
             parts.append(f"{name}.M{i}")
         if shape.block is not None:
             start, stop = shape.block
             entering = source
-            weight = paper.matrix(op, label + 1, shape.width, stop - start, hidden=0)
-            if not op.own_entries:
+            weight = pencil.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
+            made = shape.made or op.with_kernel
+            if shape.made is None and not op.own_entries:
                 weight = _elsewhere_zero(weight, start, blueprint.cols)
             elif (start, stop) != (0, blueprint.cols):
                 entering = f"{name}.x{i}"
                 nodes.append(Node(entering, Select(start, stop), (source,)))
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
-            nodes.append(Node(label_in, op.with_kernel(weight), (entering,)))
+            nodes.append(Node(label_in, made(weight), (entering,)))
             parts.append(label_in)
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        norm = paper.pencil.norm(paper.layer, label + 2, shape.width, op.positions)
+        norm = pencil.norm(layer, label + 2, shape.width, op.positions)
         nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
         last, width = f"{name}.norm{i}", shape.width
         if i < len(blueprint.layers):
@@ -205,22 +209,6 @@ def _elsewhere_zero(weight: Matrix, start: int, cols: int) -> Matrix:
     kernel = np.zeros((weight.shape[0], cols), dtype=weight.dtype)
     kernel[:, start : start + weight.shape[1]] = to_dense(weight)
     return kernel
-
-
-@dataclass(frozen=True)
-class Paper:
-    """Where the matrices of one site are drawn: held, or within an allowance of memory in tiles."""
-
-    pencil: Pencil
-    layer: int
-    allowance: Allowance | None = None
-
-    def matrix(self, op: Mixing, label: int, rows: int, cols: int, *, hidden: int) -> Matrix:
-        place = (self.layer, label, rows, cols)
-        dense = self.pencil.sparsity is None or self.pencil.sparsity >= SPARSE_BELOW
-        if self.allowance is None or not dense or not op.own_entries or rows * cols <= HELD:
-            return self.pencil.matrix(*place, hidden=hidden)
-        return self.pencil.blocks(*place, hidden=hidden, share=self.allowance.share)
 
 
 def weights_hash(network: Network) -> str:
@@ -249,7 +237,7 @@ def _along(part: Matrix) -> Iterator[NDArray[np.float64]]:
         held = found.toarray() if sparse.issparse(found) else found
         return np.ascontiguousarray(held, np.float64)
 
-    return in_order(rows, range(0, tall.shape[0], ROWS))
+    return parallel_map(rows, range(0, tall.shape[0], ROWS))
 
 
 def as_stored(network: Network) -> Network:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.khatri_rao.casting import cast_with_feedback
+from reconstruct.khatri_rao.corrections import cast_with_feedback
 from reconstruct.networks import Norm
 from reconstruct.numbers.arrays import Array, Vector
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.levelling import levelled
 from reconstruct.constructions.matched_betas import matched
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import TwoLayers
-from reconstruct.khatri_rao.storage import to_dense
+from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import Network, Norm
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.exact_dot import exact_dot
@@ -57,8 +56,7 @@ def raised(
 def _raised(layers: TwoLayers, lack: Vector, dtype: Any) -> tuple[Norm, Norm]:
     (s1, t1), (s2, t2) = layers.norm1.per_channel(), layers.norm2.per_channel()
     wanted = np.where(lack > 0, t1 + lack + MOVED * np.abs(t1 + lack), t1)
-    level = levelled(layers.M2, wanted)
-    shift = np.where((lack > 0) | (level > t1), _above(level, dtype), t1)
+    shift = np.where(lack > 0, _above(wanted, dtype), t1)
     slope = layers.activation.piece.slope
     moved = exact_dot(layers.M2, shift) - exact_dot(layers.M2, t1)
     norm1 = layers.norm1.with_effective(s1, shift)

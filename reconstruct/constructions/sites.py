@@ -23,6 +23,7 @@ from reconstruct.networks import (
     Node,
     Norm,
     Piece,
+    Placement,
     Select,
 )
 from reconstruct.networks.normal_form import rebuilt
@@ -180,6 +181,9 @@ class _Finder:
 
     def entry(self, block: tuple[int, int], cols: int, source: str, where: str) -> str:
         if block == (0, cols):
+            moved = [n for n in self.free(source) if isinstance(n.op, Placement)]
+            if moved and not any(rebuilt(n) for n in self.free(source)):
+                source = self.take(moved[0]).name
             return self.affine(source, where)
         for candidate in self.free(source):
             if candidate.op == Select(*block):

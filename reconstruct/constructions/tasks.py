@@ -28,12 +28,15 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
     count = len(op.kernels)
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
     biases, reaches = np.split(op.channel_bias, count), np.split(magnitude, count)
+    lows, highs = np.split(-op.seen(-lo), count), np.split(op.seen(hi), count)
     parts = tuple(
         Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), h, whole)
         for g, (kernel, bias, h, whole) in enumerate(
             zip(op.kernels, biases, reaches, exact, strict=True)
         )
     )
+    ends = zip(parts, lows, highs, strict=True)
+    parts = tuple(replace(part, ends=(low, high)) for part, low, high in ends)
     if count == 1:
         return replace(parts[0], lift=layout.lifts.get(node.name))
     return replace(parts[0], groups=parts)
@@ -42,15 +45,17 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
 def slackened(task: Task, slack: float) -> Task:
     """The same task with ranges widened about their middle by the factor 1 + slack."""
 
-    def functionals(A: Matrix) -> tuple[Vector, Vector]:
-        lo, hi = task.functionals(A)
+    def wider(lo: Vector, hi: Vector) -> tuple[Vector, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
             room = slack * 0.5 * (hi - lo)
             _require_small(slack, np.abs([lo, hi]), np.abs(room))
             return lo - room, hi + room
 
     groups = tuple(slackened(part, slack) for part in task.groups)
-    return replace(task, functionals=functionals, groups=groups)
+    ends = None if task.ends is None else wider(*task.ends)
+    return replace(
+        task, functionals=lambda A: wider(*task.functionals(A)), groups=groups, ends=ends
+    )
 
 
 def _require_small(slack: float, seen: Array, room: Array) -> None:
@@ -76,7 +81,8 @@ def _among(task: Task, h: Array) -> Task:
         values = h @ dense(A).T
         return values.min(axis=0), values.max(axis=0)
 
-    return replace(task, functionals=functionals, magnitude=np.abs(h).max(axis=0))
+    ends = h.min(axis=0), h.max(axis=0)
+    return replace(task, functionals=functionals, magnitude=np.abs(h).max(axis=0), ends=ends)
 
 
 def drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
@@ -96,7 +102,8 @@ def _widened(task: Task, error: Vector) -> Task:
         room = np.abs(dense(A)) @ error
         return lo - room, hi + room
 
-    return replace(task, functionals=functionals, magnitude=task.magnitude + error)
+    ends = None if task.ends is None else (task.ends[0] - error, task.ends[1] + error)
+    return replace(task, functionals=functionals, magnitude=task.magnitude + error, ends=ends)
 
 
 def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
@@ -105,4 +112,11 @@ def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Fun
         return lambda A: known.functionals(source, A)
     assert isinstance(op, Convolution)
     rows = np.split(op.geometry.windows(), op.groups)[group]
-    return lambda A: known.windows(source, dense(A), rows)
+
+    def functionals(A: Matrix) -> tuple[Vector, Vector]:
+        kernel = dense(A)
+        used: Array = np.any(kernel != 0, axis=0)  # a block of a grouped layer sees few channels
+        used[0] = True
+        return known.windows(source, kernel[:, used], rows[used])
+
+    return functionals

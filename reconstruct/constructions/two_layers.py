@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
 
 import numpy as np
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
-from reconstruct.constructions.levelling import levelled
 from reconstruct.constructions.matched_betas import matched
 from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
-from reconstruct.constructions.shifts import ROOM, Placing, place, round_up
+from reconstruct.constructions.shifts import ROOM, Placing, place
 from reconstruct.constructions.sites import Layer
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
@@ -32,18 +30,15 @@ from reconstruct.khatri_rao import (
     solve,
     structural_obstruction,
 )
-from reconstruct.khatri_rao.casting import cast_with_feedback
-from reconstruct.khatri_rao.polishing import polished
-from reconstruct.khatri_rao.storage import to_dense
+from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
+from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.drawn import is_drawn
 from reconstruct.numbers.exact_dot import exact_dot
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 from reconstruct.progress import Progress
 
 UNITS = 2**13  # hidden units that are bounded together
-DRAWN = 2**21  # weights of them, where none are held: 16 MiB
 MOST_REFINED = 2**27  # products of a map up to which gammas are refined: some seconds
 MOST_HELD = 2**24  # entries of a frozen matrix up to which it may be held for that
 MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
@@ -101,8 +96,6 @@ class TwoLayers:
         says what it finds.
         """
         first, second = self.M1, self.M2
-        if is_drawn(first) or is_drawn(second):
-            return
         served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
         if served.sum() <= MOST_ENTRIES:
             obstruction = structural_obstruction(first, second)
@@ -200,13 +193,6 @@ def channels(frozen: Network, layer: Layer) -> int:
     return norm_at(frozen, layer.norm).channels
 
 
-def hidden_parts(matrix: Matrix) -> list[slice]:
-    """The hidden units of an M1, some at a time; of one that is drawn fewer, if it is wide."""
-    count, across = matrix.shape
-    step = min(UNITS, max(1, DRAWN // across)) if is_drawn(matrix) else UNITS
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
 def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
@@ -215,14 +201,12 @@ def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
         functional = s[part, None] * dense(layers.M1[part])
         return part, functional, np.abs(functional) @ task.magnitude
 
+    parts = [slice(i, min(i + UNITS, len(s))) for i in range(0, len(s), UNITS)]
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
-        for part, functional, size in in_order(prepared, hidden_parts(layers.M1)):
+        for part, functional, size in parallel_map(prepared, parts):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    placing = place(layers.activation.piece, lo, hi, magnitude, ROOM)
-    if isfinite(layers.activation.piece.hi):  # no room to be raised
-        return placing
-    return Placing(placing.scale, round_up(levelled(layers.M2, placing.shift)))
+    return place(layers.activation.piece, lo, hi, magnitude, ROOM)
 
 
 def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Placing) -> tuple[Norm, Norm]:

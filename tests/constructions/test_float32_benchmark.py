@@ -20,10 +20,10 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark, "NEARBY", 40)
     save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
     none = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", benchmark.Setting(Crown()))
-    taken = {"slack": True, "balance": True, "feedback": True, "level": True, "order": True}
+    taken = {"slack": True, "balance": True, "feedback": True}
     chosen = benchmark.Setting(Adaptive(boxes=64), **taken, ratio=2.0)
     whole = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
-    words = "adaptive, small slack, balance, feedback, level shifts, raised shifts"
+    words = "adaptive, small slack, balance, feedback"
     assert whole["measures"] == words
     assert none["measures"] == "crown" and none["leaves"] is None and whole["leaves"] > 1
     for row in (none, whole):  # the frozen network's float32 error, and the target's own
@@ -58,17 +58,7 @@ def test_an_identity_loses_what_its_format_loses() -> None:
     assert 2.0**-13 < row["bfloat16_error"] < 2.0**-7 and row["float16_error"] < 2.0**-10
 
 
-def test_weighted_gammas_solve_the_same_systems(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(benchmark, "SAMPLES", 200)
-    monkeypatch.setattr(benchmark, "NEARBY", 40)
-    save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
-    weighted = benchmark.Setting(Crown(), weighted=True)
-    row = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", weighted)
-    assert row["measures"] == "crown, weighted gammas"
-    assert row["bound"] < 1e-4 and row["error"] < 1e-3
-
-
 def test_settings_are_told_apart() -> None:
     rows = [(one.measures, one.ratio) for one in benchmark.settings(64, "full")]
-    assert len(set(rows)) == len(rows) == 24
+    assert len(set(rows)) == len(rows)
     assert [*rows[:5]] == [(o.measures, o.ratio) for o in benchmark.settings(64, "quick")]

@@ -52,7 +52,6 @@ def test_a_float32_network_is_better_than_its_cast(monkeypatch) -> None:
         return float(np.max(np.abs(network(x) - target(x))))
 
     home = "reconstruct.constructions.two_layers"
-    monkeypatch.setattr(f"{home}.levelled", lambda M2, least: least)  # which lowers both
     careful = error()
     monkeypatch.setattr(f"{home}.matched", lambda one, two, *rest: (one, two))
     monkeypatch.setattr(f"{home}.cast_with_feedback", lambda M1, M2, W, s, cast: s)

@@ -28,6 +28,7 @@ from proofs_check.statements.certificates import (
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
+from proofs_check.statements.grouped import block_systems
 from proofs_check.statements.products import (
     definitions,
     kronecker_rank,
@@ -362,6 +363,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "sparse-choice-of-p",
         "p = ln d / d",
         choice_of_p.Choice(p=lambda d: sympy.log(d) / d),
+    ),
+    (
+        "block-systems",
+        "as many units as a block has inputs and outputs",
+        block_systems.BlockSystems(width=lambda b: 2 * b - 1),
     ),
 ]
 

@@ -52,6 +52,7 @@ REQUIRED = {
     "max pooling": ["window-maximum"],
     "pairing of equal units": ["equal-units"],
     "the guard": ["guard"],
+    "grouped layers": ["block-systems"],
 }
 """What has to be covered, and by which statements."""
 

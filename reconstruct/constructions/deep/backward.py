@@ -20,9 +20,9 @@ from reconstruct.constructions.deep.carrying import FINE, Carried, condition, im
 from reconstruct.constructions.deep.chain import Chain, Link
 from reconstruct.constructions.deep.induction import solve_backward
 from reconstruct.khatri_rao import Solver
-from reconstruct.khatri_rao.engines import one_blas_thread
 from reconstruct.networks import dense
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.progress import Progress, Step
 
 ONE_THREAD = 1024  # width up to which handing out the many small products costs more than it saves

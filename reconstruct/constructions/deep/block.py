@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.deep.arithmetic import LongDouble, Reals
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, solve
-from reconstruct.khatri_rao.solvers.factors import CompleteOrthogonal, Factor, SquareLU, WideQR
+from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, SquareLU, WideQR
 from reconstruct.networks import Matrix
 from reconstruct.numbers.arrays import Vector
 

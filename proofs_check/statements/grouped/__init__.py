@@ -1,0 +1,1 @@
+"""Frozen layers in groups: linear cost."""

@@ -1,0 +1,416 @@
+"""The grouped construction: cost linear in the number of the target's weights.
+
+Inputs in blocks of b, outputs in blocks of b, ⌈c·b²⌉ hidden units for each pair of blocks: a unit
+sees one block of inputs and feeds one block of outputs. In the frozen network
+
+    h ↦ N2( M2 · act( N1( M1 · P h ) ) ),
+
+P repeats the inputs once for each block of outputs, M1 and M2 are grouped maps (grouped 1×1
+convolutions on a vector, grouped convolutions of the target's geometry on an image). So
+M2 diag(s) M1 P = W falls apart into (m/b)·(k/b) systems of b² equations, each of full rank with
+probability one, with the width c·m·k of Theorem 1 and 2·b·c·m·k weights in place of (m+k)·c·m·k.
+
+Rests on proofs_check: block-systems, khatri-rao-full-rank, two-frozen-layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from math import log
+from typing import Any
+
+import numpy as np
+
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
+from reconstruct.constructions.construction import (
+    ExactMap,
+    ExactNorm,
+    LayerSolution,
+    SiteSolution,
+    Task,
+)
+from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
+from reconstruct.constructions.shifts import ROOM, Placing, place
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import exact_norm
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
+from reconstruct.khatri_rao.blocks import solve_blocks
+from reconstruct.networks import (
+    Convolution,
+    Geometry,
+    Matrix,
+    Mixing,
+    Network,
+    Norm,
+    Placement,
+    dense,
+)
+from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.exact_dot import exact_dot
+from reconstruct.numbers.given import whole
+from reconstruct.progress import Progress
+
+NUMBERS = 2**21  # entries of functionals that are bounded together
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """`block` b: systems of about b² equations; `ratio` hidden units for each equation."""
+
+    block: int = 8
+    ratio: float = 1.5
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio)
+        if whole(self.block, "the block") < 1:
+            raise InputError(f"the block must be at least 1, but is {self.block}; 8 is a good size")
+
+    @property
+    def name(self) -> str:
+        return "grouped"
+
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map of the target is rebuilt by two frozen grouped layers, whose hidden "
+            "units see one block of inputs and feed one block of outputs"
+        )
+
+    def plan(self, op: Mixing) -> GroupedPlan:
+        return GroupedPlan(op, self.block, self.ratio)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"block": self.block, "ratio": self.ratio}
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """A map of the target, dense or on images, as a kernel on channels."""
+
+    weight: Array  # c_out × c_in/groups × pixels of the kernel
+    geometry: Geometry
+    groups: int
+
+    @classmethod
+    def of(cls, op: Mixing) -> _Kernel:
+        if isinstance(op, Convolution):
+            weight = op.kernel.reshape(*op.kernel.shape[:2], -1)
+            return cls(np.asarray(weight, np.float64), op.geometry, op.groups)
+        matrix = dense(op.matrix)
+        return cls(matrix[:, :, None], Geometry(matrix.shape[1], 1, 1, (1, 1)), 1)
+
+    @property
+    def rows(self) -> int:
+        """Output channels of a group."""
+        return len(self.weight) // self.groups
+
+    @property
+    def inputs(self) -> int:
+        """Input channels of a group."""
+        return int(self.weight.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedPlan:
+    """The map `op` in blocks of about b × b."""
+
+    op: Mixing
+    block: int
+    ratio: float
+
+    left_out = None
+    alone = True
+
+    @cached_property
+    def kernel(self) -> _Kernel:
+        return _Kernel.of(self.op)
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Outputs and input channels of a block, blocks of inputs, and hidden units of a block.
+
+        The number of outputs is that divisor of m which is nearest to b, so that nothing is to be
+        taken away behind; inputs are filled up by zeros where their number does not divide.
+        """
+        kernel, b = self.kernel, self.block
+        divisors = [d for d in range(1, kernel.rows + 1) if kernel.rows % d == 0]
+        outputs = min(divisors, key=lambda d: (abs(log(d / b)), d))
+        pixels = kernel.weight.shape[2]
+        wanted = min(kernel.inputs, max(1, round(b * b / (outputs * pixels))))
+        blocks = -(-kernel.inputs // wanted)
+        inputs = -(-kernel.inputs // blocks)
+        blocks = -(-kernel.inputs // inputs)
+        return outputs, inputs, blocks, hidden_width(self.ratio, outputs * inputs * pixels)
+
+    @property
+    def blueprint(self) -> Blueprint:
+        outputs, inputs, blocks, width = self.sizes
+        kernel = self.kernel
+        many = len(kernel.weight) // outputs  # blocks of outputs
+        moved = replace(kernel.geometry, channels=many * blocks * inputs)
+        pixels = Geometry(many * blocks * width, *kernel.geometry.output, (1, 1))
+        seen = inputs * kernel.weight.shape[2]
+        layers = (
+            LayerPlan(
+                many * blocks * width,
+                (0, seen),
+                carry=False,
+                cols=seen,
+                made=partial(_convolution, moved, many * blocks),
+            ),
+            LayerPlan(
+                len(kernel.weight),
+                None,
+                carry=True,
+                cols=blocks * width,
+                made=partial(_convolution, pixels, many),
+            ),
+        )
+        return Blueprint(len(kernel.weight), seen, layers, moved=self._repeated())
+
+    def _repeated(self) -> Placement:
+        """The inputs once for each block of outputs, filled up to whole blocks."""
+        outputs, inputs, blocks, _ = self.sizes
+        kernel = self.kernel
+        positions = kernel.geometry.height * kernel.geometry.width
+        own = np.full(blocks * inputs, -1, dtype=np.int64)
+        own[: kernel.inputs] = np.arange(kernel.inputs)
+        groups = np.arange(kernel.groups)[:, None, None] * kernel.inputs
+        channels = np.where(own >= 0, own + groups, -1)
+        channels = np.repeat(channels, kernel.rows // outputs, axis=1).reshape(-1, 1)
+        index = np.where(channels >= 0, channels * positions + np.arange(positions), -1)
+        return Placement(index.ravel(), kernel.geometry.size)
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        outputs, inputs, blocks, width = self.sizes
+        seen = inputs * self.kernel.weight.shape[2]
+        return ((outputs, seen, width),) * (len(self.kernel.weight) // outputs * blocks)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        found = BlockSystems.at(frozen, site, self.kernel, f"map {number} ({site.target!r})")
+        outputs, seen, width = found.outputs, found.first.shape[2], found.first.shape[1]
+        if width < outputs * seen:
+            raise InputError(
+                f"map {number} ({site.target!r}) needs at least {outputs}·{seen} = "
+                f"{outputs * seen} hidden units for each pair of blocks, but the frozen network "
+                f"has {width} at {site.layers[0].norm!r}; widen it by {outputs * seen - width} each"
+            )
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        blocks = BlockSystems.at(frozen, site, self.kernel, f"map {task.index} ({site.target!r})")
+        solution, s = solve_blocks(blocks.first, blocks.second, blocks.weights, solver, progress)
+        m, k = len(self.kernel.weight), self.kernel.weight[0].size
+        full = solution.rank == blocks.weights.size  # zeros that fill up blocks are counted there
+        solution = solution.replace(shape=(m, k), rank=m * k if full else solution.rank)
+        hidden = _placed(blocks, task, s)
+        shift = float(np.max(hidden.shift, initial=0.0))
+        system = LayerSolution.of(task, solution, shift)
+        bias = np.concatenate([part.bias for part in task.each])
+        norms = _norms(blocks, bias, s, hidden)
+        names = tuple(layer.norm for layer in site.layers)
+        exact = None
+        if solver.rational and solution.rationals is not None:
+            known = [p.exact or ExactMap.of(p.weight, p.bias) for p in task.each]
+            biases = [v for part in known for v in part.bias]
+            exact = _exact(blocks, biases, solution.rationals, hidden)
+        named = None if exact is None else dict(zip(names, exact, strict=True))
+        return SiteSolution(dict(zip(names, norms, strict=True)), (system,), named)
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        """One proof for all blocks: full if each of them is."""
+        blocks = BlockSystems.at(frozen, site, self.kernel, site.target)
+        pairs = zip(blocks.first, blocks.second, strict=True)
+        found = [prove_full_rank(A, B) for A, B in pairs]
+        rank, needed = (sum(getattr(p, key) for p in found) for key in ("rank", "needed"))
+        primes = max(p.prime for p in found)
+        return (RankProof(primes, rank, needed, all(p.proved for p in found)),)
+
+    def describe(self) -> None:
+        return None
+
+
+def _convolution(geometry: Geometry, groups: int, kernel: Matrix) -> Convolution:
+    rows = dense(kernel).reshape(len(dense(kernel)), -1, *geometry.kernel)
+    return Convolution(rows.astype(kernel.dtype), geometry, None, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSystems:
+    """Two frozen layers as systems: `first` A_g (G × q × c), `second` B_g (G × o × q) for the
+    blocks `weights` W_g of the target; block g sees the input channels `channels[g]`."""
+
+    first: Array
+    second: Array
+    weights: Array
+    channels: Array
+    target: _Kernel
+    maps: tuple[Convolution, Convolution]
+    norms: tuple[Norm, Norm]
+    activation: Any
+
+    @property
+    def outputs(self) -> int:
+        return int(self.second.shape[1])
+
+    @classmethod
+    def at(cls, frozen: Network, site: Site, target: _Kernel, where: str) -> BlockSystems:
+        """The blocks of a site, whatever their size; refused if they do not cover the map."""
+        one, two = site.layers
+        entry, carry = (_as_convolution(mixing_at(frozen, n)) for n in (one.entry, two.carry))
+        expected = replace(target.geometry, channels=entry.geometry.channels)
+        if entry.geometry != expected or not carry.geometry.plain:
+            raise InputError(
+                f"{where} needs a frozen convolution that moves as the target's does, {expected}, "
+                f"and a 1×1 convolution behind it, but the frozen network has {entry.geometry} and "
+                f"{carry.geometry}; give them these geometries"
+            )
+        channels = _channels(frozen, site, target, where).reshape(entry.groups, -1)
+        groups, each = carry.groups, entry.groups // max(1, carry.groups)
+        outputs = carry.channels // groups
+        fits = entry.groups == groups * each and target.rows % outputs == 0
+        if not fits or carry.channels != len(target.weight):
+            raise InputError(
+                f"{where} needs groups of inputs that belong to one group of outputs each, but the "
+                f"frozen network has {entry.groups} groups before and {groups} behind, for "
+                f"{len(target.weight)} outputs; let the first be a multiple of the second"
+            )
+        first = entry.kernel.reshape(entry.groups, entry.channels // entry.groups, -1)
+        width = first.shape[1]
+        second = carry.kernel.reshape(groups, outputs, each, width).transpose(0, 2, 1, 3)
+        home = np.arange(groups) * outputs // target.rows * target.inputs
+        _check_cover(channels.reshape(groups, -1), home, target.inputs, where)
+        norms = norm_at(frozen, one.norm), norm_at(frozen, two.norm)
+        return cls(
+            first,
+            second.reshape(entry.groups, outputs, width),
+            _cut(target, channels, home, each, outputs),
+            channels,
+            target,
+            (entry, carry),
+            norms,
+            activation_at(frozen, one.activation),
+        )
+
+
+def _as_convolution(op: Mixing) -> Convolution:
+    """A dense layer as the 1×1 convolution of one group that it is."""
+    if isinstance(op, Convolution):
+        return op
+    matrix = dense(op.matrix)
+    return Convolution(matrix[:, :, None, None], Geometry(matrix.shape[1], 1, 1, (1, 1)), op.bias)
+
+
+def _channels(frozen: Network, site: Site, target: _Kernel, where: str) -> Array:
+    """The input channel that each channel of the first layer sees, −1 for none."""
+    entry = frozen.node(site.layers[0].entry or "")
+    size = target.geometry.height * target.geometry.width
+    if entry.inputs[0] == site.source:
+        return np.arange(target.geometry.channels)
+    op = frozen.node(entry.inputs[0]).op
+    assert isinstance(op, Placement)
+    index = op.index.reshape(-1, size)
+    first = np.where(index[:, :1] >= 0, index[:, :1] // size, -1)
+    if np.any(index != np.where(first >= 0, first * size + np.arange(size), -1)):
+        raise InputError(
+            f"{where} needs inputs that move channel by channel, but {entry.inputs[0]!r} moves "
+            f"single pixels; move whole channels"
+        )
+    return np.asarray(first[:, 0])
+
+
+def _check_cover(channels: Array, home: Array, inputs: int, where: str) -> None:
+    """Every block of outputs must see every input of its group once."""
+    for seen, start in zip(channels, home, strict=True):
+        kept = np.sort(seen[seen >= 0])
+        if not np.array_equal(kept, np.arange(start, start + inputs)):
+            raise InputError(
+                f"{where} needs each of the inputs {start} to {start + inputs - 1} once for every "
+                f"block of outputs, but one block sees {len(kept)} inputs, {len(np.unique(kept))} "
+                f"of them different; repeat the inputs for every block of outputs"
+            )
+
+
+def _cut(target: _Kernel, channels: Array, home: Array, each: int, outputs: int) -> Array:
+    """W_g, G × o × c: the rows of its outputs at the inputs that block g sees, 0 at pads."""
+    rows = target.weight.reshape(-1, outputs, *target.weight.shape[1:])
+    block = np.arange(len(channels)) // each
+    inside = np.where(channels >= 0, channels - home[block][:, None], 0)
+    found = rows[block[:, None], :, inside]  # G × c × o × pixels
+    found = np.where((channels >= 0)[:, :, None, None], found, 0.0)
+    return np.asarray(found.transpose(0, 2, 1, 3).reshape(len(channels), outputs, -1))
+
+
+def _placed(blocks: BlockSystems, task: Task, s: Array) -> Placing:
+    """Where hidden values have to be moved.
+
+    A unit sees the few inputs of its block, so that their ranges say nearly as much as linear
+    bounds of the unit would, at a cost that does not grow with the network.
+    """
+    ends = [part.ends for part in task.each if part.ends is not None]
+    low, high = (np.concatenate([*side, [0.0]]) for side in zip(*ends, strict=True))
+    size = np.concatenate([*(part.magnitude for part in task.each), [0.0]])
+    lo, hi, magnitude = (np.empty(blocks.first.shape[:2]) for _ in range(3))
+    pixels = blocks.target.weight.shape[2]
+    step = max(1, NUMBERS // blocks.first[0].size)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
+        for start in range(0, len(s), step):
+            part = slice(start, start + step)
+            channels = blocks.channels[part, :, None]
+            seen = np.where(channels >= 0, channels * pixels + np.arange(pixels), len(low) - 1)
+            seen = seen.reshape(len(seen), -1, 1)
+            form = s[part, :, None] * blocks.first[part]
+            above, below = np.maximum(form, 0.0), np.minimum(form, 0.0)
+            lo[part] = (above @ low[seen] + below @ high[seen])[:, :, 0]
+            hi[part] = (above @ high[seen] + below @ low[seen])[:, :, 0]
+            magnitude[part] = (np.abs(form) @ size[seen])[:, :, 0]
+    piece = blocks.activation.piece
+    return place(piece, lo.ravel(), hi.ravel(), magnitude.ravel(), ROOM)
+
+
+def _carried(blocks: BlockSystems, shift: Vector) -> Vector:
+    """`M2 t`, each entry rounded once."""
+    second = blocks.maps[1]
+    parts = zip(second.kernels, np.split(shift, second.groups), strict=True)
+    return np.concatenate([exact_dot(kernel, t) for kernel, t in parts])
+
+
+def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Placing) -> tuple[Norm, Norm]:
+    """The effective forms, with the layers' own biases absorbed (see `two_layers.norms_of`)."""
+    slope = blocks.activation.piece.slope
+    s1 = hidden.scale * s.ravel()
+    first, second = blocks.maps
+    norm1 = blocks.norms[0].with_effective(s1, hidden.shift - s1 * first.offsets)
+    back = 1.0 / (slope * hidden.scale)
+    carried = slope * _carried(blocks, hidden.shift) + second.offsets
+    scale = np.full(len(bias), back)
+    return norm1, blocks.norms[1].with_effective(scale, bias - back * carried)
+
+
+def _exact(
+    blocks: BlockSystems, bias: list[Fraction], s: tuple[Fraction, ...], hidden: Placing
+) -> tuple[ExactNorm, ExactNorm]:
+    """The same over the rationals."""
+    slope, scale = Fraction(blocks.activation.piece.slope), Fraction(hidden.scale)
+    shift = [Fraction(float(t)) for t in hidden.shift]
+    first, second = blocks.maps
+    s1 = [scale * v for v in s]
+    pairs = zip(shift, s1, first.offsets, strict=True)
+    t1 = [t - v * Fraction(float(c)) for t, v, c in pairs]
+    back, width = 1 / (slope * scale), len(shift) // second.groups
+    t2 = []
+    for o, (row, own) in enumerate(
+        zip(second.kernel.reshape(len(bias), -1), second.offsets, strict=True)
+    ):
+        start = o // blocks.outputs * width
+        terms = zip(row, shift[start : start + width], strict=True)
+        carried = sum((Fraction(float(w)) * t for w, t in terms), Fraction(0))
+        t2.append(bias[o] - back * (slope * carried + Fraction(float(own))))
+    norms = blocks.norms
+    return exact_norm(norms[0], s1, t1), exact_norm(norms[1], [back] * len(t2), t2)

@@ -1,0 +1,259 @@
+"""Grouped frozen layers: planted answers, dense LAPACK as oracle, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import Status
+from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
+from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
+from reconstruct.networks.maps import Placement
+
+
+def systems(groups: int = 40, o: int = 3, c: int = 4, q: int = 18, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    shapes = (groups, q, c), (groups, o, q), (groups, o, c)
+    return tuple(rng.standard_normal(shape) for shape in shapes)
+
+
+def mlp(*sizes: int, seed: int = 0) -> Network:
+    rng = np.random.default_rng(seed)
+    pairs = list(pairwise(sizes))
+    weights = [rng.standard_normal((m, k)) / np.sqrt(k) for k, m in pairs]
+    return Network.mlp(weights, [0.1 * rng.standard_normal(m) for _, m in pairs])
+
+
+def image_network(groups: int = 1, stride: int = 1) -> Network:
+    rng = np.random.default_rng(3)
+    first = Geometry(2, 5, 5, (3, 3), (stride, stride), (1, 1, 1, 1))
+    down, across = first.output
+    second = Geometry(6, down, across, (3, 3), pads=(1, 1, 1, 1))
+    kernel = rng.standard_normal((6, 6 // groups, 3, 3)) / 6
+    nodes = (
+        Node("c1", Convolution(rng.standard_normal((6, 2, 3, 3)) / 4, first), ("input",)),
+        Node("r1", Relu(), ("c1",)),
+        Node("c2", Convolution(kernel, second, rng.standard_normal(6), groups), ("r1",)),
+        Node("sum", Add(), ("c2", "r1")),
+        Node("r2", Relu(), ("sum",)),
+        Node("end", Affine(rng.standard_normal((4, 6 * down * across)) / 9), ("r2",)),
+    )
+    return Network(50, nodes, "end")
+
+
+def rebuilt(target: Network, construction: rc.Grouped, lo: float = -0.5, hi: float = 0.5, **more):
+    frozen = rc.draw(target, construction, seed=1)
+    return rc.reconstruct(target, frozen, domain=rc.Box(lo, hi), **more)
+
+
+def gap(target: Network, network: Network, samples: int = 50) -> float:
+    x = np.random.default_rng(7).uniform(-0.5, 0.5, (samples, target.size_in))
+    return float(np.max(np.abs(network(x) - target(x))))
+
+
+# --- systems --------------------------------------------------------------------------------------
+
+
+def test_each_block_is_the_least_norm_solution_of_lapack() -> None:
+    A, B, W = systems()
+    solution, s = solve_blocks(A, B, W)
+    assert solution.status is Status.SOLVED and s.shape == (40, 18)
+    for K, w, found in zip(khatri_rao_blocks(A, B), W, s, strict=True):
+        oracle = np.linalg.lstsq(K, w.ravel(), rcond=None)[0]
+        np.testing.assert_allclose(found, oracle, atol=1e-11)
+
+
+def test_a_planted_solution_of_square_blocks_is_found() -> None:
+    A, B, _ = systems(q=12)
+    planted = np.random.default_rng(5).standard_normal((40, 12))
+    W = B @ (planted[:, :, None] * A)
+    solution, s = solve_blocks(A, B, W)
+    assert solution.status is Status.SOLVED
+    assert np.max(np.abs(s - planted)) <= 1e-14 * solution.condition * np.max(np.abs(planted))
+
+
+def test_condition_is_that_of_the_worst_block() -> None:
+    A, B, W = systems()
+    true = max(np.linalg.cond(K) for K in khatri_rao_blocks(A, B))
+    found = solve_blocks(A, B, W)[0].condition
+    assert found is not None and 0.5 * true <= found <= 1.01 * true
+
+
+def test_one_singular_block_among_many_is_a_failure_that_says_so() -> None:
+    A, B, W = systems()
+    A[17, :, 1] = A[17, :, 0]
+    solution, _ = solve_blocks(A, B, W)
+    assert solution.status is Status.RANK_DEFICIENT
+    assert solution.rank == 40 * 12 - 3 and solution.condition == np.inf
+
+
+def test_too_few_units_and_numbers_that_are_not_finite_are_failures() -> None:
+    A, B, W = systems(q=11)
+    assert solve_blocks(A, B, W)[0].status is Status.TOO_NARROW
+    A, B, W = systems()
+    A[3, 0, 0] = np.nan
+    assert not solve_blocks(A, B, W)[0].solved
+
+
+@pytest.mark.parametrize("solver", [rc.Direct(), rc.Exact(), rc.ConjugateGradient()])
+def test_other_solvers_solve_block_by_block(solver) -> None:
+    A, B, W = systems(groups=3, o=2, c=2, q=6)
+    solution, s = solve_blocks(A, B, W, solver)
+    assert solution.solved
+    np.testing.assert_allclose(s, solve_blocks(A, B, W)[1], atol=1e-6)  # of float32 iterations
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 8, 100])
+@pytest.mark.parametrize("ratio", [1.0, 1.5])
+def test_sizes_that_the_block_does_not_divide(block: int, ratio: float) -> None:
+    target = mlp(7, 13, 11, 3)
+    result = rebuilt(target, rc.Grouped(block=block, ratio=ratio))
+    assert result.status is Status.SOLVED
+    worst = max(layer.condition for layer in result.layers)
+    assert gap(target, result.network) <= 1e-13 * worst
+
+
+def test_weights_grow_with_the_block_and_not_with_the_layer() -> None:
+    target = mlp(64, 64, 64)
+    frozen = rc.draw(target, rc.Grouped(block=8), seed=0)
+    width = 1.5 * 64 * 64
+    assert sum(node.op.weights for node in frozen.network.nodes) == 2 * 2 * 8 * width
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_groups_and_branches(groups: int, stride: int) -> None:
+    target = image_network(groups, stride)
+    result = rebuilt(target, rc.Grouped(block=4))
+    assert result.status is Status.SOLVED and gap(target, result.network) < 1e-12
+    certificate = rc.certify(target, result.network, domain=result.domain)
+    assert certificate.verdict.value == "certified" and certificate.bound < 1e-9
+
+
+@pytest.mark.parametrize("activation", [rc.LeakyRelu(0.1), rc.Clip(0.0, 6.0), rc.Elu(1.0)])
+def test_activations_as_wide_takes_them(activation) -> None:
+    target = mlp(6, 9, 4)
+    frozen = rc.draw(target, rc.Grouped(block=3), seed=2, activation=activation, statistics=True)
+    result = rc.reconstruct(target, frozen, domain=rc.Box(-0.5, 0.5))
+    assert result.status is Status.SOLVED and gap(target, result.network) < 1e-10
+
+
+@pytest.mark.parametrize("bounds", [rc.Interval(), rc.Crown()])
+def test_the_certificate_is_near_the_error(bounds) -> None:
+    target = mlp(7, 24, 10, 5)
+    result = rebuilt(target, rc.Grouped(block=4), bounds=bounds)
+    certificate = rc.certify(target, result.network, domain=result.domain, bounds=bounds)
+    assert certificate.verdict.value == "certified"
+    assert gap(target, result.network) <= certificate.bound <= 1e-11
+
+
+def test_an_exact_solve_is_an_exact_identity() -> None:
+    rng = np.random.default_rng(0)
+    weights = [rng.integers(-3, 4, shape).astype(float) for shape in ((4, 3), (2, 4))]
+    target = Network.mlp(weights, [np.ones(4), np.zeros(2)])
+    result = rebuilt(target, rc.Grouped(block=2), solver=rc.Exact())
+    certificate = rc.certify(target, result.network, domain=result.domain, exact_norms=result.exact)
+    assert certificate.rigor.value == "exact"
+
+
+def test_given_points_are_a_domain() -> None:
+    target = mlp(12, 20, 5)
+    x = np.random.default_rng(1).uniform(-1, 1, (16, 12))
+    frozen = rc.draw(target, rc.Grouped(), seed=0)
+    result = rc.reconstruct(target, frozen, domain=rc.Points(x))
+    assert np.max(np.abs(result.network(x) - target(x))) < 1e-12
+    assert np.all(result.margin(x) >= 0)
+    assert rc.certify(target, result.network, domain=rc.Points(x)).verdict.value == "certified"
+
+
+def test_ranks_of_all_blocks_are_proved() -> None:
+    result = rebuilt(mlp(4, 6, 2), rc.Grouped(block=2))
+    proofs = result.prove_ranks()
+    assert len(proofs) == len(result.layers) == 2
+    assert all(proof.proved and proof.needed >= 12 for proof in proofs)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_onnxruntime_computes_the_same(tmp_path, dtype) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    target = image_network()
+    result = rebuilt(target, rc.Grouped(block=4))
+    rc.save(result.network, tmp_path / "f.onnx", dtype=dtype)
+    session = runtime.InferenceSession(str(tmp_path / "f.onnx"))
+    entry = session.get_inputs()[0]
+    x = np.random.default_rng(0).uniform(-0.5, 0.5, 50).astype(dtype)
+    shape = [size if isinstance(size, int) else 1 for size in entry.shape]
+    (found,) = session.run(None, {entry.name: x.reshape(shape)})
+    close = 1e-12 if dtype == np.float64 else 1e-3
+    assert np.max(np.abs(found.ravel() - target(x[None].astype(float))[0])) < close
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "npz"])
+def test_a_file_keeps_the_groups_and_is_solved_as_a_frozen_network_again(tmp_path, suffix) -> None:
+    target = mlp(16, 24, 10)
+    frozen = rc.draw(target, rc.Grouped(block=4), seed=0)
+    path = tmp_path / f"f.{suffix}"
+    rc.save(frozen.network, path)
+    again = rc.load(path)
+    assert sum(node.op.weights for node in again.nodes) == sum(
+        node.op.weights for node in frozen.network.nodes
+    )
+    brought = rc.draw(target, rc.Grouped(block=7), seed=0)  # of another block than the file's
+    from reconstruct.constructions import Frozen
+
+    result = rc.reconstruct(target, Frozen(again, brought.construction), domain=rc.Box(-0.5, 0.5))
+    assert result.status is Status.SOLVED and gap(target, result.network) < 1e-12
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"block": 0}, "block must be at least 1"), ({"ratio": 0.9}, "ratio must be at least 1")],
+)
+def test_settings_out_of_range_are_refused(settings, words) -> None:
+    with pytest.raises(InputError, match=words):
+        rc.Grouped(**settings)
+
+
+def test_a_network_one_unit_too_narrow_says_its_numbers() -> None:
+    target = mlp(6, 4)
+    network = frozen_by_hand(target, width=11)
+    from reconstruct.constructions import Frozen
+
+    with pytest.raises(InputError, match=r"2·6 = 12 hidden units .* has 11 .* widen it by 1"):
+        rc.reconstruct(target, Frozen(network, rc.Grouped()), domain=rc.Box(-1, 1))
+
+
+def test_blocks_that_do_not_cover_the_inputs_are_refused() -> None:
+    target = mlp(6, 4)
+    network = frozen_by_hand(target, width=12, index=[0, 1, 2, 3, 4, 4, 0, 1, 2, 3, 4, 5])
+    from reconstruct.constructions import Frozen
+
+    with pytest.raises(InputError, match="sees 6 inputs, 5 of them different"):
+        rc.reconstruct(target, Frozen(network, rc.Grouped()), domain=rc.Box(-1, 1))
+
+
+def frozen_by_hand(target: Network, width: int, index: list[int] | None = None) -> Network:
+    """Two blocks of outputs, one of inputs, `width` hidden units for each pair."""
+    rng = np.random.default_rng(0)
+    moved = Placement(index or [*range(6), *range(6)], 6)
+    first = rng.standard_normal((2 * width, 6, 1, 1))
+    second = rng.standard_normal((4, width, 1, 1))
+    nodes = (
+        Node("repeat", moved, ("input",)),
+        Node("M1", Convolution(first, Geometry(12, 1, 1, (1, 1)), None, 2), ("repeat",)),
+        Node("N1", rc.networks.Norm.neutral(2 * width), ("M1",)),
+        Node("act", Relu(), ("N1",)),
+        Node("M2", Convolution(second, Geometry(2 * width, 1, 1, (1, 1)), None, 2), ("act",)),
+        Node("N2", rc.networks.Norm.neutral(4), ("M2",)),
+    )
+    return Network(6, nodes, "N2")
