@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Factored,
         Fitted,
         Frozen,
+        Grouped,
         Stacked,
         Wide,
         draw,
@@ -43,8 +44,10 @@ if TYPE_CHECKING:
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
-    from reconstruct.runs.calls import report, run, verify
     from reconstruct.runs.rebuild import rebuild
+    from reconstruct.runs.report import report
+    from reconstruct.runs.run import run
+    from reconstruct.runs.verify import verify
 
 _HOMES = {
     "reconstruct.bridge.from_torch": ("from_torch",),
@@ -56,6 +59,7 @@ _HOMES = {
         "Deep",
         "Factored",
         "Fitted",
+        "Grouped",
         "Frozen",
         "Stacked",
         "Wide",
@@ -78,8 +82,10 @@ _HOMES = {
     ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
-    "reconstruct.runs.calls": ("report", "run", "verify"),
     "reconstruct.runs.rebuild": ("rebuild",),
+    "reconstruct.runs.report": ("report",),
+    "reconstruct.runs.run": ("run",),
+    "reconstruct.runs.verify": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -97,6 +103,7 @@ __all__ = [
     "Factored",
     "Fitted",
     "Frozen",
+    "Grouped",
     "InputError",
     "Interval",
     "LeakyRelu",

@@ -20,6 +20,7 @@ from reconstruct.constructions.construction import ExactNorm, LayerSolution, Lef
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
+from reconstruct.khatri_rao.ranks import from_first
 from reconstruct.networks import Norm
 
 KEY_FILE = "key.json"
@@ -28,9 +29,11 @@ KEY_FILE = "key.json"
 class SiteStore:
     """Keeps the solutions of sites in `folder`; `key` names the run that they belong to."""
 
-    def __init__(self, folder: Path, key: str, *, resume: bool) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, key: str, *, resume: bool) -> None:
+        self.folder = folder  # None on ranks other than 0, which hear from it
         self.reused = 0
+        if folder is None:
+            return
         folder.mkdir(parents=True, exist_ok=True)
         found = self._found_key()
         if resume and found is not None and found != key:
@@ -44,6 +47,10 @@ class SiteStore:
             write_atomically(folder / KEY_FILE, json.dumps({"key": key}).encode())
 
     def load(self, site: str) -> SiteSolution | None:
+        """What was kept of a site, on every rank."""
+        return from_first(lambda: self._load(site))
+
+    def _load(self, site: str) -> SiteSolution | None:
         path = self._path(site)
         if not path.is_file():
             return None
@@ -57,6 +64,8 @@ class SiteStore:
         return SiteSolution(norms, rows, _exact(head["exact"]), left_out)
 
     def store(self, site: str, solution: SiteSolution) -> None:
+        if self.folder is None:
+            return
         arrays: dict[str, Any] = {}
         for i, norm in enumerate(solution.norms.values()):
             arrays |= {f"{i}.{part}": getattr(norm, part) for part in PARTS}
@@ -79,22 +88,25 @@ class SiteStore:
         write_atomically(self._path(site), buffer.getvalue())
 
     def _path(self, site: str) -> Path:
+        assert self.folder is not None
         return self.folder / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.npz"
 
     def _found_key(self) -> str | None:
+        assert self.folder is not None
         try:
             return str(json.loads((self.folder / KEY_FILE).read_text())["key"])
         except (OSError, ValueError, KeyError):
             return None
 
     def _clear(self) -> None:
+        assert self.folder is not None
         for path in self.folder.glob("site-*.npz"):
             path.unlink()
 
 
 def worth_resuming(folder: Path) -> bool:
-    """Whether a site that is solved, or a solve under way, lies in the folder."""
-    return any(any(folder.glob(pattern)) for pattern in ("site-*.npz", "solve-*.npz"))
+    """Whether a site that is solved lies in the folder."""
+    return any(folder.glob("site-*.npz"))
 
 
 PARTS = ("gamma", "beta", "mean", "var")

@@ -7,11 +7,12 @@ import what they need when they run, so that `--help` is instant.
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
+import logging
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -23,7 +24,6 @@ from reconstruct.cli.speech import speaking
 from reconstruct.errors import ReconstructError
 
 BAD_INPUT = 2
-FAILED = 1
 INTERNAL = 4
 INTERRUPTED = 130
 
@@ -44,20 +44,26 @@ def _main(argv: Sequence[str] | None) -> int:
     if not launched():
         return _command(argv)
     try:
-        return run_as_job(lambda: _command(argv))
+        return run_as_job(argv, lambda: _command(argv))
     except ReconstructError as error:  # there is no MPI to run a job with
         _say(str(error))
         return BAD_INPUT
 
 
 def _command(argv: Sequence[str] | None) -> int:
-    options = build_parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    words = _joined(sys.argv[1:] if argv is None else argv)
+    if any(not _is_text(word) for word in words):
+        _say("an argument is not UTF-8; rename the file, or write it otherwise")
+        return BAD_INPUT
+    options = build_parser().parse_args(words)
+    if vars(options).pop("unchecked_reading", False):
+        os.environ["RECONSTRUCT_UNCHECKED_READING"] = "1"
     try:
         with interrupts.listening():
-            command = _loaded(f"reconstruct.cli.{options.module}")
+            commands = _loaded("reconstruct.cli.commands")
             interrupts.check()
-            with _read_limit(options):
-                return int(command.main(options))
+            with _notes(getattr(options, "quiet", False)):
+                return int(getattr(commands, options.command)(options))
     except KeyboardInterrupt:
         kept = "; what was solved so far is kept, use --resume to go on"
         _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")
@@ -67,11 +73,14 @@ def _command(argv: Sequence[str] | None) -> int:
         return BAD_INPUT
     except MemoryError:
         _say(
-            "out of memory: the systems are too large for this machine; say with --memory what a "
-            "run may take, lower --ratio, or use --construction factored or deep"
+            "out of memory: the systems are too large for this machine; use "
+            "--construction grouped, which needs a small part of it, or lower --ratio"
         )
         return BAD_INPUT
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _say(f"the name {str(error.filename)[:60]}… is too long; use a shorter one")
+            return BAD_INPUT
         if os.environ.get("RECONSTRUCT_DEBUG"):
             raise
         _say(
@@ -79,6 +88,33 @@ def _command(argv: Sequence[str] | None) -> int:
             f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
         )
         return INTERNAL
+
+
+def _is_text(word: str) -> bool:
+    """Whether UTF-8 can write the word, as reports and certificates have to."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class _Notes(logging.Handler):
+    """What the library notes beside its result, as lines on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage())
+
+
+@contextmanager
+def _notes(quiet: bool) -> Iterator[None]:
+    logger, handler = logging.getLogger("reconstruct"), _Notes()
+    if not quiet:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _loaded(name: str) -> ModuleType:
@@ -98,22 +134,6 @@ def _loaded(name: str) -> ModuleType:
     finally:
         if collecting:
             gc.enable()
-
-
-@contextmanager
-def _read_limit(options: Namespace) -> Iterator[None]:
-    """`--read-limit SIZE` for whatever is read inside."""
-    from reconstruct.formats.limits import VARIABLE, memory_size
-
-    size, before = vars(options).pop("read_limit", None), os.environ.get(VARIABLE)
-    if size is not None:
-        os.environ[VARIABLE] = str(memory_size(size, "--read-limit"))
-    try:
-        yield
-    finally:
-        if size is not None:
-            os.environ.pop(VARIABLE)
-            os.environ |= {} if before is None else {VARIABLE: before}
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
-from reconstruct.bounds import Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.constructions import CONSTRUCTIONS, Construction
 from reconstruct.errors import InputError
+from reconstruct.formats.limits import memory_size
 from reconstruct.khatri_rao import SOLVERS, Solver
-from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Network, Relu, Selu
-from reconstruct.runs.defaults import adaptive, comparing_bounds, default_bounds
+from reconstruct.networks import Activation
+from reconstruct.runs.given import ACTIVATIONS
 
 SETTINGS = ("rank", "block", "layers")  # options that are settings of some constructions only
 
@@ -28,6 +27,10 @@ def construction(options: Namespace) -> Construction:
                 f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
                 f"{options.construction}"
             )
+    if getattr(options, "frozen", None) is not None and options.ratio is not None:
+        raise InputError(
+            "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
+        )
     return _made(kind, options)
 
 
@@ -53,19 +56,15 @@ def solver(name: str) -> Solver:
     return SOLVERS[name]()
 
 
-def bounds(options: Namespace, network: Network) -> Method:
-    """The method that `--bounds` and `--bounds-seconds` ask for; `network` is the wide one."""
+def bounds(options: Namespace) -> Method | None:
+    """The method that `--bounds` and `--bounds-seconds` ask for; None where neither does."""
     name, seconds = options.bounds, options.bounds_seconds
-    made = hasattr(options, "dtype")  # by this command; else it is compared
-    chosen = default_bounds(network, options.dtype) if made else comparing_bounds(network)
-    if name == "adaptive":
-        return adaptive(network, seconds)
-    if name is None:
-        return chosen if seconds is None else replace(chosen, seconds=seconds)
+    if name == "adaptive" or (name is None and seconds is not None):
+        return Adaptive(seconds)
     if seconds is not None:
         raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
-    table: dict[str, Method] = {"interval": Interval(), "crown": Crown(), "split": Split()}
-    return table[name]
+    table: dict[str | None, Method] = {"interval": Interval(), "crown": Crown()}
+    return table.get(name)
 
 
 def time_limit(options: Namespace) -> float | None:
@@ -75,13 +74,10 @@ def time_limit(options: Namespace) -> float | None:
     return limit
 
 
-def activation(name: str | None) -> Activation:
-    table: dict[str, Activation] = {
-        "relu": Relu(),
-        "leakyrelu": LeakyRelu(float(np.float32(0.01))),
-        "elu": Elu(),
-        "selu": Selu(),
-        "relu6": Clip(0.0, 6.0),
-        "hardtanh": Clip(-1.0, 1.0),
-    }
-    return table[name or "relu"]
+def memory(options: Namespace) -> int | None:
+    """The bytes that `--memory` names."""
+    return None if options.memory is None else memory_size(options.memory)
+
+
+def activation(name: str | None) -> Activation | None:
+    return None if name is None else ACTIVATIONS[name]

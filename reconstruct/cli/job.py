@@ -1,16 +1,18 @@
 """One command on many ranks: `mpiexec -n N reconstruct …`.
 
-Rank 0 runs the command as it would alone, and is the only one that reads, writes and speaks; the
-others join its large solves, and take their part of samples and of boxes. A rank that dies ends the
-job; what rank 0 has kept, --resume takes.
+Every rank runs the same command and shares the sums over hidden units; rank 0 alone reads what was
+kept, writes and speaks. Commands that solve nothing large are rank 0's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+SHARED = ("run", "study")
 
 
 def launched() -> bool:
@@ -18,26 +20,20 @@ def launched() -> bool:
     return any(os.environ.get(name, "1") not in ("", "0", "1") for name in SIZES)
 
 
-def run_as_job(command: Callable[[], int]) -> int:
-    """The exit code of `command`, run by rank 0; 0 on the other ranks."""
-    from reconstruct.khatri_rao import Mpi, using
-    from reconstruct.khatri_rao.engines.mpi import one_job
-    from reconstruct.khatri_rao.ensemble import Ensemble, serve
-    from reconstruct.numbers.sharing import dealing
+def run_as_job(words: Sequence[str] | None, command: Callable[[], int]) -> int:
+    """The exit code of `command` on this rank; only rank 0 is heard."""
+    from reconstruct.khatri_rao.ranks import as_job, over_ranks, world
 
-    ranks = Mpi()
-    with one_job(ranks):
-        if not ranks.first:
-            serve(ranks)
-            return 0
-        engine = Ensemble(ranks)
-        try:
-            with using(engine=engine), dealing(engine.each):
-                code = command()
-        except SystemExit:
-            engine.dismiss()  # bad usage: nothing was begun
-            raise
-        if engine.busy:
-            ranks.comm.Abort(code)
-        engine.dismiss()
-        return code
+    comm = world()
+    shared = bool({*(sys.argv[1:] if words is None else words)} & {*SHARED})
+
+    def program() -> int:
+        if not shared:
+            return command() if comm.Get_rank() == 0 else 0
+        with over_ranks(comm):
+            if comm.Get_rank() == 0:
+                return command()
+            with open(os.devnull, "w") as no, redirect_stdout(no), redirect_stderr(no):
+                return command()
+
+    return as_job(comm, program)

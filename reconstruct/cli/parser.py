@@ -7,15 +7,16 @@ import argparse
 from reconstruct.cli.arguments import add_output, folder, ratio
 from reconstruct.version import __version__
 
-READING = ("run", "verify", "check", "inspect", "rebuild", "export", "study", "train")
 DOMAIN_HELP = (
     "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, "
     "a .vnnlib file, an .npz with lo and hi, or an .npz with x (data: these inputs alone)"
 )
 
+READS = ("run", "verify", "check", "inspect", "rebuild", "export")  # commands that read networks
+
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of `reconstruct`; each command names the module that runs it."""
+    """The parser of `reconstruct`; `cli/commands.py` has a function for each command."""
     parser = argparse.ArgumentParser(
         prog="reconstruct",
         description="Rebuild a ReLU network inside a random frozen one by its norm parameters "
@@ -40,15 +41,14 @@ def build_parser() -> argparse.ArgumentParser:
 def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
 ) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    command.set_defaults(module=f"{name}_command")
-    if name in READING:
-        command.add_argument(
-            "--read-limit",
-            metavar="SIZE",
-            help="memory that a file may unpack to, such as 8G (4G, or RECONSTRUCT_READ_LIMIT)",
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    if name in READS:
+        parser.add_argument(
+            "--unchecked-reading",
+            action="store_true",
+            help="read ONNX files that no other program can evaluate; the verdict says so",
         )
-    return command
+    return parser
 
 
 def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -56,12 +56,12 @@ def _add_construction(run: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     how = run.add_argument_group("how to reconstruct")
     how.add_argument(
         "--construction",
-        choices=["wide", "factored", "deep", "stacked", "fitted"],
+        choices=["wide", "grouped", "factored", "deep", "stacked", "fitted"],
         default="wide",
         help="(wide)",
     )
     how.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
-    how.add_argument("--block", type=int, metavar="K", help="block size for deep")
+    how.add_argument("--block", type=int, metavar="K", help="block size for grouped, deep")
     how.add_argument("--layers", type=int, metavar="L", help="hidden layers per map for stacked")
     return how
 
@@ -79,20 +79,10 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--guard", action="store_true", help="write network_guarded.onnx too (always for data)"
     )
     run.add_argument(
-        "--no-folded", dest="folded", action="store_false", help="write no network_folded.onnx"
-    )
-    run.add_argument(
-        "--compact",
-        action="store_true",
-        help="keep no networks but the target: `reconstruct rebuild OUT` makes them again",
-    )
-    run.add_argument(
         "--memory",
         metavar="SIZE",
-        help="memory that the run may take, such as 2G: large weights are drawn when they are "
-        "needed and never held, and network_folded.onnx is not written",
+        help="memory that the run may take, such as 2G: refused beforehand if it needs more",
     )
-    run.add_argument("--threads", type=int, metavar="N", help="threads to work with (all cores)")
     run.add_argument(
         "--time-limit",
         type=float,
@@ -131,9 +121,6 @@ def _add_frozen(run: argparse.ArgumentParser) -> None:
         choices=["relu", "leakyrelu", "elu", "selu", "relu6", "hardtanh"],
         help="activation inside the frozen sites (default relu)",
     )
-    frozen.add_argument(
-        "--statistics", action="store_true", help="draw non-trivial running means and variances"
-    )
 
 
 def _add_how(run: argparse.ArgumentParser) -> None:
@@ -154,26 +141,7 @@ def _add_how(run: argparse.ArgumentParser) -> None:
         help="precision in which gammas and betas are written; with float32 the headline is about "
         "evaluation in float32 (float64)",
     )
-    how.add_argument(
-        "--sums",
-        choices=["blocks", "plain"],
-        help="how network.onnx adds up many products: in blocks, which rounds less, or plainly as "
-        "one product, which is faster (blocks with --dtype float32, else plain)",
-    )
-    how.add_argument(
-        "--room",
-        choices=["auto", "always", "never"],
-        default="auto",
-        help="with sums in blocks in float32: larger shifts, so that evaluation is bounded, at the "
-        "price of larger errors; where shifts at most triple (auto), always or never",
-    )
-    how.add_argument(
-        "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
-    )
     how.add_argument("--nnet-header", action="store_true", help="fold a .nnet header's ranges in")
-    how.add_argument(
-        "--prove-rank", action="store_true", help="prove each system non-singular modulo a prime"
-    )
 
 
 def _add_checking(run: argparse.ArgumentParser) -> None:
@@ -196,11 +164,10 @@ def _add_samples(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_density(parser: argparse._ActionsContainer) -> None:
-    """The share of weights that are kept; `--sparsity`, its first name, said the opposite."""
+    """The share of weights that are kept."""
     parser.add_argument(
         "--density", type=float, metavar="P", help="keep each weight with chance P (default 1)"
     )
-    parser.add_argument("--sparsity", type=float, metavar="P", help=argparse.SUPPRESS)
 
 
 def _add_radius(parser: argparse.ArgumentParser) -> None:
@@ -213,9 +180,9 @@ def _add_bounds(parser: argparse._ActionsContainer) -> None:
     """How to bound the target's values: the same for every command that does."""
     parser.add_argument(
         "--bounds",
-        choices=["interval", "crown", "split", "adaptive"],
+        choices=["interval", "crown", "adaptive"],
         help="how to bound the target's values, from fast to tight: interval arithmetic, crown "
-        "(linear relaxations), split (crown on sub-boxes), adaptive (cuts the domain where that "
+        "(linear relaxations), adaptive (cuts the domain where that "
         "helps, and with more than 16 inputs searches for the slopes of crown); tighter bounds "
         "give smaller shifts (adaptive, with more than 8 inputs by slopes alone)",
     )
@@ -260,12 +227,6 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     check.add_argument(
         "--candidate", metavar="FILE", help="where the other network is now, likewise"
     )
-    check.add_argument(
-        "--memory",
-        metavar="SIZE",
-        help="memory that it may take, such as 2G: weights are read"
-        " from their file when they are needed",
-    )
     _add_speech(check)
 
 
@@ -276,11 +237,8 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--ratio", type=float, default=1.5, help="hidden neurons per equation (default 1.5)"
     )
     inspect.add_argument("--rank", type=int, metavar="R", help="rank for factored (default: exact)")
-    inspect.add_argument("--block", type=int, metavar="K", help="block size for deep")
+    inspect.add_argument("--block", type=int, metavar="K", help="block size for grouped, deep")
     _add_density(inspect)
-    inspect.add_argument(
-        "--no-merge", dest="merge", action="store_false", help="keep runs of affine maps separate"
-    )
     inspect.add_argument(
         "--nnet-header", action="store_true", help="fold a .nnet header's ranges in"
     )

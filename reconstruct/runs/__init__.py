@@ -1,1 +1,1 @@
-"""Whole runs: target in, directory out; the directory's files, and the network from its seed."""
+"""One whole run, a comparison, a rebuilt network: what the commands do, as calls."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from reconstruct.bounds import Adaptive
+from reconstruct.bounds import Adaptive, Method
+from reconstruct.bounds.methods import as_method
 from reconstruct.constructions.nodes import norm_at
 from reconstruct.networks import Network
 
@@ -30,9 +31,20 @@ def default_bounds(network: Network, dtype: str = "float64") -> Adaptive:
     return replace(chosen, boxes=more * chosen.boxes)
 
 
-def comparing_bounds(candidate: Network) -> Adaptive:
+def settled(method: Method | None, network: Network, dtype: str = "float64") -> Method:
+    """The method for a frozen network that is written in `dtype`: a search that was given no number
+    of boxes gets as many as suit the network."""
+    if method is None:
+        return default_bounds(network, dtype)
+    method = as_method(method)
+    if isinstance(method, Adaptive) and method.boxes == Adaptive.boxes:
+        return adaptive(network, method.seconds)
+    return method
+
+
+def comparing_bounds(method: Method | None, candidate: Network) -> Method:
     """The bounds with which `run` makes a network like this one: those that show it again."""
-    return default_bounds(candidate, norm_precision(candidate))
+    return settled(method, candidate, norm_precision(candidate))
 
 
 def norm_precision(network: Network) -> str:

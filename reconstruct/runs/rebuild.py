@@ -1,5 +1,7 @@
 """The network again from its compact form: target, recipe and norms give the same bits.
 
+A recipe says how a frozen network was made: seed, construction, distribution. Together with the
+target and the norms it is the whole network, in kilobytes instead of gigabytes.
 A frozen weight is a function of seed, layer and place, so a directory that keeps the norms keeps
 the network. What comes out is compared with the certificate: another byte is a failure.
 """
@@ -8,26 +10,121 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from reconstruct.constructions import Frozen
+import numpy as np
+
+from reconstruct.constructions import CONSTRUCTIONS, Construction, Frozen, draw
 from reconstruct.constructions.frozen import as_stored, weights_hash
 from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, load
-from reconstruct.formats.paths import as_path
-from reconstruct.networks import Box, Network, Norm
+from reconstruct.formats.files import as_path
+from reconstruct.networks import Activation, Box, Network, Norm
+from reconstruct.networks.draw import Weights
+from reconstruct.networks.operation import KINDS
 from reconstruct.pipeline import Result
-from reconstruct.reports.document import read_report
 from reconstruct.reports.folder import PARTIAL, OutputFolder
-from reconstruct.reports.run_files import read_norms
-from reconstruct.runs.files import NETWORK, NETWORKS, write_networks
-from reconstruct.runs.recipe import Recipe
+from reconstruct.reports.reading import read_norms, read_report
+from reconstruct.runs.files import NETWORK, NETWORKS, Forms, write_networks
 
 ELSEWHERE = "copy it to where you may write, and rebuild the copy"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `draw` was given, and in which forms and precision the network was written.
+
+    `seed` is None for a frozen network that the user brought: `file_sha256` pins its file.
+    """
+
+    construction: str
+    settings: Mapping[str, Any]
+    merge: bool
+    dtype: str
+    folded: bool
+    guarded: bool
+    seed: int | None = None
+    weights: str | None = None
+    density: float | None = None
+    statistics: bool = False
+    activation: Mapping[str, str] | None = None
+    file: str | None = None
+    file_sha256: str | None = None
+    blocks: bool = False  # whether long sums are written as trees of short ones
+    tree: str = "coarse"  # of blocks
+
+    @classmethod
+    def of(cls, frozen: Frozen, forms: Forms) -> Recipe:
+        """The recipe of a frozen network that was written in these forms."""
+        origin, construction = frozen.origin, frozen.construction
+        inner = origin.get("activation")
+        return cls(
+            construction.name,
+            asdict(construction) if is_dataclass(construction) else {},
+            frozen.merge,
+            forms.dtype.name,
+            forms.folded,
+            forms.guarded,
+            origin.get("seed"),
+            origin.get("weights"),
+            origin.get("sparsity"),
+            bool(origin.get("statistics", False)),
+            None if inner is None else _told(inner),
+            origin.get("file"),
+            origin.get("file_sha256"),
+            forms.blocks,
+            forms.tree or "coarse",
+        )
+
+    def forms(self) -> Forms:
+        """How the network was written."""
+        tree = self.tree if self.blocks else None
+        return Forms(np.dtype(self.dtype), self.folded, self.guarded, tree)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def made(self) -> Construction:
+        """The construction with its settings."""
+        known = CONSTRUCTIONS.get(self.construction)
+        if known is None:
+            raise InputError(
+                f"the construction {self.construction!r} is not one of {', '.join(CONSTRUCTIONS)}"
+            )
+        made: Construction = known(**self.settings)
+        return made
+
+    def draw(self, target: Network) -> Frozen:
+        """The same frozen network again."""
+        assert self.seed is not None and self.weights is not None
+        return draw(
+            target,
+            self.made(),
+            seed=self.seed,
+            weights=Weights(self.weights),
+            sparsity=self.density,
+            statistics=self.statistics,
+            activation=None if self.activation is None else _restored(self.activation),
+            merge=self.merge,
+        )
+
+
+def _told(activation: Activation) -> dict[str, str]:
+    """Kind and settings; numbers as text, for JSON knows no infinity."""
+    return {"kind": activation.kind, **{k: repr(v) for k, v in activation.settings().items()}}
+
+
+def _restored(told: Mapping[str, str]) -> Activation:
+    settings = {name: float(text) for name, text in told.items() if name != "kind"}
+    return cast(Activation, KINDS[told["kind"]](_no_array, settings))
+
+
+def _no_array(name: str) -> Any:
+    raise InputError(f"an activation is made of plain numbers, but this one needs {name!r}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +207,7 @@ def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen
             f"the frozen network was brought in {recipe.file}, not drawn from a seed; say where "
             f"that file is with --frozen"
         )
-    network = load(given, memory=recipe.memory)
+    network = load(given)
     if network.metadata.get("sha256") != recipe.file_sha256:
         raise InputError(f"{given}: this is not the frozen network of the run ({recipe.file})")
     return Frozen(network, recipe.made(), recipe.merge)

@@ -63,8 +63,6 @@ def test_inspect_says_what_is_merged(cli, tmp_path):
     assert "2 nodes merged" in cli("inspect", tmp_path / "t.npz")[1]
     document = json.loads(cli("inspect", tmp_path / "t.npz", "--json")[1])
     assert document["merged"] == {"b": ["a", "b"]} and document["maps"] == [[2, 3]]
-    apart = json.loads(cli("inspect", tmp_path / "t.npz", "--json", "--no-merge")[1])
-    assert apart["merged"] == {} and apart["maps"] == [[2, 3], [2, 2]]
 
 
 def test_inspect_shows_convolutions_as_they_are_rebuilt_and_passes_over_pools(cli, tmp_path):

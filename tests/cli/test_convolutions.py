@@ -93,13 +93,6 @@ def test_a_stack_of_frozen_convolutions(rebuild):
     assert len(report["layers"]) == 3
 
 
-def test_within_an_allowance_of_memory(rebuild, monkeypatch):
-    """The dense map is written in tiles and read from its file; convolutions are held."""
-    monkeypatch.setattr("reconstruct.constructions.frozen.HELD", 16)
-    report = rebuild(small(), "--memory", "600M")
-    assert len(report["layers"]) == 3
-
-
 def test_patches_enter_a_deep_site_block_by_block(rebuild):
     """A convolution, and a shortcut beside it that looks at the same image."""
     rng = np.random.default_rng(1)

@@ -15,9 +15,9 @@ import pytest
 
 import reconstruct.formats.onnx.external as onnx_external
 import reconstruct.formats.onnx.write as onnx_write
-import reconstruct.runs.comparison as verify_module
 import reconstruct.runs.files as run_files
-import reconstruct.runs.job as run_module
+import reconstruct.runs.run as run_module
+import reconstruct.runs.verify as verify_module
 from reconstruct.formats import load, save
 from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
@@ -25,7 +25,7 @@ from tests.constructions.targets import mlp
 DOMAIN = ("--domain", "-1,1", "--samples", "100")
 SLOW = """
 import sys, time
-import reconstruct.runs.job as run
+import reconstruct.runs.run as run
 from reconstruct.cli import main
 
 def stay(*given, **named):

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from reconstruct.cli import inspect_command, interrupts
+from reconstruct.cli import commands, interrupts
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.progress import Step
 
@@ -75,6 +75,6 @@ def test_a_command_that_lost_one_ends_all_the_same(cli, monkeypatch, tmp_path) -
             progress(Step("working", 0))
         return 0
 
-    monkeypatch.setattr(inspect_command, "main", work)
+    monkeypatch.setattr(commands, "inspect", work)
     code, _, stderr = cli("inspect", tmp_path / "any.onnx")
     assert code == 130 and "interrupted" in stderr

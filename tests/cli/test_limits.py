@@ -1,16 +1,13 @@
-"""Limits that a user sets: of time, of threads, of what a file may unpack to."""
+"""Limits that a user sets: of time and of threads."""
 
 from __future__ import annotations
-
-import gzip
-import os
 
 import numpy as np
 import pytest
 
 from reconstruct.formats import save
 from reconstruct.networks import Network
-from reconstruct.numbers.threads import at_most_threads, cpu_count
+from reconstruct.numbers.parallel import at_most_threads, cpu_count
 
 
 @pytest.fixture
@@ -35,7 +32,7 @@ def test_a_run_that_is_out_of_time_is_resumed(cli, slow, tmp_path) -> None:
     assert code == 2 and "--time-limit must be a number of seconds > 0, not -1" in stderr
 
 
-def test_threads_are_those_asked_for(cli, slow, tmp_path) -> None:
+def test_threads_are_those_asked_for() -> None:
     before = cpu_count()
     with at_most_threads(1):
         assert cpu_count() == 1
@@ -43,20 +40,3 @@ def test_threads_are_those_asked_for(cli, slow, tmp_path) -> None:
             assert cpu_count() == 3
         assert cpu_count() == 1
     assert cpu_count() == before
-    words = ("run", slow, "-o", tmp_path / "out", "--domain", "0,1")
-    assert cli(*words, "--threads", "1")[0] == 0
-    code, _, stderr = cli(*words, "--force", "--threads", "0")
-    assert code == 2 and "--threads must be at least 1, but is 0" in stderr
-
-
-def test_what_a_file_may_unpack_to(cli, slow) -> None:
-    packed = slow.with_name("packed.onnx.gz")
-    save(Network.mlp([np.zeros((100, 100))]), slow)
-    packed.write_bytes(gzip.compress(slow.read_bytes()))
-    before = dict(os.environ)
-    code, _, stderr = cli("inspect", packed, "--read-limit", "60K")
-    assert code == 2 and "packed.onnx.gz" in stderr and "--read-limit" in stderr
-    assert dict(os.environ) == before
-    assert cli("inspect", packed, "--read-limit", "1M")[0] == 0
-    code, _, stderr = cli("inspect", slow, "--read-limit", "much")
-    assert code == 2 and "--read-limit must be a size such as 2G or 1500M, but is 'much'" in stderr

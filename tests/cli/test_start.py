@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from reconstruct import cli
-from reconstruct.cli import inspect_command, main
+from reconstruct.cli import commands, main
 
 
 @pytest.fixture
 def fresh(monkeypatch) -> None:
     """`inspect` as if it had not been used yet."""
-    monkeypatch.setattr(cli, "inspect_command", inspect_command)  # as it was, in the end
-    monkeypatch.delitem(sys.modules, inspect_command.__name__)
+    monkeypatch.setattr(cli, "commands", commands)  # as it was, in the end
+    monkeypatch.delitem(sys.modules, commands.__name__)
 
 
 @pytest.mark.parametrize("collecting", [True, False])

@@ -13,29 +13,13 @@ import reconstruct as rc
 from reconstruct.certificates.verdicts import Standing, standing
 from reconstruct.cli import main
 from reconstruct.cli.parser import build_parser
-from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.reading import RunFiles
 from reconstruct.reports.sections.claim import opening
 from reconstruct.reports.sections.reproduce import command
 from reconstruct.reports.terminal import verdict_line
 
 
-def test_the_density_has_its_name_and_the_old_one_is_told(cli, target, tmp_path):
-    words = ("run", target, "--domain", "-1,1", "--samples", 50, "--ratio", 2, "--force")
-    out = tmp_path / "out"
-    code, _, stderr = cli(*words, "-o", out, "--density", 0.6)
-    new = json.loads((out / "report.json").read_text())
-    assert code == 0 and "--density" not in stderr
-    code, _, stderr = cli(*words, "-o", out, "--sparsity", 0.6)
-    old = json.loads((out / "report.json").read_text())
-    assert code == 0 and "--sparsity 0.6 is a density" in stderr
-    assert new["frozen"]["sparsity"] == old["frozen"]["sparsity"] == 0.6
-    assert new["frozen"]["sha256"] == old["frozen"]["sha256"]
-    assert old["options"]["density"] == 0.6 and "sparsity" not in old["options"]
-
-
-def test_two_densities_are_one_too_many(cli, target):
-    code, _, stderr = cli("inspect", target, "--density", 0.5, "--sparsity", 0.25)
-    assert code == 2 and "0.25 and 0.5" in stderr
+def test_a_density_is_a_share(cli, target):
     code, _, stderr = cli("inspect", target, "--density", 1.5)
     assert code == 2 and "(0, 1], but is 1.5" in stderr
 
@@ -113,11 +97,22 @@ def test_every_option_says_what_it_does(name):
 
 
 def test_do_it_again_can_be_done_again(cli, target, tmp_path):
-    words = ("run", target, "--domain", "-1,1", "--samples", 50, "--no-folded", "--density", 0.9)
+    words = (
+        "run",
+        target,
+        "--domain",
+        "-1,1",
+        "--samples",
+        50,
+        "--solver",
+        "direct",
+        "--density",
+        0.9,
+    )
     assert cli(*words, "-o", tmp_path / "out")[0] == 0
     first = json.loads((tmp_path / "out" / "report.json").read_text())
     again = shlex.split(command(first))
-    assert again[-1] == "--force" and "--no-folded" in again
+    assert again[-1] == "--force" and again[again.index("--solver") + 1] == "direct"
     assert cli(*again[1:])[0] == 0
     second = json.loads((tmp_path / "out" / "report.json").read_text())
     assert second["error"] == first["error"]
@@ -184,28 +179,6 @@ def test_words_that_mean_nothing_are_refused(target, tmp_path, words, message, c
     with pytest.raises(SystemExit) as stopped:
         main(["run", str(target), "-o", str(tmp_path / "out"), *words])
     assert stopped.value.code == 2 and message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("more", "came"),
-    [
-        ((), "float64 with plain sums"),
-        (("--sums", "blocks"), "float64 with blocks"),
-        (("--dtype", "float32", "--sums", "plain"), "float32 with plain sums"),
-    ],
-    ids=str,
-)
-def test_room_that_changes_nothing_is_told(cli, target, tmp_path, more, came):
-    words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out", *more)
-    code, _, stderr = cli(*words, "--room", "always")
-    assert code == 0 and "--room always changes nothing: it is for --dtype float32" in stderr
-    assert f"is written in {came}" in stderr
-
-
-def test_room_that_is_given_is_not_commented(cli, target, tmp_path):
-    words = ("run", target, "--domain", "-1,1", "--samples", 20, "-o", tmp_path / "out")
-    code, _, stderr = cli(*words, "--room", "never", "--dtype", "float32")
-    assert code == 0 and "--room" not in stderr
 
 
 def test_an_output_without_a_name_is_refused_by_the_library_too(target):

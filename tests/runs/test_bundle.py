@@ -16,7 +16,7 @@ from reconstruct.certificates.document import Source
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.runs.bundle import TARGET, take_along
+from reconstruct.runs.files import TARGET, take_along
 from tests.constructions.targets import mlp
 from tests.runs.conftest import DOMAIN
 

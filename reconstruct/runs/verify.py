@@ -1,4 +1,4 @@
-"""Two networks that came from elsewhere: one verdict, and a directory if one is asked for."""
+"""`rc.verify`: two networks from anywhere, one verdict, and a directory if one is asked for."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from reconstruct.certificates.verdicts import Certificate
 from reconstruct.errors import InputError
 from reconstruct.formats import load
 from reconstruct.formats.files import write_atomically
-from reconstruct.networks import Domain, Network
-from reconstruct.progress import Progress, silent
+from reconstruct.networks import Box, Domain, Network, Points
+from reconstruct.numbers.given import at_least
+from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import write_page
-from reconstruct.runs.bundle import CANDIDATE, TARGET, copies, copies_before, take_along
+from reconstruct.runs import given
+from reconstruct.runs.defaults import comparing_bounds
+from reconstruct.runs.files import CANDIDATE, TARGET, copies, copies_before, take_along
+from reconstruct.runs.given import Given, PathLike, Where
 
 FILES = ("certificate.json", "report.json", "report.html")
-
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +40,16 @@ class PairOfFiles:
 
     @classmethod
     def read(
-        cls, target: PathLike, candidate: PathLike, *, nnet_header: bool = False
+        cls,
+        target: PathLike,
+        candidate: PathLike,
+        *,
+        nnet_header: bool = False,
+        near: Box | Points | None = None,
     ) -> PairOfFiles:
         """Both files; `nnet_header` puts the header of whichever is a .nnet file around it."""
         paths = Path(target), Path(candidate)
-        networks = [_with_header(path, nnet_header) for path in paths]
+        networks = [_with_header(path, nnet_header, near) for path in paths]
         if nnet_header and all(n.metadata["format"] != "nnet" for n in networks):
             kinds = " and ".join(str(n.metadata["format"]) for n in networks)
             raise InputError(
@@ -51,8 +58,8 @@ class PairOfFiles:
         return cls(networks[0], networks[1], paths)
 
 
-def _with_header(path: Path, nnet_header: bool) -> Network:
-    network = load(path)
+def _with_header(path: Path, nnet_header: bool, near: Box | Points | None) -> Network:
+    network = load(path, near=near)
     folded = nnet_header and network.metadata["format"] == "nnet"
     return load(path, nnet_header=True) if folded else network
 
@@ -79,6 +86,62 @@ class VerifyOutcome:
     certificate: Certificate
     report: Mapping[str, Any]
     output: Path | None
+
+
+def verify(
+    target: Given,
+    candidate: Given,
+    *,
+    domain: Where,
+    radius: float | None = None,
+    bounds: Method | None = None,
+    tolerance: float | None = None,
+    samples: int | None = None,
+    time_limit: float | None = None,
+    nnet_header: bool = False,
+    output: PathLike | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> VerifyOutcome:
+    """`reconstruct verify`: certify, refute or leave undecided that two networks agree.
+
+    With `output` a certificate, a report and both networks are written into that directory.
+    """
+    pair = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
+    at_least(tolerance, "the tolerance", 0)
+    at_least(time_limit, "the time limit", 0)
+    job = Verification(
+        pair,
+        given.domain(domain, pair.target, radius),
+        bounds=comparing_bounds(bounds, pair.candidate),
+        tolerance=tolerance,
+        samples=given.count(samples),
+        time_limit=time_limit,
+        output=None if output is None else given.folder(output),
+        force=force,
+        options={
+            "target": given.word(target, "TARGET"),
+            "candidate": given.word(candidate, "CANDIDATE"),
+            "domain": given.domain_word(domain),
+            "radius": radius,
+            **given.bounds_words(bounds),
+            "tolerance": tolerance,
+            "samples": samples,
+            "nnet_header": nnet_header,
+            "output": None if output is None else os.fspath(output),
+        },
+    )
+    return compare(job, listener(progress))
+
+
+def _pair(
+    target: Given, candidate: Given, nnet_header: bool, near: Box | Points | None
+) -> PairOfFiles:
+    if isinstance(target, str | os.PathLike) and isinstance(candidate, str | os.PathLike):
+        return PairOfFiles.read(target, candidate, nnet_header=nnet_header, near=near)
+    ours = given.network(target, "the target", nnet_header, near=near)
+    theirs = given.network(candidate, "the candidate", nnet_header, near=near)
+    return PairOfFiles(ours, theirs, (given.path(target), given.path(candidate)))
 
 
 def compare(job: Verification, progress: Progress = silent) -> VerifyOutcome:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from reconstruct.cli import choices
-from reconstruct.cli.verdict import settle_density
 from reconstruct.constructions import factor
 from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.layout import check_target
@@ -25,9 +24,8 @@ from reconstruct.runs.forecast import forecast
 
 
 def main(options: Namespace) -> int:
-    settle_density(options)
     network = load(options.network, nnet_header=options.nnet_header)
-    form = normal_form(network, merge=options.merge)
+    form = normal_form(network)
     Pencil(sparsity=options.density)  # refuses a density outside of (0, 1]
     costs = list(_costs(form.network, options))
     if options.json:

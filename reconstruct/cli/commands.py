@@ -1,0 +1,401 @@
+"""The commands, one function each: options become arguments of the library, outcomes become words.
+
+Every function imports what it needs when it runs, so that `--help` is instant and `check` loads the
+checker and nothing of the solver.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from reconstruct.certificates.verdicts import Certificate
+    from reconstruct.runs.run import RunOutcome
+
+FAILED = 1
+UNDECIDED = 3
+EXIT = {"certified": 0, "refuted": 1, "undecided": UNDECIDED}
+
+
+def run(options: Namespace) -> int:
+    from reconstruct.cli import choices
+    from reconstruct.progress import OutOfTime
+    from reconstruct.runs.run import run as run_whole
+
+    if options.ratio == "auto" or options.float32_error is not None:
+        _settle_ratio(options)
+    try:
+        with ProgressDisplay(options.quiet or options.json) as progress:
+            outcome = run_whole(
+                options.target,
+                options.output,
+                domain=options.domain,
+                radius=options.radius,
+                slack=options.slack,
+                guard=options.guard,
+                frozen=options.frozen,
+                construction=choices.construction(options),
+                seed=options.seed,
+                weights=options.weights,
+                density=options.density,
+                activation=choices.activation(options.activation),
+                solver=choices.solver(options.solver),
+                bounds=choices.bounds(options),
+                dtype=options.dtype,
+                samples=options.samples,
+                tolerance=options.tolerance,
+                memory=choices.memory(options),
+                time_limit=choices.time_limit(options),
+                nnet_header=options.nnet_header,
+                force=options.force,
+                resume=options.resume,
+                page=False,  # drawn when the verdict has been said
+                progress=progress,
+            )
+    except OutOfTime:
+        say(_out_of_time(options), options)
+        return UNDECIDED
+    return _told(outcome, options)
+
+
+def _settle_ratio(options: Namespace) -> None:
+    """`--ratio auto` becomes the width for a wanted float32 error."""
+    from reconstruct.cli import choices
+    from reconstruct.pipeline import width_for
+    from reconstruct.runs import given
+    from reconstruct.runs.defaults import DOMAIN, settled
+
+    wanted = options.float32_error
+    if options.ratio != "auto":
+        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
+    if wanted is None or not 0 < wanted < float("inf"):
+        raise InputError(f"--ratio auto needs --float32-error E with E > 0, but got {wanted}")
+    if options.construction != "wide" or options.frozen is not None:
+        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
+    target = given.network(options.target, "the target", options.nnet_header)
+    place = given.domain(options.domain or DOMAIN, target, options.radius)
+    method = settled(choices.bounds(options), target, options.dtype)
+    options.ratio = width_for(target, place, method, wanted)[0]
+    say(f"ratio {options.ratio:g} for a float32 error of about {wanted:.3g}", options)
+
+
+def _out_of_time(options: Namespace) -> str:
+    """What is said when maps are left to solve, and whether there is something to go on with."""
+    from reconstruct.checkpoint import worth_resuming
+    from reconstruct.reports.folder import PARTIAL
+
+    over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
+    if worth_resuming(Path(options.output) / PARTIAL):
+        return f"{over}; what was solved so far is kept, use --resume to go on"
+    return f"{over}; nothing was solved yet, so nothing is kept: give a longer --time-limit"
+
+
+def _told(outcome: RunOutcome, options: Namespace) -> int:
+    """Says what came out; the exit code."""
+    from reconstruct.reports.terminal import accuracies, margins, summary
+
+    report = outcome.report
+    if not _brief(report, options):
+        print("\n".join([summary(report), *accuracies(report), *margins(report)]))
+        print(f"{'written to':<22} {outcome.output}")
+    failed = [row for row in outcome.result.layers if not row.solved]
+    for row in failed:
+        say(f"map {row.index} ({row.name}): {row.message}", options)
+    _draw_page(outcome.output)
+    code = _exit_code(outcome.certificate)
+    return FAILED if failed and code == UNDECIDED else code
+
+
+def _draw_page(output: Path) -> None:
+    """The page takes a second (matplotlib's): nobody waits for the verdict meanwhile."""
+    from reconstruct.reports.page import write_page
+
+    sys.stdout.flush()
+    write_page(output)
+
+
+def verify(options: Namespace) -> int:
+    from reconstruct.cli import choices
+    from reconstruct.reports.terminal import summary, wrapped
+    from reconstruct.reports.wording import in_words
+    from reconstruct.runs.verify import verify as verify_pair
+
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        outcome = verify_pair(
+            options.target,
+            options.candidate,
+            domain=options.domain,
+            radius=options.radius,
+            bounds=choices.bounds(options),
+            tolerance=options.tolerance,
+            samples=options.samples,
+            time_limit=choices.time_limit(options),
+            nnet_header=options.nnet_header,
+            output=options.output,
+            force=options.force,
+            progress=progress,
+        )
+    if not _brief(outcome.report, options):
+        print(summary(outcome.report))
+        for line in outcome.certificate.tried:
+            print(wrapped(f"tried: {in_words(line)}", indent="       "))
+    return _exit_code(outcome.certificate)
+
+
+def demo(options: Namespace) -> int:
+    """A random frozen network becomes a digits classifier by its norms alone."""
+    from reconstruct.bounds import Crown, Interval
+    from reconstruct.constructions import Wide, draw
+    from reconstruct.demo import digits
+    from reconstruct.reports.inputs import ShownInputs
+    from reconstruct.reports.terminal import summary
+    from reconstruct.runs.run import Job, run_job
+
+    shipped = digits(cnn=options.cnn)
+    frozen = draw(shipped.target, Wide(ratio=1.5), seed=options.seed)
+    before = shipped.accuracy(frozen.network)
+    job = Job(
+        target=shipped.target,
+        target_path=shipped.path,
+        frozen=frozen,
+        domain=shipped.domain,
+        output=Path(options.output),
+        force=options.force,
+        resume=None,
+        page=False,
+        examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
+        bounds=Interval() if options.cnn else Crown(),
+        options={
+            "command": "demo",
+            "seed": options.seed,
+            "output": options.output,
+            **({"cnn": True} if options.cnn else {}),
+        },
+    )
+    say("a random frozen network is about to become a digits classifier", options)
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        outcome = run_job(job, progress)
+    if not _brief(outcome.report, options):
+        print(summary(outcome.report))
+        print()
+        for name, share in (
+            ("target", shipped.accuracy(shipped.target)),
+            ("frozen network", before),
+            ("frozen network, norms set", shipped.accuracy(outcome.network)),
+        ):
+            count = len(shipped.labels)
+            print(f"accuracy of the {name:<27} {100 * share:6.2f} % of {count} test images")
+        print(f"\nopen {outcome.output / 'report.html'} to see it")
+    _draw_page(outcome.output)
+    return _exit_code(outcome.certificate)
+
+
+def check(options: Namespace) -> int:
+    """The same as `python -m proofs_check certificate`."""
+    from proofs_check.certificates.command import main as prove_again
+
+    words = ["--json"] if options.json else []
+    for name in ("target", "candidate"):
+        place = getattr(options, name)
+        words += [] if place is None else [f"--{name}={place}"]
+    with ProgressDisplay(options.quiet or options.json, task="proving the certificate again"):
+        code = prove_again([*words, "--", options.path])
+    folder = Path(options.path)
+    compact = (folder / "norms.npz").exists() and not (folder / "network.onnx").exists()
+    if code and options.candidate is None and compact:
+        again = shlex.join(["reconstruct", "rebuild", options.path])
+        say(f"network.onnx is not there, but can be made again: {again}", options)
+    return code
+
+
+def report(options: Namespace) -> int:
+    from reconstruct.reports.reading import read_run
+    from reconstruct.runs.report import report as make_page
+
+    page = make_page(options.path)
+    if options.json:
+        _print_json(read_run(Path(options.path)).report)
+    else:
+        print(page)
+    return 0
+
+
+def rebuild(options: Namespace) -> int:
+    from reconstruct.runs.rebuild import rebuild as make_again
+
+    made = make_again(options.path, target=options.target, frozen=options.frozen)
+    if options.json:
+        _print_json({"files": [str(path) for path in made.files], "sha256": made.sha256})
+    elif options.quiet:
+        print(f"REBUILT: the bytes are those of the certificate (sha256 {made.sha256})")
+    else:
+        for path in made.files:
+            print(path)
+        print(f"the same bits as certified: sha256 {made.sha256}")
+    return 0
+
+
+def export(options: Namespace) -> int:
+    """The question of equality, for verifiers of other people."""
+    from reconstruct.equivalence.export import FILES
+    from reconstruct.equivalence.export import export as write_question
+    from reconstruct.formats import load, load_domain
+    from reconstruct.networks import Box
+    from reconstruct.reports.folder import OutputFolder
+
+    target, candidate = load(options.target), load(options.candidate)
+    domain = load_domain(options.domain, target.size_in)
+    if not isinstance(domain, Box):
+        raise InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
+    with OutputFolder(options.output, force=options.force) as folder:
+        files = write_question(
+            target, candidate, domain=domain, tolerance=options.tolerance, folder=folder.staging
+        )
+        folder.publish(FILES)
+    written = {role: folder.path / staged.name for role, staged in asdict(files).items()}
+    if options.json:
+        _print_json({role: str(path) for role, path in written.items()})
+    elif not options.quiet:
+        for path in written.values():
+            print(path)
+    return 0
+
+
+def inspect(options: Namespace) -> int:
+    from reconstruct.cli import inspecting
+
+    return inspecting.main(options)
+
+
+def prove(options: Namespace) -> int:
+    """The same as `python -m proofs_check`."""
+    from proofs_check.cli import main as prove_statements
+
+    words = [f"--{flag}" for flag in ("json", "thorough", "list") if getattr(options, flag)]
+    if options.only is not None:
+        words += ["--only", options.only]
+    return prove_statements(words)
+
+
+def study(options: Namespace) -> int:
+    from reconstruct.studies import STUDIES, Settings, run_study
+
+    chosen = STUDIES.get(options.name)
+    if chosen is None:
+        raise InputError(f"there is no study {options.name!r}; there are {', '.join(STUDIES)}")
+    settings = Settings(
+        grid=_grid(options.grid or []),
+        seeds=options.seeds,
+        jobs=options.jobs,
+        resume=options.resume,
+        force=options.force,
+    )
+    output = Path(options.output)
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        rows = run_study(chosen, output, settings, progress)
+    findings = chosen.findings(rows)
+    if options.json:
+        print(json.dumps([{**vars(f), "evidence": f.evidence.value} for f in findings], indent=2))
+        return 0
+    for finding in findings:
+        print(f"{finding.sentence} ({finding.evidence.value})")
+    print(f"{len(rows)} rows in {output / 'rows.jsonl'}, the page is {output / 'report.html'}")
+    return 0
+
+
+def _grid(words: list[str]) -> dict[str, str]:
+    """`--grid d=4,8` as a name and its values."""
+    found = {}
+    for word in words:
+        name, sign, values = word.partition("=")
+        if not sign or not values:
+            raise InputError(f"--grid takes NAME=VALUE,VALUE,… as in d=4,8, but is {word!r}")
+        found[name] = values
+    return found
+
+
+def train(options: Namespace) -> int:
+    """Tune only the norms of a random network, or something else to compare."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingDependencyError("torch", "torch", "training")
+    from reconstruct.training.experiment import Experiment, Family
+    from reconstruct.training.freezing import Tuning
+    from reconstruct.training.loop import Schedule
+    from reconstruct.training.models import Gamma
+    from reconstruct.training.session import summary, train_into
+
+    experiment = Experiment(
+        Family(options.model),
+        options.depth,
+        options.width,
+        Gamma(options.gamma),
+        Tuning(options.tune),
+        Schedule(options.epochs, options.batch, options.rate, options.momentum, options.decay),
+        _seeds(options.seeds),
+    )
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        found = train_into(
+            options.output,
+            experiment,
+            options.data,
+            options={k: v for k, v in vars(options).items() if k != "command"},
+            force=options.force,
+            resume=options.resume,
+            progress=progress,
+        )
+    for note in found["notes"]:
+        say(note, options)
+    if options.json:
+        _print_json(found)
+    else:
+        print(summary(found))
+        print(f"{'written to':<22} {options.output}")
+    return 0
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--seeds takes whole numbers with commas between them, such as 0,1,2, but is {text!r}"
+        ) from None
+
+
+# --- how commands speak -------------------------------------------------------------------------
+
+
+def say(message: str, options: Namespace) -> None:
+    """One line on stderr, unless it was asked to be quiet."""
+    if not options.quiet:
+        sys.stderr.write(f"reconstruct: {message}\n")
+
+
+def _brief(report: Mapping[str, Any], options: Namespace) -> bool:
+    """Prints the report as JSON or its verdict line, where one of them is all that is wanted."""
+    from reconstruct.reports.terminal import verdict_line
+
+    if options.json:
+        _print_json(report)
+    elif options.quiet:
+        print(verdict_line(report))
+    return bool(options.json or options.quiet)
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _exit_code(certificate: Certificate) -> int:
+    return EXIT[certificate.verdict.value]

@@ -1,0 +1,441 @@
+"""`rc.run`: one whole run, target in, directory out. The command line and the demo call it.
+
+A `Job` is the call with every default filled in. The target is copied into the directory, every
+map is solved (and kept, so that an interrupted run can go on), the network is written and read
+back, and what is certified is the network as it was read back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reconstruct.bounds import Crown, Method
+from reconstruct.certificates.conclude import Conclusion, conclude
+from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.certificates.verdicts import Certificate
+from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
+from reconstruct.constructions import Construction, Frozen, Wide, draw
+from reconstruct.constructions.costs import cost
+from reconstruct.errors import InputError, ReconstructError
+from reconstruct.formats import Origin, sha256_file
+from reconstruct.formats.files import write_atomically
+from reconstruct.khatri_rao import Auto, Solver, ranks
+from reconstruct.khatri_rao.solve import as_solver
+from reconstruct.networks import Activation, Box, Network, Points
+from reconstruct.networks.draw import Weights
+from reconstruct.networks.given import as_precision
+from reconstruct.networks.inputs import fitting
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.given import at_least
+from reconstruct.numbers.parallel import one_blas_thread
+from reconstruct.pipeline import Result, reconstruct
+from reconstruct.progress import OutOfTime, Progress, Step, listener, silent, until
+from reconstruct.reports.document import build_report, to_bytes
+from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.inputs import ShownInputs, guard_part
+from reconstruct.reports.page import write_page
+from reconstruct.runs import given
+from reconstruct.runs.defaults import DOMAIN, settled
+from reconstruct.runs.files import (
+    GUARDED,
+    NETWORK,
+    TARGET,
+    Forms,
+    left_behind,
+    published,
+    take_along,
+    write_networks,
+)
+from reconstruct.runs.forecast import forecast
+from reconstruct.runs.given import Given, PathLike, Where
+from reconstruct.runs.rebuild import Recipe
+from reconstruct.runs.room import with_room
+
+# Frozen weights up to which BLAS threads wait for each other more than they work.
+SMALL = 2**24
+
+logger = logging.getLogger(__name__)
+
+Frozenlike: TypeAlias = "Frozen | Given"
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What to reconstruct, in what, on which domain, and how: a call of `run` with its defaults.
+
+    `options` are the same in the words of the command line, for the report's "do it again".
+    """
+
+    target: Network
+    target_path: Path | None  # None: a network of no file, which is written to one
+    frozen: Frozen
+    domain: Box | Points
+    output: Path
+    slack: float = 1.0
+    guard: bool = False
+    solver: Solver = field(default_factory=Auto)
+    bounds: Method = field(default_factory=Crown)
+    dtype: str = "float64"
+    samples: int | None = None  # None: fewer where the certificate says it all
+    tolerance: float | None = None
+    force: bool = False
+    resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
+    memory: int | None = None  # bytes that the run may take: else it is refused
+    time_limit: float | None = None  # seconds: what is not solved by then is kept
+    options: Mapping[str, Any] = field(default_factory=dict)
+    examples: ShownInputs | None = None
+    page: bool = True  # False: drawn later by `report`, after the verdict has been said
+    unseen: Array | None = None  # inputs (rows) besides the domain at which the guard is tried
+
+    @property
+    def guarded(self) -> bool:
+        return self.guard or isinstance(self.domain, Points)
+
+    @property
+    def forms(self) -> Forms:
+        """How the network is written: in float32 long sums are trees of short ones."""
+        tree = "coarse" if self.dtype == "float32" else None
+        return Forms(np.dtype(self.dtype), True, self.guarded, tree)
+
+    def key(self) -> str:
+        """Names the numbers of this run: a checkpoint with another key is not reused."""
+        return run_key(
+            {
+                "target": self.target.metadata.get("sha256"),
+                "frozen": self.frozen.identity,
+                "construction": repr(self.frozen.construction),
+                "merge": self.frozen.merge,
+                "domain": [part.tolist() for part in self.domain.boxes],
+                "slack": self.slack,
+                "solver": repr(self.solver),
+                "bounds": repr(self.bounds),
+                "dtype": self.dtype,
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RunOutcome:
+    """What a run leaves behind: the result, its certificate, and the report as written."""
+
+    result: Result
+    network: Network
+    certificate: Certificate
+    report: Mapping[str, Any]
+    output: Path
+
+
+def run(
+    target: Given,
+    output: PathLike,
+    *,
+    domain: Where | None = None,
+    radius: float | None = None,
+    slack: float | None = None,
+    guard: bool = False,
+    frozen: Frozenlike | None = None,
+    construction: Construction | None = None,
+    seed: int | None = None,
+    weights: Weights | str | None = None,
+    density: float | None = None,
+    activation: Activation | None = None,
+    solver: Solver | None = None,
+    bounds: Method | None = None,
+    dtype: Any = "float64",
+    samples: int | None = None,
+    tolerance: float | None = None,
+    memory: int | None = None,
+    time_limit: float | None = None,
+    nnet_header: bool = False,
+    unseen: Any = None,
+    force: bool = False,
+    resume: bool = False,
+    page: bool = True,
+    progress: Progress = silent,
+) -> RunOutcome:
+    """`reconstruct run TARGET -o OUT`: reconstruct, certify, write everything into a directory.
+
+    Networks are objects or files; the domain is a box, a pair (lo, hi), points, a file, or the
+    words of the command line; methods are objects (`rc.Wide(ratio=2.0)`, `rc.Crown()`). `frozen`
+    brings a frozen network; without it one is drawn as `construction`, `seed`, `weights`,
+    `density` and `activation` say. `memory` is in bytes, `time_limit` in seconds; `unseen` are
+    inputs besides the domain at which the guard is tried. Without `page` report.html is left to
+    `rc.report`. Nothing is printed: `progress` hears each step.
+    """
+    near = given.nearby(domain, radius)
+    ours = given.network(target, "the target", nnet_header, near=near)
+    if domain is None:
+        logger.warning("no domain given: every claim is made on [-1, 1] for each input")
+        domain = DOMAIN
+    place = given.domain(domain, ours, radius)
+    at_least(tolerance, "the tolerance", 0)
+    at_least(time_limit, "the time limit", 0)
+    at_least(memory, "the memory", 1)
+    drawing = {
+        "seed": seed,
+        "weights": weights,
+        "density": density,
+        "activation": activation,
+    }
+    kept = _frozen(ours, frozen, construction, drawing)
+    precision = as_precision(dtype, "norms are written").name
+    job = Job(
+        target=ours,
+        target_path=given.path(target),
+        frozen=kept,
+        domain=place,
+        output=given.folder(output),
+        slack=_slack(slack, place),
+        guard=guard,
+        solver=as_solver(solver),
+        bounds=settled(bounds, kept.network, precision),
+        dtype=precision,
+        samples=given.count(samples),
+        tolerance=tolerance,
+        force=force,
+        resume=resume,
+        page=page,
+        memory=memory,
+        time_limit=time_limit,
+        examples=given.examples(domain, place, ours),
+        unseen=given.unseen(unseen, domain, ours),
+    )
+    said = {"domain": domain, "radius": radius, "slack": slack, "bounds": bounds}
+    job = replace(job, options=_words(job, {"target": target, "output": output, **said}))
+    return run_job(job, listener(progress))
+
+
+def _frozen(
+    target: Network,
+    brought: Frozenlike | None,
+    construction: Construction | None,
+    drawing: Mapping[str, Any],
+) -> Frozen:
+    """The frozen network: as given, of a file, or drawn."""
+    if brought is None:
+        return draw(
+            target,
+            construction,
+            seed=drawing["seed"] or 0,
+            weights=drawing["weights"] or Weights.GAUSSIAN,
+            sparsity=drawing["density"],
+            activation=drawing["activation"],
+        )
+    told = [name for name, value in drawing.items() if value is not None]
+    if told:
+        raise InputError(
+            f"{told[0]} says how to draw a frozen network, but `frozen` brings one; give one of "
+            f"them"
+        )
+    if isinstance(brought, Frozen):
+        return brought
+    network = given.network(brought, "the frozen network")
+    origin = {"file": network.metadata.get("file"), "file_sha256": network.metadata.get("sha256")}
+    return Frozen(network, construction or Wide(), True, origin)
+
+
+def _slack(slack: float | None, domain: Box | Points) -> float:
+    if slack is None:
+        return 1.0
+    if isinstance(domain, Box):
+        raise InputError("the slack widens the ranges seen on data, but the domain is a box")
+    at_least(slack, "the slack", 0)
+    return float(slack)
+
+
+def _words(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The call in the words of the command line; what has no words is a name in capitals."""
+    frozen, origin = job.frozen, job.frozen.origin
+    construction = frozen.construction
+    settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
+    inner = origin.get("activation")
+    expressible = frozen.merge and not origin.get("statistics")
+    file = origin.get("file") if expressible else "FROZEN"
+    drawn = {} if file else {key: origin.get(key) for key in ("seed", "weights")}
+    return {
+        "target": given.word(said["target"], "TARGET"),
+        "output": os.fspath(said["output"]),
+        "domain": given.domain_word(said["domain"]),
+        "radius": said["radius"],
+        "slack": said["slack"],
+        "guard": job.guard,
+        "frozen": file,
+        "construction": construction.name,
+        **({} if file else settings),
+        **drawn,
+        "density": None if file else origin.get("sparsity"),
+        "activation": None if file or inner is None else given.activation_word(inner),
+        "solver": given.solver_word(job.solver),
+        **given.bounds_words(said["bounds"]),
+        "dtype": job.dtype,
+        "samples": job.samples,
+        "tolerance": job.tolerance,
+        "memory": job.memory,
+        "time_limit": job.time_limit,
+        "nnet_header": bool(job.target.metadata.get("nnet_header_folded")),
+    }
+
+
+def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
+    """Reconstruct, write the network, certify the file as written, report.
+
+    Where the time limit ends before the last map is solved, `OutOfTime` leaves what was solved for
+    a resumed run; a certificate that it ends is undecided.
+    """
+    start = time.perf_counter()
+    fitting(job.domain, job.target)
+    if job.unseen is not None and not job.guarded:
+        raise InputError(
+            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
+            "--guard (guard=True), or leave x_unseen out"
+        )
+    _check_memory(job)
+    one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
+    if not ranks.is_first():  # takes its part in the sums; rank 0 writes what comes of them
+        with one:
+            _solved(job, None, progress)
+        raise SystemExit(0)
+    place = OutputFolder(job.output, force=job.force, resume=job.resume)
+    with one, place as folder:
+        source = take_along(job.target, job.target_path, folder, TARGET)
+        job = replace(job, target=source.network)
+        limit = None if job.time_limit is None else start + job.time_limit
+        result = _solved(job, folder, progress if limit is None else until(limit, progress))
+        result = with_room(result, job.forms, progress=progress)
+        outcome = _finish(job, source, folder, result, start, progress)
+        names = published(folder.staging)
+        folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
+    return outcome
+
+
+def _check_memory(job: Job) -> None:
+    """Refuse what is expected to take more memory than the run may take."""
+    if job.memory is None:
+        return
+    form = job.frozen.layout_of(job.target).form.network
+    density = job.frozen.origin.get("sparsity")
+    needed = forecast(cost(form, job.frozen.construction, density), form).memory_bytes
+    if needed > job.memory:
+        raise InputError(
+            f"the run may take {job.memory / 2**30:.2g} GiB of memory (--memory), but is expected "
+            f"to take {needed / 2**30:.2g} GiB; use --construction grouped, which needs about a "
+            f"thirtieth of it, lower --ratio, or allow more"
+        )
+
+
+def _solved(job: Job, folder: OutputFolder | None, progress: Progress) -> Result:
+    """All maps solved; each is kept as soon as it is, by rank 0."""
+    place = None if folder is None else folder.staging
+    store = SiteStore(place, job.key(), resume=bool(job.resume))
+    try:
+        return reconstruct(
+            job.target,
+            job.frozen,
+            domain=job.domain,
+            slack=job.slack,
+            solver=job.solver,
+            bounds=job.bounds,
+            dtype=np.dtype(job.dtype),
+            progress=progress,
+            checkpoint=store,
+        )
+    except OutOfTime:
+        if folder is not None:
+            folder.keep = job.resume is not None and worth_resuming(folder.staging)
+        raise
+
+
+def _read_back(job: Job, outcome: RunOutcome) -> None:
+    """The published network is the one that was certified, its data files included."""
+    origin = Origin.of(outcome.network)
+    if origin is None or not origin.data:
+        return
+    for name, digest in ((NETWORK, origin.sha256), *origin.data.items()):
+        if sha256_file(job.output / name) != digest:
+            raise ReconstructError(
+                f"{job.output}: the published network is not the one that was certified ({name} "
+                f"differs); run it again"
+            )
+
+
+def _finish(
+    job: Job,
+    source: Source,
+    folder: OutputFolder,
+    result: Result,
+    start: float,
+    progress: Progress,
+) -> RunOutcome:
+    """The network written and read back, certified, reported."""
+    progress(Step("writing the network", 0))
+    network = write_networks(folder.staging, result, job.forms)
+    left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
+    conclusion = _concluded(job, result, network, left, progress)
+    certificate = conclusion.certificate
+    write_certificate(
+        folder.staging / "certificate.json",
+        certificate,
+        target=source,
+        candidate=Source(network),
+        exact_norms=result.exact,
+        home=job.output,
+    )
+    progress(Step("writing the report", 0))
+    report = build_report(
+        result,
+        certificate,
+        conclusion.search,
+        options=job.options,
+        seconds=time.perf_counter() - start,
+        guard=_guard(job, result),
+        target_path=source.path_from(job.output),
+        recipe=Recipe.of(job.frozen, job.forms).as_json(),
+        examples=job.examples,
+        blocks=job.forms.blocks,
+    )
+    write_atomically(folder.staging / "report.json", to_bytes(report))
+    if job.page:
+        write_page(folder.staging)
+    return RunOutcome(result, network, certificate, report, job.output)
+
+
+def _concluded(
+    job: Job, result: Result, network: Network, left: float | None, progress: Progress
+) -> Conclusion:
+    return conclude(
+        job.target,
+        network,
+        domain=result.domain,
+        bounds=_same_leaves(job.bounds, result),
+        tolerance=job.tolerance,
+        samples=job.samples,
+        exact_norms=result.exact,
+        bound_anyway=True,
+        time_limit=None if left is None else max(0.0, left),
+        progress=progress,
+        known=result.known,
+    )
+
+
+def _guard(job: Job, result: Result) -> dict[str, Any] | None:
+    """What the guard says; None where none was written."""
+    if not job.guarded:
+        return None
+    slack = job.slack if isinstance(job.domain, Points) else None
+    return guard_part(result, GUARDED, slack, job.unseen)
+
+
+def _same_leaves(method: Method, result: Result) -> Method:
+    """The same method; a search goes on with what it found."""
+    if result.known is not None and result.known.method == method:
+        return result.known.again
+    return method
