@@ -12,10 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reconstruct.errors import InputError
 from reconstruct.reports.environment import environment, peak_bytes
 
 if TYPE_CHECKING:
@@ -127,7 +125,9 @@ def domain_part(domain: Domain) -> dict[str, Any]:
 
 
 def target_part(target: Network, path: str | None = None) -> dict[str, Any]:
-    placed = {} if path is None else {"path": path}
+    placed: dict[str, Any] = {} if path is None else {"path": path}
+    if target.metadata.get("compared", {}) is None:
+        placed["unchecked_reading"] = True
     return {
         "file": target.metadata.get("file"),
         **placed,
@@ -272,21 +272,6 @@ def _as_float(value: Fraction) -> float | None:
 def to_bytes(report: Mapping[str, Any]) -> bytes:
     """The report as UTF-8 JSON; a number that is not finite is a bug and raises."""
     return (json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
-
-
-def read_report(path: Path) -> dict[str, Any]:
-    try:
-        report = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; is this the output of a run?") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: this is not a readable report ({error})") from None
-    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
-        raise InputError(
-            f"{path}: a report of schema {SCHEMA!r} is needed, but this one has "
-            f"{report.get('schema') if isinstance(report, dict) else type(report).__name__!r}"
-        )
-    return report
 
 
 def _finite(value: float | None) -> float | None:

@@ -7,17 +7,20 @@ places, one rename each, and .partial is removed. An interrupted run leaves .par
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from reconstruct.errors import InputError
-from reconstruct.reports.lock import FileLock
 
+ROLES = ("target", "candidate")  # folders with the networks that a certificate speaks of
 PARTIAL = ".partial"
+FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK = "lock"
 
 
@@ -75,6 +78,9 @@ class OutputFolder:
         `check` reads them back while nobody else may change them; `stale` files of an earlier run
         go first. A name may lie in a folder of its own.
         """
+        for name in (*stale, *names):
+            for parent in Path(name).parents:
+                self._refuse_link(parent)
         for name in stale:
             (self.path / name).unlink(missing_ok=True)
         for name in names:
@@ -103,6 +109,8 @@ class OutputFolder:
     def _check_place(self) -> None:
         if not self.path.exists():
             return
+        for role in ROLES:
+            self._refuse_link(role)
         if not self.path.is_dir():
             raise InputError(
                 f"{self.path}: the output must be a directory, but a file of that name exists; "
@@ -112,6 +120,14 @@ class OutputFolder:
             raise InputError(
                 f"{self.path}: the output directory cannot be written (permission denied); "
                 f"{self.elsewhere}"
+            )
+
+    def _refuse_link(self, name: str | Path) -> None:
+        """A folder inside of OUT that is a link would have files elsewhere removed and written."""
+        if Path(name) != Path() and (self.path / name).is_symlink():
+            raise InputError(
+                f"{self.path / name}: must be a directory, but is a symbolic link, which is not "
+                f"followed; remove it, or {self.elsewhere}"
             )
 
     def _check_contents(self) -> None:
@@ -186,3 +202,76 @@ class OutputFolder:
         self.lock.remove()
         with suppress(OSError):  # the next run has come in already
             self.staging.rmdir()
+
+
+class FileLock:
+    """The lock on `path`; whoever comes second is told `taken`.
+
+    The file says nothing by being there: the system holds the lock for the process and drops it
+    when the process ends, so that a killed run never stands in the way of the next.
+    """
+
+    def __init__(self, path: Path, taken: str) -> None:
+        self.path, self.taken = path, taken
+        self._close: weakref.finalize[[int], FileLock] | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._close is not None
+
+    def probe(self) -> None:
+        """Refuse if somebody holds the lock now; makes and changes nothing."""
+        if self.path.parent.is_symlink():
+            return
+        try:
+            handle = os.open(self.path, FLAGS)
+        except OSError:  # no such file, so nobody holds it; what else is wrong, `acquire` tells
+            return
+        try:
+            self._lock(handle)
+        except OSError:
+            return
+        finally:
+            os.close(handle)
+
+    def acquire(self) -> None:
+        """Take the lock, making the file and its directory; refuse if somebody has it."""
+        while not self.held:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                handle = os.open(self.path, FLAGS | os.O_CREAT, 0o666)
+            except FileNotFoundError:  # the last holder has just removed the directory
+                continue
+            try:
+                self._lock(handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            if self._is_the_file(handle):
+                self._close = weakref.finalize(self, os.close, handle)
+            else:  # the last holder has removed the file between our two steps
+                os.close(handle)
+
+    def release(self) -> None:
+        """Let others take it; the file stays."""
+        if self._close is not None:
+            self._close()
+            self._close = None
+
+    def remove(self) -> None:
+        """Remove the file, then let others take the lock of a new one."""
+        if self.held:
+            self.path.unlink(missing_ok=True)
+        self.release()
+
+    def _lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(self.taken) from None
+
+    def _is_the_file(self, handle: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle), os.stat(self.path, follow_symlinks=False))
+        except FileNotFoundError:
+            return False

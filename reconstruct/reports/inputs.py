@@ -1,12 +1,17 @@
-"""Inputs that a reader knows: what both networks answer, and how often they are right.
+"""Inputs that a reader knows: what both networks answer, how often they are right, and the guard.
 
-Numerical, all of it: it illustrates and proves nothing.
+Shifts are made for the domain, so a margin there is 0 or more whatever the slack. How much of the
+inputs to come is covered only other inputs can tell. Numerical, all of it.
 """
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,11 +20,17 @@ from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import Result
 from reconstruct.reports.effort import affordable
-from reconstruct.reports.pixels import data_url, image_shape
 
 SHOWN = 8
 MOST_INPUTS = 1000
-WORK = 2e11  # multiplications for the accuracies: more than for a figure, they are asked for
+WORK = (
+    2e11  # multiplications for accuracies and the guard: more than for a figure, they are asked for
+)
+TRIED = 32  # inputs of the domain at which the guard is tried
+MOST_UNSEEN = 10_000
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+GREY, COLOUR = 0, 2  # of the PNG specification
+MOST_PIXELS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,3 +99,76 @@ def _shown(
 def _own_shape(network: Network) -> Sequence[int] | None:
     shape = network.metadata.get("input_shape")
     return None if shape is None else list(shape)
+
+
+def guard_part(
+    result: Result, file: str, slack: float | None, unseen: Array | None
+) -> dict[str, Any]:
+    """The share with margin ≥ 0 on the domain's own inputs, and on `unseen` ones (rows)."""
+    margins = result.margin(result.domain.sample(TRIED, np.random.default_rng(0))[:TRIED])
+    return {
+        "file": file,
+        "slack": slack,
+        "inputs": len(margins),
+        "share": float(np.mean(margins >= 0)),
+        "least_margin": float(margins.min()),
+        "unseen": None if unseen is None else _unseen(result, unseen),
+    }
+
+
+def _unseen(result: Result, x: Array) -> dict[str, Any] | None:
+    """How many are covered, and the largest |f − g| on these and on the others."""
+    count = affordable(result.target, result.network, min(MOST_UNSEEN, len(x)), WORK)
+    if not count:
+        return None
+    with np.errstate(all="ignore"):
+        covered = result.margin(x[:count]) >= 0
+        gaps = np.max(np.abs(result.network(x[:count]) - result.target(x[:count])), axis=1)
+    return {
+        "inputs": count,
+        "of": len(x),
+        "covered": int(np.count_nonzero(covered)),
+        "covered_error": _largest(gaps[covered]),
+        "others_error": _largest(gaps[~covered]),
+    }
+
+
+def _largest(gaps: Array) -> float | None:
+    """None where there is no input, or an answer that is no number."""
+    top = float(gaps.max()) if gaps.size else np.nan
+    return top if np.isfinite(top) else None
+
+
+def image_shape(shape: Sequence[int] | None, size: int) -> tuple[int, int, int] | None:
+    """Channels, height and width of inputs that are pictures, grey or in colour; else None."""
+    kept = [int(n) for n in shape or ()]
+    while len(kept) > 3 and kept[0] == 1:  # a batch of one
+        kept = kept[1:]
+    if len(kept) == 2:
+        kept = [1, *kept]
+    if len(kept) != 3 or prod(kept) != size or kept[0] not in (1, 3):
+        return None
+    channels, height, width = kept
+    return (channels, height, width) if 1 < height * width <= MOST_PIXELS else None
+
+
+def data_url(x: Array, shape: tuple[int, int, int], lo: float, hi: float) -> str:
+    """The input as a PNG in a URL, `lo` black and `hi` white."""
+    share = (np.asarray(x, dtype=np.float64).reshape(shape) - lo) / (hi - lo if hi > lo else 1.0)
+    levels = np.clip(np.round(255 * share), 0, 255).astype(np.uint8)
+    return "data:image/png;base64," + base64.b64encode(png(levels)).decode()
+
+
+def png(levels: Array) -> bytes:
+    """Channels × height × width of grey levels 0 … 255 as a PNG file."""
+    channels, height, width = levels.shape
+    rows = np.moveaxis(levels, 0, -1).reshape(height, -1)
+    lines = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(rows))
+    kind = GREY if channels == 1 else COLOUR
+    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return SIGNATURE + b"".join(_chunk(name, body) for name, body in parts)
+
+
+def _chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

@@ -1,4 +1,6 @@
-"""HTML and SVG as trees of elements: text is escaped unless it is itself an element.
+"""HTML and SVG as trees of elements, and the frame of every page.
+
+Text is escaped unless it is itself an element.
 
 Names, paths and metadata come from files that anyone may have written, so escaping is what
 happens by default and there is one way around it, `Markup`, used for our own figures and style.
@@ -10,8 +12,13 @@ import html
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TypeAlias
 
+CUT = "…"
+LONGEST = 40  # characters in a table
+# Nothing may be loaded or run, whatever a file's metadata holds: the browser enforces it.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 VOID = frozenset({"meta", "br", "hr", "img", "link", "col"})
 INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -104,6 +111,41 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
     return element("dl", *parts)
 
 
-def figure(svg: Markup, caption: Child, *more: Child) -> Markup:
-    """A figure with its caption."""
-    return element("figure", svg, element("figcaption", caption, *more))
+def figure(svg: Markup | None, caption: Child) -> Markup | None:
+    """A figure with its caption; None where there is no drawing."""
+    return None if svg is None else element("figure", svg, element("figcaption", caption))
+
+
+def html_page(title: str, version: str, *main: Child) -> str:
+    """A whole page that needs nothing from outside."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(_style())),
+    )
+    footer = element("footer", f"Made by reconstruct {version}.")
+    body = element("body", element("main", *main), footer)
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _style() -> str:
+    return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+
+
+def elided(name: str, most: int = LONGEST) -> str:
+    """The name, or its start and its end around a sign where the middle was left out."""
+    name = visible(name)
+    if len(name) <= most:
+        return name
+    end = most // 2
+    return name[: most - end - 1] + CUT + name[-end:]
+
+
+def named(name: str) -> Child:
+    """The name for a table; of a long one, the whole is shown by pointing at it."""
+    short = elided(name)
+    return name if short == visible(name) else element("span", short, title=name)

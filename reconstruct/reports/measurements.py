@@ -16,12 +16,11 @@ from reconstruct.constructions.nodes import mixing_at
 from reconstruct.constructions.sites import Site
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation
+from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import Result
 from reconstruct.reports.effort import affordable
-from reconstruct.reports.forecast import forecast
 from reconstruct.reports.layer_errors import layer_errors
-from reconstruct.reports.plane import plane
-from reconstruct.reports.predictions import rounding_by_map
+from reconstruct.reports.rounding import predicted_rounding
 
 Vector = NDArray[np.float64]
 
@@ -30,6 +29,8 @@ MOST_SPECTRA = 4
 KEPT_VALUES = 200
 SLICE_POINTS = 201
 MOST_SAMPLES, LEAST_SAMPLES = 1000, 20
+SIDE, LEAST_SIDE = 48, 8  # points along each side of the picture of a network of two inputs
+DIGITS = 3  # of each value in it: enough for a picture
 MOST_NODES = 200  # a graph with more nodes is not drawn
 
 
@@ -45,14 +46,14 @@ def measurements(
     if long sums are written as trees."""
     target = result.form.network
     sites = result.sites
-    by_name = {site.target: site for site in sites}
     with np.errstate(all="ignore"):
-        rounding = rounding_by_map(target, result.network, by_name, result.domain, blocks=blocks)
+        predicted = predicted_rounding(
+            target, result.network, sites, result.domain, samples, blocks=blocks
+        )
     return {
         "graphs": {"target": graph(target), "frozen": graph(result.network)},
         "sites": {site.target: _members(site) for site in sites},
-        "predicted": {k: _finite(value) for k, value in rounding.largest(samples).items()},
-        "forecast": forecast(result, rounding, samples),
+        "predicted": {k: _finite(value) for k, value in predicted.items()},
         "spectra": spectra(result.network, sites),
         "slice": slice_through(result.target, result.network, result.domain, worst),
         "layers": [] if certificate is None else layer_errors(result, certificate),
@@ -69,7 +70,6 @@ def comparison(
         "graphs": {"target": graph(target), "frozen": graph(candidate)},
         "sites": {},
         "predicted": {"float64": None, "float32": None},
-        "forecast": [],
         "spectra": [],
         "slice": slice_through(target, candidate, box, worst),
         "layers": [],
@@ -192,6 +192,37 @@ def slice_through(
         "float64": gap[:, output].tolist(),
         "float32": rounded[:, output].tolist(),
     }
+
+
+def plane(target: Network, network: Network, domain: Domain) -> dict[str, Any] | None:
+    """g and |f − g| in both precisions on a grid over the box; None for other networks."""
+    if target.size_in != 2 or not isinstance(domain, Box):
+        return None
+    side = int(affordable(target, network, SIDE**2) ** 0.5)
+    if side < LEAST_SIDE:
+        return None
+    axes = [np.linspace(a, b, side) for a, b in zip(domain.lo, domain.hi, strict=True)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    points = np.clip(points.astype(np.float32).astype(np.float64), domain.lo, domain.hi)
+    with np.errstate(all="ignore"):
+        g = target(points)
+        double = np.abs(network(points) - g)
+        single = np.abs(network(points, np.float32).astype(np.float64) - g)
+    if not all(np.isfinite(part).all() for part in (g, double, single)):
+        return None
+    output = int(np.argmax(np.max(double, axis=0)))
+    pictures = {"target": g, "float64": double, "float32": single}
+    return {
+        "output": output,
+        "side": side,
+        "lo": domain.lo.tolist(),
+        "hi": domain.hi.tolist(),
+        **{name: _short(values[:, output]) for name, values in pictures.items()},
+    }
+
+
+def _short(values: Array) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | None:

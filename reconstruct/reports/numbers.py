@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
 
 DASH = "–"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-UNBOUNDED = re.compile(r"\bbound (inf|nan)\b")
 PREFIXES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -48,11 +44,6 @@ def percent(share: float) -> str:
     return f"{number(part)} %"
 
 
-def in_words(step: str) -> str:
-    """A line about a proof; a bound that is not finite is none."""
-    return UNBOUNDED.sub("no bound", step)
-
-
 def duration(seconds: float | None) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds is None:
@@ -75,56 +66,6 @@ def size(count: int | None) -> str:
         if count >= unit:
             return f"{count / unit:.3g} {name}"
     return f"{count} bytes"
-
-
-def domain_text(domain: Mapping[str, Any]) -> str:
-    """`[lo, hi]^d` for a cube, else the hull; of data, what it is made of."""
-    lo, hi = domain["lo"], domain["hi"]
-    if domain.get("kind") == "points":
-        return _these(domain["inputs"])
-    if domain.get("kind") == "boxes":
-        count, radius = domain["inputs"], f"{domain['radius']:g}"
-        boxes = "the box" if count == 1 else "the boxes"
-        return f"{boxes} of radius {radius} around {_these(count)}"
-    if len(set(lo)) == 1 and len(set(hi)) == 1:
-        return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
-    return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
-
-
-def _these(count: int) -> str:
-    return "this input" if count == 1 else f"these {count:,} inputs"
-
-
-def witness_place(domain: Mapping[str, Any]) -> str:
-    """Where a witness lies, for a sentence: of data it is one of them."""
-    text = domain_text(domain)
-    if domain.get("kind") != "points":
-        return f"an input inside {text}"
-    return text if domain["inputs"] == 1 else f"one of {text}"
-
-
-def members(domain: Mapping[str, Any], count: int) -> str:
-    """So many inputs of the domain in words."""
-    inputs = "input" if count == 1 else "inputs"
-    kind = f"given {inputs}" if domain.get("kind") == "points" else f"{inputs} of the domain"
-    return f"{count:,} {kind}"
-
-
-def unseen_error(unseen: Mapping[str, Any], which: str) -> str:
-    """The largest difference at unseen inputs that the guard covers, or at the `others`."""
-    covered = unseen["covered"]
-    count = covered if which == "covered" else unseen["inputs"] - covered
-    found = unseen[f"{which}_error"]
-    return "not a number" if found is None and count else number(found)
-
-
-def weight_count(part: Mapping[str, Any]) -> int:
-    """The weights of a network in a report; a kernel that moves over an image counts once.
-
-    Reports of older versions have no images in them: there it is the entries of the maps.
-    """
-    known = part.get("weight_count")
-    return int(sum(m * k for m, k in part.get("maps") or ()) if known is None else known)
 
 
 def _shown(value: float | None, digits: int, rounding: str) -> str:

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.markup import Markup, element
-from reconstruct.reports.numbers import domain_text
-from reconstruct.reports.run_files import RunFiles, read_run
-from reconstruct.reports.sections import (
-    claim,
-    differences,
-    errors,
-    inputs,
-    layers,
-    networks,
-    norms,
-    reproduce,
-    solves,
-)
+from reconstruct.reports.markup import Markup, element, html_page
+from reconstruct.reports.plotting import MISSING, available
+from reconstruct.reports.reading import RunFiles, read_run
+from reconstruct.reports.sections import claim, errors, networks, reproduce, samples, systems
+from reconstruct.reports.wording import domain_text
 
-# Nothing may be loaded or run, whatever a file's metadata holds: the browser enforces it.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-PARTS = (
-    ("witness", "witness"),
-    ("errors", "errors"),
-    ("inputs", "inputs"),
-    ("networks", "networks"),
-    ("layers", "layers"),
-    ("norms", "γ and β"),
-    ("solves", "solves"),
-    ("difference", "difference"),
-    ("reproduce", "do it again"),
-)
+PARTS = {
+    "witness": "witness",
+    "errors": "errors",
+    "inputs": "inputs",
+    "networks": "networks",
+    "layers": "layers",
+    "norms": "γ and β",
+    "solves": "solves",
+    "difference": "difference",
+    "reproduce": "do it again",
+}
 
 
 def write_page(folder: Path) -> None:
@@ -43,52 +31,30 @@ def write_page(folder: Path) -> None:
 
 def render(run: RunFiles) -> str:
     """The page as HTML text."""
-    sections = [
-        claim.witness_section(run),
-        errors.section(run),
-        inputs.section(run),
-        networks.section(run),
-        layers.section(run),
-        norms.section(run),
-        solves.section(run),
-        differences.section(run),
-        reproduce.section(run),
-    ]
-    body = element(
-        "body",
-        element(
-            "main",
-            claim.opening(run),
-            _contents(sections),
-            *sections,
-        ),
-        element("footer", f"Made by reconstruct {run.report['environment']['reconstruct']}."),
-    )
-    return f"<!doctype html>\n{element('html', _head(run), body, lang='en')}\n"
-
-
-def _head(run: RunFiles) -> Markup:
     report = run.report
-    title = f"{report['verdict']}: {report['target']['file']} on {domain_text(report['domain'])}"
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(style())),
+    sections = {
+        "witness": claim.witness_section(run),
+        "errors": errors.section(run),
+        "inputs": samples.inputs_section(run),
+        "networks": networks.section(run),
+        "layers": systems.layers_section(run),
+        "norms": systems.norms_section(run),
+        "solves": systems.solves_section(run),
+        "difference": samples.differences_section(run),
+        "reproduce": reproduce.section(run),
+    }
+    there = {name: part for name, part in sections.items() if part is not None}
+    links = [element("a", PARTS[name], href=f"#{name}") for name in there]
+    return html_page(
+        f"{report['verdict']}: {report['target']['file']} on {domain_text(report['domain'])}",
+        report["environment"]["reconstruct"],
+        claim.opening(run),
+        element("nav", *links, aria_label="parts of this page"),
+        None if available() else missing(),
+        *there.values(),
     )
 
 
-def _contents(sections: list[Markup | None]) -> Markup:
-    there = "".join(part.text for part in sections if part is not None)
-    links = [
-        element("a", label, href=f"#{name}") for name, label in PARTS if f'id="{name}"' in there
-    ]
-    return element("nav", *links, aria_label="parts of this page")
-
-
-def style() -> str:
-    """The style sheet of every page."""
-    return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+def missing() -> Markup:
+    """What a page says in place of its figures."""
+    return element("p", MISSING, class_="note")

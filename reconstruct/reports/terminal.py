@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconstruct.certificates.verdicts import Standing
-from reconstruct.reports.arithmetics import arithmetics, asked
-from reconstruct.reports.numbers import (
-    at_least,
-    at_most,
+from reconstruct.reports.numbers import at_least, at_most, duration, number
+from reconstruct.reports.wording import (
+    arithmetics,
+    asked,
     domain_text,
-    duration,
     members,
-    number,
     unseen_error,
     weight_count,
     witness_place,
@@ -60,7 +58,14 @@ def verdict_line(report: Mapping[str, Any]) -> str:
             f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
             f"no proof of less than the tolerance {number(details['tolerance'])}"
         )
-    return f"{HEADINGS[verdict]} ({rigor}){_in_float32(report)}: {claim}"
+    return f"{HEADINGS[verdict]} ({rigor}){_in_float32(report)}: {claim}{_unchecked(report)}"
+
+
+def _unchecked(report: Mapping[str, Any]) -> str:
+    """Which files were read without another program's word for it."""
+    parts = (report.get(role) or {} for role in ("target", "candidate"))
+    names = [str(part["file"]) for part in parts if part.get("unchecked_reading")]
+    return f"; the reading of {' and '.join(names)} was NOT compared" if names else ""
 
 
 def _in_float32(report: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.page import render
-from reconstruct.reports.run_files import read_run
+from reconstruct.reports.reading import read_run
 
 EVIL = "<script>alert(1)</script>"
 OPTIONS = {

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.reports.page import render
-from reconstruct.reports.run_files import RunFiles, read_norms, read_run, require_whole
-from reconstruct.reports.schemas import schema
-from reconstruct.reports.schemas.faults import CHECKS, INNER, SAID, faults
+from reconstruct.reports.reading import RunFiles, read_norms, read_run
 from tests.reports.conftest import refuted
 
 LARGEST = sys.float_info.max
@@ -100,26 +99,20 @@ def test_finite_figures_of_any_size_have_a_page(
     report: dict[str, Any], value: float | None, change: Any
 ) -> None:
     rng = np.random.default_rng(0)
-    altered = floats(change(report), lambda: float(rng.choice(SIZES)) if value is None else value)
-    require_whole(Path("report.json"), altered)
-    readable(render(RunFiles(altered)))
+    changed = floats(change(report), lambda: float(rng.choice(SIZES)) if value is None else value)
+    readable(render(RunFiles(changed)))
 
 
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (("error", "samples"), "many", "error.samples must be a whole number, but is 'many'"),
-        (("error", "float64_max"), math.nan, "error.float64_max must be a finite number or null"),
-        (("cost", "seconds"), 10**400, "cost.seconds must be a finite number, but is 1000"),
-        (("verdict",), "proved", "verdict must be one of certified, refuted, undecided, but is"),
-        (("layers",), {}, "layers must be a list, but is an object of 0"),
-        (("layers", 0, "rows"), 0, "layers.0.rows must be at least 1, but is 0"),
-        (("error",), {}, "error must be an object with 'samples', but is an object of 0"),
-        (("frozen",), 3, "frozen must be an object, but is 3"),
-        (("domain", "lo"), [0.0], "domain.hi must be as long as domain.lo, which has 1, but has 4"),
-        (("difference", "histogram", "counts"), [1], "edges must be one more than the 1 of"),
-        (("measurements", "sites", "first"), ["gone"], "frozen, but 'gone' is none"),
-        (("domain", "kind"), "boxes", "a domain of boxes must have domain.inputs, but has none"),
+        (("error", "float64_max"), math.nan, "not a readable report (NaN is no finite number)"),
+        (("layers",), {}, "layers must be a list, but is {}; take the file as the run wrote it"),
+        (("error",), ..., "error must be an object, but is None; take the file as"),
+        (("error", "samples"), "many", "some part is missing or of another kind (ValueError"),
+        (("verdict",), "proved", "some part is missing or of another kind (KeyError: 'proved')"),
+        (("error",), {}, "some part is missing or of another kind (KeyError"),
+        (("measurements", "sites", "first"), ["gone"], "of another kind (KeyError: 'gone')"),
     ],
 )
 def test_a_broken_report_is_refused_in_a_sentence(
@@ -130,32 +123,10 @@ def test_a_broken_report_is_refused_in_a_sentence(
     sentence: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    part: Any = report
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = value
-    with_report(folder, report)
+    with_report(folder, altered(report, place, value))
     assert main(["report", str(folder)]) == 2
     said = capsys.readouterr().err
-    assert sentence in said and "; take the file as the run wrote it" in said
-    assert said.count("\n") == 1
-
-
-def test_every_rule_of_the_schemas_is_checked() -> None:
-    known = set(CHECKS) | SAID | INNER
-
-    def rules(value: Any, named: bool = False) -> Iterator[str]:
-        if isinstance(value, dict):
-            for key, part in value.items():
-                if not named:
-                    yield key
-                if key not in ("enum", "const", "required"):
-                    yield from rules(part, not named and key == "properties")
-        elif isinstance(value, list):
-            for part in value:
-                yield from rules(part)
-
-    assert set(rules(schema("report"))) <= known
+    assert sentence in said and said.count("\n") == 1
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -182,33 +153,21 @@ def altered(report: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[
     return changed
 
 
-@settings(max_examples=150)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_change_is_refused_or_shown(
-    finished: tuple[dict[str, Any], bytes], data: st.DataObject
+    finished: tuple[dict[str, Any], bytes],
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
 ) -> None:
-    report = refuted(finished[0])
+    report, folder = refuted(finished[0]), tmp_path_factory.mktemp("altered")
     place = data.draw(st.sampled_from([p for p in places(report) if p != ("schema",)]))
-    changed = altered(report, place, data.draw(st.sampled_from([*JUNK, ...])))
+    with_report(folder, altered(report, place, data.draw(st.sampled_from([*JUNK, ...]))))
     try:
-        require_whole(Path("report.json"), changed)
+        page = rc.report(folder)
     except InputError:
         return
-    readable(render(RunFiles(changed)))
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_schemas_are_read_as_others_read_them(
-    finished: tuple[dict[str, Any], bytes], data: st.DataObject
-) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema checks the schemas")
-    report = finished[0]
-    place = data.draw(st.sampled_from(list(places(report))))
-    finite = [value for value in JUNK if not (value != value or value in (math.inf, 10**400))]
-    changed = altered(report, place, data.draw(st.sampled_from([*finite, ...])))
-    valid = jsonschema.Draft202012Validator(schema("report")).is_valid(changed)
-    assert valid == (not list(faults(changed, schema("report"))))
+    readable(page.read_text(encoding="utf-8"))
 
 
 def test_a_run_s_own_files_are_whole(folder: Path) -> None:

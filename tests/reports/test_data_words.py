@@ -11,11 +11,11 @@ import reconstruct as rc
 from reconstruct.certificates.conclude import conclude
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import save
-from reconstruct.reports.figures.diagram import diagram, rows_of
-from reconstruct.reports.numbers import domain_text, members
-from reconstruct.reports.run_files import read_run
+from reconstruct.reports.reading import read_run
 from reconstruct.reports.sections.claim import domain_words, opening, sentence, witness_section
+from reconstruct.reports.sections.networks import diagram, rows_of
 from reconstruct.reports.terminal import verdict_line
+from reconstruct.reports.wording import domain_text, members
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 

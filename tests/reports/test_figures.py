@@ -10,9 +10,18 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.reports.figures.norm_figures import near_zero, norm_figure
-from reconstruct.reports.figures.solve_figures import law, spectrum_figure
+from reconstruct.reports import plotting
+from reconstruct.reports.figures import (
+    ErrorRow,
+    error_figure,
+    law,
+    near_zero,
+    norm_figure,
+    spectrum_figure,
+)
 from reconstruct.reports.measurements import scaled_singular_values, slice_through
+from reconstruct.reports.page import render
+from reconstruct.reports.reading import RunFiles
 from tests.reports.conftest import small_target
 
 
@@ -77,6 +86,42 @@ def test_norms_of_any_size_are_drawn(least: float) -> None:
 def test_figures_take_their_colours_from_the_page(report: dict[str, Any]) -> None:
     drawing = spectrum_figure(report["measurements"]["spectra"])
     assert drawing is not None
-    assert "currentColor" in drawing.text and "var(--first)" in drawing.text
-    assert "#" not in drawing.text.replace("&#", "")  # no colour of its own
+    assert "var(--ink)" in drawing.text and "var(--first)" in drawing.text
+    colours = re.findall(r"(?:fill|stroke): ([^;\"]*)", drawing.text)
+    assert set(colours) <= {"none"} | {f"var({name})" for name in plotting.VARIABLES.values()}
     assert "<metadata" not in drawing.text and "<style" not in drawing.text
+
+
+def test_a_figure_is_always_the_same_whatever_the_user_has_set() -> None:
+    import matplotlib
+
+    def draw(figure: Any) -> None:
+        figure.subplots().plot([1, 2, 3], [1e-8, 1e-3, 1e3], label="$x$ <b>")
+        plotting.logarithmic(figure.axes[0])
+        figure.axes[0].legend()
+
+    once = plotting.drawing("a", "title", draw)
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "text.usetex": True}):
+        assert plotting.drawing("a", "title", draw) == once
+    assert once is not None
+    assert ">10⁻⁶</text>" in once.text and "$x$ &lt;b&gt;" in once.text
+    other = plotting.drawing("b", "title", draw)
+    assert other is not None
+    ids = [set(re.findall(r'id="([^"]*)"', one.text)) for one in (once, other)]
+    assert ids[0].isdisjoint(ids[1])
+
+
+def test_without_matplotlib_there_is_no_drawing_and_the_page_says_so(
+    report: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    page = render(RunFiles(report))
+    assert "<svg" not in page and page.count("pip install &#x27;reconstruct[plot]&#x27;") == 1
+    assert page.count("<table") >= 4
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, 1.7e308])
+def test_errors_of_any_size_are_drawn(value: float) -> None:
+    rows = [ErrorRow("a", value, value, value), ErrorRow("b", None, 1e-5, None)]
+    drawing = error_figure(rows, value)
+    assert drawing is not None and not re.search(r"\b(nan|inf)\b", drawing.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,21 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.reports.effort import affordable, multiplications
-from reconstruct.reports.figures.layer_figure import layer_figure
-from reconstruct.reports.figures.norm_figures import norm_figure
-from reconstruct.reports.figures.plane_figure import plane_figure
-from reconstruct.reports.inputs import ShownInputs, inputs_part
+from reconstruct.reports.figures import layer_figure, norm_figure, plane_figure
+from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.layer_errors import layer_errors
-from reconstruct.reports.measurements import float32_histogram
-from reconstruct.reports.pixels import data_url, image_shape, png
-from reconstruct.reports.plane import plane
-from reconstruct.reports.run_files import RunFiles
-from reconstruct.reports.sections import inputs as section
+from reconstruct.reports.measurements import float32_histogram, plane
+from reconstruct.reports.reading import RunFiles
+from reconstruct.reports.sections.samples import inputs_section
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
-from tests.reports.plots.reading import decoded
+
+
+def decoded(content: bytes) -> Any:
+    """The picture as another program reads it, height × width × channels."""
+    from matplotlib.image import imread
+
+    return np.atleast_3d(np.round(255 * imread(io.BytesIO(content))).astype(np.uint8))
 
 
 @pytest.fixture(scope="module")
@@ -152,12 +155,12 @@ def test_the_page_shows_pictures_and_the_guard_and_nothing_else(report: dict[str
     shown = [{**row, "image": "data:image/png;base64,AAAA"}, {**row, "image": "javascript:x"}]
     guard = {"file": "g.onnx", "slack": 1.0, "inputs": 32, "share": 0.5, "least_margin": -1.0}
     known = {"count": 2, "of": 2, "accuracy": None, "shown": shown}
-    page = section.section(RunFiles({**report, "inputs": known, "guard": guard}))
+    page = inputs_section(RunFiles({**report, "inputs": known, "guard": guard}))
     assert page is not None
     assert page.text.count("<img") == 1 and "javascript" not in page.text
     assert "g: 3, f: 5" in page.text and "standing refuted" in page.text
     assert "50.00 %" in page.text and "widened by 2" in page.text
-    assert section.section(RunFiles({**report, "inputs": None, "guard": None})) is None
+    assert inputs_section(RunFiles({**report, "inputs": None, "guard": None})) is None
 
 
 def test_norms_are_drawn_layer_by_layer() -> None:

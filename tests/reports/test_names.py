@@ -8,10 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconstruct.reports.markup import visible
-from reconstruct.reports.names import LONGEST, elided, named
+from reconstruct.reports.markup import LONGEST, elided, named, visible
 from reconstruct.reports.page import render
-from reconstruct.reports.run_files import read_run
+from reconstruct.reports.reading import read_run
 from tests.reports.conftest import run_in_memory, small_target, write_folder
 
 LONG = "N" * 10_000

@@ -13,8 +13,8 @@ import pytest
 from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.reports.page import render
-from reconstruct.reports.run_files import RunFiles, read_run
-from reconstruct.reports.sections import norms
+from reconstruct.reports.reading import RunFiles, read_run
+from reconstruct.reports.sections import systems
 from reconstruct.reports.sections.reproduce import command
 from tests.reports.conftest import (
     EVIL,
@@ -60,7 +60,7 @@ def test_nothing_from_outside(page: str) -> None:
     assert not seen.handlers
     assert "@import" not in page and "url(http" not in page
     outside = set(re.findall(r"https?://[^\s\"'<]+", page))
-    assert outside <= {"http://www.w3.org/2000/svg"}  # the name of SVG, never fetched
+    assert outside <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names
 
 
 def test_ids_are_unique_and_links_lead_somewhere(page: str) -> None:
@@ -131,7 +131,7 @@ def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
 
 def test_shares_of_all_norms_read_as_such(report: dict[str, Any]) -> None:
     zeros = {"a": np.zeros(4), "b": np.zeros(2)}
-    text = str(norms.section(RunFiles(report, zeros, zeros)))
+    text = str(systems.norms_section(RunFiles(report, zeros, zeros)))
     assert "100 % of the γ are near zero" in text and text.count("<td>100 %</td>") == 2
     assert "e+02" not in text
 

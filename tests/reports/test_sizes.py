@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from reconstruct.reports.environment import peak_bytes
-from reconstruct.reports.numbers import weight_count
-from reconstruct.reports.sections.networks import _sizes
+from reconstruct.reports.sections.networks import sizes
+from reconstruct.reports.wording import weight_count
 from tests.constructions.test_images import one_convolution
 from tests.reports.conftest import run_in_memory
 
@@ -32,7 +32,7 @@ def test_kernels_of_images_count_once() -> None:
 
 
 def adds_up(report: dict[str, Any]) -> None:
-    rows = re.findall(r"<tr>(.*?)</tr>", str(_sizes(report)), flags=re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", str(sizes(report)), flags=re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.DOTALL) for row in rows]
     f = {c[0].partition(" ")[0]: c[2].replace(",", "") for c in cells if c[0]}
     g = {c[0].partition(" ")[0]: c[1].replace(",", "") for c in cells if c[0]}

@@ -15,13 +15,13 @@ from reconstruct.reports.numbers import (
     at_least,
     at_most,
     duration,
-    in_words,
     number,
     percent,
     pretty,
     size,
 )
 from reconstruct.reports.terminal import headline, summary
+from reconstruct.reports.wording import in_words
 from tests.reports.conftest import refuted, undecided
 
 POSITIVE = st.floats(min_value=1e-300, max_value=1e300)

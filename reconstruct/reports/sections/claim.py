@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconstruct.certificates.verdicts import Standing
-from reconstruct.reports.arithmetics import arithmetics, asked
 from reconstruct.reports.markup import Markup, element, table
 from reconstruct.reports.numbers import at_least, at_most, number, pretty
-from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.reading import RunFiles
+from reconstruct.reports.wording import arithmetics, asked
 
 MARKS = {"certified": "✓", "refuted": "✗", "undecided": "?"}
 TITLES = {

@@ -6,12 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.figures.error_figure import ErrorRow, error_figure, error_rows
-from reconstruct.reports.figures.layer_figure import layer_figure
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, table, together, whole
-from reconstruct.reports.names import named
-from reconstruct.reports.numbers import at_most, duration, in_words, number, pretty
-from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.figures import ErrorRow, error_figure, error_rows, layer_figure
+from reconstruct.reports.markup import (
+    Child,
+    Markup,
+    element,
+    facts,
+    figure,
+    named,
+    table,
+    together,
+    whole,
+)
+from reconstruct.reports.numbers import at_most, duration, number, pretty
+from reconstruct.reports.reading import RunFiles
+from reconstruct.reports.wording import in_words
 
 FOUND = ("float64", "float32", "relative", "g in float32")
 
@@ -20,11 +29,18 @@ def section(run: RunFiles) -> Markup:
     report = run.report
     details = report["certificate"]
     rows = error_rows(report)
-    drawing = error_figure(rows, details.get("tolerance"))
     return element(
         "section",
         element("h2", "Measured, predicted, certified"),
-        figure(drawing, "Every figure that is known, on one scale.") if drawing else None,
+        element(
+            "p",
+            "g is the target, f the network that is compared with it. What follows is about the "
+            "largest difference |f − g| over all outputs.",
+        ),
+        figure(
+            error_figure(rows, details.get("tolerance")),
+            "What is known of |f − g|, on one scale.",
+        ),
         table(
             "|f − g|, the largest over outputs and inputs",
             ("arithmetic", "measured", "relative", "predicted", "certified: at most"),

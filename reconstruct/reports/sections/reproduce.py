@@ -8,7 +8,7 @@ from typing import Any
 
 from reconstruct.reports.markup import Child, Markup, element, facts
 from reconstruct.reports.numbers import DASH, duration, size
-from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.reading import RunFiles
 
 POSITIONAL = ("target", "candidate")
 NEGATED = ("merge", "folded")  # on unless --no-… says otherwise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.reports.consistency import contradictions
-from reconstruct.reports.document import read_report
-from reconstruct.reports.names import elided
-from reconstruct.reports.schemas import schema
-from reconstruct.reports.schemas.faults import faults
+from reconstruct.reports.document import SCHEMA
+from reconstruct.reports.markup import elided
 
 Vector = NDArray[np.float64]
 
-LONGEST = 400  # characters of what is said of a fault: places are named as the file names them
+LONGEST = 200  # characters of what is said of a fault
+REMEDY = "take the file as the run wrote it"
+PARTS: dict[str, type] = {  # that the page and `rebuild` rely on
+    "verdict": str,
+    "rigor": str,
+    "target": dict,
+    "domain": dict,
+    "layers": list,
+    "error": dict,
+    "cost": dict,
+    "environment": dict,
+    "certificate": dict,
+}
+KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 UNREADABLE = (
     OSError,
     ValueError,
@@ -54,18 +67,54 @@ def read_run(folder: Path) -> RunFiles:
             f"{folder}: the output directory of a run is needed, but there is none of that name"
         )
     report = read_report(folder / "report.json")
-    require_whole(folder / "report.json", report)
     path = folder / "norms.npz"
     arrays = read_norms(path) if path.exists() else {}
     return RunFiles(report, _ending(arrays, ".weight"), _ending(arrays, ".bias"))
 
 
-def require_whole(path: Path, report: Mapping[str, Any]) -> None:
-    """Refuse a report that no run writes: a page of it would say what nobody found."""
-    fault = next(map(str, faults(report, schema("report"))), None)
-    fault = fault or next(contradictions(report), None)
-    if fault is not None:
-        raise InputError(f"{path}: {elided(fault, LONGEST)}; take the file as the run wrote it")
+def read_report(path: Path) -> dict[str, Any]:
+    """report.json with every part that each run writes, and no number beyond the floats."""
+    try:
+        report = json.loads(path.read_bytes(), parse_constant=_number, parse_float=_number)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; is this the output of a run?") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: this is not a readable report ({error})") from None
+    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+        raise InputError(
+            f"{path}: a report of schema {SCHEMA!r} is needed, but this one has "
+            f"{report.get('schema') if isinstance(report, dict) else type(report).__name__!r}"
+        )
+    for name, kind in PARTS.items():
+        if not isinstance(report.get(name), kind):
+            raise InputError(
+                f"{path}: {name} must be {KINDS[kind]}, but is {elided(repr(report.get(name)))}; "
+                f"{REMEDY}"
+            )
+    return report
+
+
+def _number(text: str) -> float:
+    """JSON has finite numbers only, but Python reads NaN and 1e999."""
+    if not math.isfinite(float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return float(text)
+
+
+@contextmanager
+def as_written(folder: Path) -> Iterator[None]:
+    """What fails inside fails because report.json was altered: said in a sentence.
+
+    Only for files that somebody brings: in a run the same would be a fault of ours.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"{folder / 'report.json'}: must be a report as a run writes it, but some part is "
+            f"missing or of another kind ({type(error).__name__}: {elided(str(error), LONGEST)}); "
+            f"{REMEDY}"
+        ) from error
 
 
 def read_norms(path: Path) -> dict[str, Vector]:
@@ -89,9 +138,7 @@ def _require_numbers(what: str, values: NDArray[Any]) -> None:
         strange = int(np.flatnonzero(~np.isfinite(values))[0])
         came = f"entry {strange} is {values.ravel()[strange]}"
     if came is not None:
-        raise InputError(
-            f"{what} must be finite numbers, but {came}; take the file as the run wrote it"
-        )
+        raise InputError(f"{what} must be finite numbers, but {came}; {REMEDY}")
 
 
 def _ending(arrays: Mapping[str, Vector], suffix: str) -> dict[str, Vector]:

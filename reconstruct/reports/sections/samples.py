@@ -1,18 +1,29 @@
-"""Inputs that a reader knows: pictures, both networks' answers, accuracies, and the guard."""
+"""Inputs: those that a reader knows with both networks' answers, the guard, and where f and g
+differ most among those that were sampled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.markup import Child, Markup, element, facts, table
-from reconstruct.reports.numbers import members, number, pretty, unseen_error
-from reconstruct.reports.run_files import RunFiles
+from reconstruct.reports.figures import (
+    all_zero,
+    float32_figure,
+    histogram_figure,
+    plane_figure,
+    slice_figure,
+)
+from reconstruct.reports.markup import Child, Markup, element, facts, figure, table
+from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.reading import RunFiles
+from reconstruct.reports.wording import members, unseen_error
 
+MOST_POINTS = 10
+MOST_COORDINATES = 8
 PREFIX = "data:image/png;base64,"
 
 
-def section(run: RunFiles) -> Markup | None:
+def inputs_section(run: RunFiles) -> Markup | None:
     known, guard = run.report.get("inputs") or {}, run.report.get("guard")
     if not known and not guard:
         return None
@@ -100,3 +111,67 @@ def _unseen(unseen: Mapping[str, Any] | None) -> list[tuple[str, Child]]:
 
 def _share(value: float) -> str:
     return f"{100 * value:.2f} %"
+
+
+def differences_section(run: RunFiles) -> Markup:
+    found = run.report.get("difference") or {}
+    error = run.report["error"]
+    line = run.measurements.get("slice")
+    worst = found.get("worst") or ()
+    pair = [
+        figure(
+            histogram_figure(found.get("histogram")),
+            f"{error['samples']:,} inputs drawn from the domain.",
+        ),
+        figure(
+            float32_figure(run.measurements.get("histogram")),
+            "The same in float32, beside what rounding does to g by itself.",
+        ),
+    ]
+    return element(
+        "section",
+        element("h2", "The difference over the domain"),
+        element(
+            "p",
+            "All of this is numerical: it shows where the networks differ most among the inputs "
+            "that were looked at.",
+        ),
+        _same(found.get("histogram"), error["samples"]),
+        element("div", *pair, class_="pair") if any(pair) else None,
+        figure(
+            slice_figure(line),
+            f"Output {(line or {}).get('output')} along the line from edge to edge through the "
+            f"middle of the domain and the worst point found.",
+        ),
+        figure(
+            plane_figure(run.measurements.get("plane")),
+            "The two inputs across the box, one output: g, and where f differs from it.",
+        ),
+        _worst(worst) if worst else None,
+        id="difference",
+    )
+
+
+def _same(histogram: Mapping[str, Any] | None, samples: int) -> Markup | None:
+    """In place of a histogram of zeros; what is no number was not counted."""
+    if not histogram or not all_zero(histogram):
+        return None
+    count = sum(histogram["counts"])
+    inputs = "the one sampled input" if count == 1 else f"each of the {count:,} sampled inputs"
+    if count < samples:
+        inputs = f"{count:,} of {samples:,} sampled inputs"
+    return element("p", f"At {inputs}, f − g is 0 in float64.")
+
+
+def _worst(points: Sequence[Mapping[str, Any]]) -> Markup:
+    rows: list[tuple[Child, ...]] = [
+        (str(i), pretty(number(row["difference"])), element("code", _point(row["point"])))
+        for i, row in enumerate(points[:MOST_POINTS], start=1)
+    ]
+    return table("Inputs with the largest difference found", ("", "|f − g|", "input"), rows)
+
+
+def _point(values: Sequence[float]) -> str:
+    shown = ", ".join(f"{v:.6g}" for v in values[:MOST_COORDINATES])
+    more = len(values) - MOST_COORDINATES
+    return f"({shown}{f', … {more} more' if more > 0 else ''})"

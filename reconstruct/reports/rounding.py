@@ -14,8 +14,6 @@ count for more. The largest of N Gaussian numbers is about √(2 ln N) standard 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,37 +24,29 @@ from reconstruct.constructions.ratio import VARYING
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.variances import deviation, variances_at_outputs
 from reconstruct.networks import Domain, Matrix, Network, dense
-from reconstruct.numbers.drawn import is_drawn
-from reconstruct.numbers.in_order import in_order
 
 Vector = NDArray[np.float64]
 HIDDEN = 2**13  # hidden units of a large site that are looked at together
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
 
 
-@dataclass(frozen=True, eq=False)
-class RoundingForecast:
-    """What each map adds at the output, by map: variances in units of u², one for each sampled
-    input and each output."""
+def predicted_rounding(
+    target: Network,
+    frozen: Network,
+    sites: tuple[Site, ...],
+    domain: Domain,
+    samples: int,
+    *,
+    blocks: bool,
+) -> dict[str, float]:
+    """The largest difference to expect among `samples` inputs, for each precision.
 
-    variances: Mapping[str, Vector]
-    outputs: int
-
-    def largest(self, samples: int, only: str | None = None) -> dict[str, float]:
-        """The largest difference to expect among `samples` inputs, for each precision; of all maps
-        or of one."""
-        parts = self.variances if only is None else {only: self.variances[only]}
-        most = deviation(parts) * math.sqrt(2 * math.log(max(2, samples * self.outputs)))
-        return {kind: u * most for kind, u in UNITS.items()}
-
-
-def rounding_by_map(
-    target: Network, frozen: Network, sites: Mapping[str, Site], domain: Domain, *, blocks: bool
-) -> RoundingForecast:
-    """The prediction for `target` in normal form, `frozen` with its gammas and betas, `sites` the
-    frozen layers by the name of the target's map; `blocks` if sums are spelled out."""
-    own = {name: site_variance(frozen, site, blocks=blocks) for name, site in sites.items()}
-    return RoundingForecast(variances_at_outputs(target, domain, own), target.size_out)
+    `target` is in normal form, `frozen` has its gammas and betas; `blocks`: sums are written out.
+    """
+    own = {site.target: site_variance(frozen, site, blocks=blocks) for site in sites}
+    variances = variances_at_outputs(target, domain, own)
+    most = deviation(variances) * math.sqrt(2 * math.log(max(2, samples * target.size_out)))
+    return {kind: u * most for kind, u in UNITS.items()}
 
 
 def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vector:
@@ -83,10 +73,6 @@ def _through(kernels: tuple[Matrix, ...], variance: Vector) -> Vector:
 
 
 def _squared(weight: Matrix, variance: Vector) -> Vector:
-    if is_drawn(weight):
-        tiles = (slice(i, i + HIDDEN) for i in range(0, len(variance), HIDDEN))
-        parts = in_order(lambda t: variance[t] @ np.square(dense(weight.T[t])), tiles)
-        return np.asarray(np.sum(list(parts), axis=0))
     if sparse.issparse(weight):
         return np.asarray(weight.astype(np.float64).power(2) @ variance)
     return np.asarray(dense(weight) ** 2 @ variance)

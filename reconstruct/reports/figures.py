@@ -1,0 +1,350 @@
+"""The figures of a run's page; f is the network that was made, g the target.
+
+Each takes a part of report.json and gives a drawing, or None where there is nothing to draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.reports.markup import Markup, elided
+from reconstruct.reports.plotting import (
+    FAINT,
+    FAR,
+    FIRST,
+    FOURTH,
+    INK,
+    NEAR,
+    SECOND,
+    SERIES,
+    THIRD,
+    WIDE,
+    clipped,
+    drawing,
+    legend_above,
+    logarithmic,
+    named_rows,
+    positive,
+    symmetric,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Vector = NDArray[np.float64]
+Row = Mapping[str, Any]
+
+MOST_CURVES = 12
+MOST_LAYERS = 40  # rows of the figure of norms
+MUCH = 30  # times the least size: then a plain scale would hide it
+KINDS = (
+    ("measured", "measured", "o", FIRST),
+    ("predicted", "predicted", "x", SECOND),
+    ("bound", "certified: at most this", "<", FOURTH),
+)
+AT_CUTS = (
+    ("certified", "certified", "v", FOURTH),
+    ("float32", "f in float32", "s", SECOND),
+    ("target_float32", "g in float32", "x", FAINT),
+    ("float64", "f in float64", "o", FIRST),
+)
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """What is known of the difference in one arithmetic; None is not known."""
+
+    label: str
+    measured: float | None
+    predicted: float | None
+    bound: float | None
+
+
+def error_rows(report: Row) -> list[ErrorRow]:
+    """Real arithmetic, float64, float32 and, for comparison, the target itself in float32."""
+    error = report["error"]
+    predicted = (report.get("measurements") or {}).get("predicted") or {}
+    return [
+        ErrorRow("real arithmetic", None, None, error["certified_bound"]),
+        ErrorRow("float64", error["float64_max"], predicted.get("float64"), error["float64_bound"]),
+        ErrorRow("float32", error["float32_max"], predicted.get("float32"), error["float32_bound"]),
+        ErrorRow("target in float32", error["target_float32_max"], None, None),
+    ]
+
+
+def error_figure(rows: Sequence[ErrorRow], tolerance: float | None) -> Markup | None:
+    """A dot for what was measured, a cross for the prediction, an arrow for the bound."""
+    known = [v for r in rows for v in (r.measured, r.predicted, r.bound) if v is not None and v > 0]
+    if not known:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for kind, label, marker, colour in KINDS:
+            values = positive(getattr(row, kind) for row in rows)
+            axes.plot(values, -np.arange(len(rows)), marker, color=colour, label=label)
+        if tolerance is not None and NEAR < tolerance < FAR:
+            axes.axvline(tolerance, color=FAINT, linestyle="--", linewidth=1, label="tolerance")
+        axes.set_xlabel("largest |f − g|")
+        logarithmic(axes, "x")
+        named_rows(axes, [row.label for row in rows])
+        legend_above(figure, axes)
+
+    title = f"Errors between {min(known):.2g} and {max(known):.2g}; the table below has them all"
+    return drawing("errors", title, draw, (WIDE[0], 2.6))
+
+
+def layer_figure(rows: Sequence[Row]) -> Markup | None:
+    """Errors above, largest shifts below, both on logarithmic scales, one place per layer."""
+    if len(rows) < 2 or not any((row[key] or 0) > 0 for row in rows for key, *_ in AT_CUTS):
+        return None
+    places = np.arange(1, len(rows) + 1)
+
+    def draw(figure: Figure) -> None:
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2.4, 1.0))
+        for key, label, marker, colour in AT_CUTS:
+            values = positive(row[key] for row in rows)
+            if np.isfinite(values).any():
+                top.plot(places, values, color=colour, label=label, marker=marker)
+        shifts = positive(row["shift"] for row in rows)
+        bottom.bar(places, np.nan_to_num(shifts), color=THIRD, width=0.6)
+        if np.isfinite(shifts).any():
+            logarithmic(bottom)
+            bottom.set_ylim(bottom=np.nanmin(shifts) / 10)
+        bottom.set(xlabel="layer", ylabel="largest shift", xlim=(0.4, len(rows) + 0.6))
+        top.set_ylabel("largest |f − g|")
+        logarithmic(top)
+        whole_numbers(bottom)
+        legend_above(figure, top)
+
+    title = f"Errors and largest shifts behind {len(rows)} layers; the table below has them all"
+    return drawing("layer-errors", title, draw, (WIDE[0], 4.0))
+
+
+def spectrum_figure(spectra: Sequence[Row]) -> Markup | None:
+    """The singular values of the small systems, smallest first, over what the law expects."""
+    shown = [row for row in spectra if row["values"]][: len(SERIES)]
+    if not shown:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for row, colour in zip(shown, SERIES, strict=False):
+            share = (np.arange(len(row["values"])) + 0.5) / len(row["values"])
+            expected = law(row["width"] / (row["rows"] * row["cols"]), share)
+            label = f"{row['rows']}×{row['cols']}, width {row['width']}"
+            axes.plot(share, clipped(row["values"]), color=colour, label=label)
+            axes.plot(share, expected, ":", color=colour, linewidth=1.2)
+        axes.plot([], [], ":", color=FAINT, linewidth=1.2, label="Marchenko-Pastur law")
+        axes.set(xlabel="share of the singular values below", ylabel="singular value (scaled)")
+        axes.set_ylim(bottom=0.0)
+        axes.legend()
+
+    values = [value for row in shown for value in row["values"]]
+    title = (
+        f"Singular values of {len(shown)} Khatri-Rao matrices, from {min(values):.3g} to "
+        f"{max(values):.3g}, beside the Marchenko-Pastur law"
+    )
+    return drawing("spectrum", title, draw)
+
+
+def law(ratio: float, share: Vector) -> Vector:
+    """Quantiles of the Marchenko-Pastur law for a wide random matrix with `ratio` = n/(mk).
+
+    Squared singular values lie in [a, b] = (1 ∓ 1/√c)² with density √((b−x)(x−a)) / x.
+    """
+    y = 1.0 / max(ratio, 1.0)
+    a, b = (1 - math.sqrt(y)) ** 2, (1 + math.sqrt(y)) ** 2
+    angle = np.linspace(0.0, math.pi, 4001)
+    x = (a + b) / 2 - (b - a) / 2 * np.cos(angle)
+    weight = np.sin(angle) ** 2 / np.maximum(x, NEAR)
+    total = np.concatenate([[0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)])
+    return np.sqrt(np.interp(share, total / total[-1], x))
+
+
+def residual_figure(layers: Sequence[Row]) -> Markup | None:
+    """The relative residual after each iteration, one curve per system."""
+    histories = {row["index"]: positive(row.get("history") or ()) for row in layers}
+    shown = {index: h for index, h in histories.items() if np.isfinite(h).sum() > 1}
+    if not shown:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for i, (index, history) in enumerate(list(shown.items())[:MOST_CURVES]):
+            style = ("-", "--", ":")[i // len(SERIES) % 3]  # colours come again with other dashes
+            colour, steps = SERIES[i % len(SERIES)], range(1, len(history) + 1)
+            axes.plot(steps, history, style, color=colour, label=f"map {index}")
+        axes.set(xlabel="iteration", ylabel="relative residual")
+        whole_numbers(axes)
+        logarithmic(axes)
+        axes.legend(ncols=2)
+
+    most = max(map(len, shown.values()))
+    title = f"Relative residual against iteration for {len(shown)} systems, at most {most} steps"
+    return drawing("residuals", title, draw)
+
+
+def histogram_figure(histogram: Row | None) -> Markup | None:
+    """How many sampled inputs have a largest |f − g| of each size; `edges` are log-spaced.
+
+    None where no difference is known, or none but 0.
+    """
+    if not histogram or not sum(histogram["counts"]) or all_zero(histogram):
+        return None
+    counts = np.asarray(histogram["counts"], dtype=np.float64)
+    filled = np.flatnonzero(counts)
+    low, high = histogram["edges"][filled[0]], histogram["edges"][filled[-1] + 1]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.stairs(clipped(counts), clipped(histogram["edges"]), fill=True, color=FIRST, alpha=0.8)
+        _sizes(axes, histogram["edges"], "largest |f − g| over the outputs, in float64")
+
+    title = f"Histogram of |f − g| at {counts.sum():g} sampled inputs: {low:.2g} to {high:.2g}"
+    return drawing("histogram", title, draw)
+
+
+def all_zero(histogram: Row) -> bool:
+    """Whether every difference that was found is 0: a search then counts them from 0 to 1."""
+    return list(histogram["edges"]) == [0, 1] and sum(histogram["counts"]) > 0
+
+
+def float32_figure(histogram: Row | None) -> Markup | None:
+    """How often f in float32 is how far from g, and g in float32 from itself."""
+    if not histogram:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes, edges = figure.subplots(), clipped(histogram["edges"])
+        network, target = clipped(histogram["network"]), clipped(histogram["target"])
+        axes.stairs(network, edges, fill=True, color=SECOND, alpha=0.8, label="f in float32")
+        axes.stairs(target, edges, color=THIRD, linewidth=1.6, label="g in float32")
+        _sizes(axes, histogram["edges"], "largest difference to g over the outputs, in float32")
+        axes.legend()
+
+    title = f"Histogram of |f − g| in float32 at {histogram['samples']} sampled inputs"
+    return drawing("histogram32", title, draw)
+
+
+def _sizes(axes: Axes, edges: Sequence[float], label: str) -> None:
+    axes.set(xlabel=label, ylabel="sampled inputs")
+    axes.set_ylim(bottom=0)
+    whole_numbers(axes, "y")
+    if edges[0] > 0:
+        logarithmic(axes, "x")
+
+
+def slice_figure(line: Row | None) -> Markup | None:
+    """g along the line, and below it f − g in both precisions."""
+    if not line:
+        return None
+    parts = (
+        ("target", "g", THIRD),
+        ("float64", "f − g\nfloat64", FIRST),
+        ("float32", "f − g\nfloat32", SECOND),
+    )
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(3, 1, sharex=True)
+        for axes, (key, label, colour) in zip(panels, parts, strict=True):
+            axes.plot(clipped(line["position"]), clipped(line[key]), color=colour, linewidth=1.2)
+            axes.set_ylabel(label)
+        panels[-1].set_xlabel("position on the line (0: middle of the domain, ±1: its edge)")
+        figure.align_ylabels(panels)
+
+    double, single = (max(map(abs, line[kind]), default=0.0) for kind in ("float64", "float32"))
+    title = (
+        f"Output {line['output']} along a line through the domain: g itself, and f − g, which "
+        f"reaches {double:.2g} in float64 and {single:.2g} in float32"
+    )
+    return drawing("slice", title, draw, (WIDE[0], 4.2))
+
+
+def plane_figure(plane: Row | None) -> Markup | None:
+    """A network of two inputs as three maps over the box: g, and |f − g| in each precision."""
+    if not plane:
+        return None
+    side = int(plane["side"])
+    maps = (("target", "g"), ("float64", "|f − g|, float64"), ("float32", "|f − g|, float32"))
+
+    def draw(figure: Figure) -> None:
+        from matplotlib.colors import LogNorm
+
+        ends = (plane["lo"][0], plane["hi"][0], plane["lo"][1], plane["hi"][1])
+        for axes, (name, title) in zip(figure.subplots(1, 3), maps, strict=True):
+            values = (clipped if name == "target" else positive)(plane[name])
+            known = values[np.isfinite(values)]
+            scale = None if name == "target" or not known.size else LogNorm()
+            shown = np.ma.masked_invalid(values.reshape(side, side).T)
+            image = axes.imshow(
+                shown, extent=clipped(ends), origin="lower", aspect="auto", norm=scale
+            )
+            figure.colorbar(image, ax=axes, location="bottom")
+            axes.set(title=title, xlabel="first input")
+            axes.grid(visible=False)
+        figure.axes[0].set_ylabel("second input")
+
+    double, single = max(plane["float64"]), max(plane["float32"])
+    title = (
+        f"Output {plane['output']} over the box: g, and |f − g|, which reaches {double:.2g} in "
+        f"float64 and {single:.2g} in float32"
+    )
+    return drawing("plane", title, draw, (WIDE[0], 3.8))
+
+
+def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:
+    """A row for each norm layer, gammas on the left and betas on the right."""
+    names = [name for name in gammas if len(gammas[name]) and len(betas.get(name, ()))]
+    names = names[:MOST_LAYERS]
+    if not names:
+        return None
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, values, colour, label in (
+            (left, gammas, FIRST, "γ (scale)"),
+            (right, betas, SECOND, "β (shift)"),
+        ):
+            rows = [clipped(values[name]) for name in names]
+            for i, row in enumerate(rows):
+                _spread(axes, -i, row, colour)
+            sizes = [s for s in (np.max(np.abs(row)) for row in rows) if s > 0]
+            if sizes and max(sizes) > MUCH * min(sizes):  # logarithmic on both sides of 0
+                symmetric(axes, min(sizes))
+            axes.set_xlabel(label)
+        named_rows(left, [elided(name, 24) for name in names])
+
+    scales, shifts = (np.concatenate([v[name] for name in names]) for v in (gammas, betas))
+    title = (
+        f"{len(scales)} gammas between {scales.min():.2g} and {scales.max():.2g} and "
+        f"{len(shifts)} betas between {shifts.min():.2g} and {shifts.max():.2g}, in {len(names)} "
+        f"norm layers; the table below has them by layer"
+    )
+    return drawing("norms", title, draw, (WIDE[0], 1.0 + 0.25 * len(names)))
+
+
+def _spread(axes: Axes, y: float, values: Vector, colour: str) -> None:
+    """From least to largest a thin line, the middle half thick, the median a dot."""
+    least, low, middle, high, largest = np.quantile(values / 4, (0, 0.25, 0.5, 0.75, 1)) * 4
+    axes.plot([least, largest], [y, y], color=colour, linewidth=1.2)
+    axes.plot([low, high], [y, y], color=colour, linewidth=5)
+    axes.plot([middle], [y], "o", color=INK, markersize=3)
+
+
+def near_zero(gamma: Vector, share: float = 1e-3) -> float:
+    """The share of the gammas below `share` times their root mean square, zeros included."""
+    sizes = np.abs(gamma)
+    largest = np.max(sizes, initial=0.0)
+    if not largest:
+        return float(len(gamma) > 0)
+    sizes = sizes / largest  # squares must neither overflow nor vanish
+    return float(np.mean(sizes <= share * np.sqrt(np.mean(sizes**2))))

@@ -1,1 +1,0 @@
-"""The figures of the page: each file draws one, from numbers in the run's files."""
