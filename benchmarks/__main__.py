@@ -19,7 +19,6 @@ NAMES = (
     "solvers",
     "growth",
     "ranks",
-    "whitening",
     "sparse",
     "deep",
     "runs",

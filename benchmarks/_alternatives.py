@@ -16,7 +16,7 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from reconstruct.khatri_rao.engines import cpu_count
+from reconstruct.numbers.parallel import cpu_count
 
 Array: TypeAlias = NDArray[Any]
 

@@ -32,7 +32,6 @@ CASES = {
     "run, factored": [*RUN, "--construction", "factored"],
     "run, deep": [*RUN, "--construction", "deep", "--ratio", "2"],
     "run, interval": [*RUN, "--bounds", "interval"],
-    "run, other statistics": [*RUN, "--statistics"],
     "run, exact": ["run", "small.npz", *RUN[2:], "--solver", "exact", "--ratio", "1"],
     "verify": ["verify", "target.npz", "same.npz", "--domain=-1,1"],
     "check": ["check", "demo-out"],

@@ -159,16 +159,13 @@ def float64() -> str:
     return "\n".join([*found, "", f"({command}; `python -m benchmarks.float64 FOLDER`.)"])
 
 
-def large() -> str:
-    """A map that does not fit, and how solves grow."""
-    (row,), fitted = rows("large"), rows("growth")[-1]
+def growth() -> str:
+    """How solves grow."""
+    fitted = rows("growth")[-1]
     first, last = fitted["fitted_from"], fitted["fitted_to"]
     exponents = fitted["seconds_exponent"], fitted["added_bytes_exponent"]
     return (
-        f"A map of {row['m']} × {row['k']} within {row['memory'] / 2**30:g} GiB took "
-        f"{row['seconds']:.0f} s on two cores where `plan` said {row['planned_seconds']:.0f}\n"
-        f"(`python -m benchmarks.large`). From {first} × {first} to "
-        f"{last} × {last} time grows as d^{exponents[0]:.2f} and\n"
+        f"From {first} × {first} to {last} × {last} time grows as d^{exponents[0]:.2f} and\n"
         f"memory as d^{exponents[1]:.2f} (`python -m benchmarks.growth`)."
     )
 
@@ -214,7 +211,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "refusal": refusal,
     "attack": attack,
     "float64": float64,
-    "large": large,
+    "growth": growth,
     "lapack": lapack,
     "seeds": lambda: training_tables.seeds(rows("training")),
     "tunings": lambda: training_tables.tunings(rows("training")),

@@ -3,9 +3,9 @@
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
 bound the ranges, with and without the small slack, the balancing of rows and units, feedback in
-rounding, shifts that cancel, shifts raised against partial sums, sums in blocks, shifts taken out
-of them and room for float32, and for each ratio; beside it what is proved of the evaluation in
-floats, and what float16 and bfloat16 would do. Networks of ACAS Xu with `--extent quick`.
+rounding, sums in blocks, shifts taken out of them and room for float32, and for each ratio; beside
+it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
+Networks of ACAS Xu with `--extent quick`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu]
         [--extent full|brief|quick|large]
@@ -33,18 +33,13 @@ from benchmarks._common import Row, tell
 from benchmarks.half import half_errors
 from benchmarks.targets import DOMAINS, earlier, networks
 from reconstruct import demo
-from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import certify
 from reconstruct.constructions import Wide, draw
-from reconstruct.constructions.construction import Task
-from reconstruct.constructions.nodes import mixing_at, norm_at
-from reconstruct.constructions.shifts import SLACK, round_up
-from reconstruct.constructions.two_layers import SolvedLayers, TwoLayers, solve_two_layers
+from reconstruct.constructions.shifts import SLACK
 from reconstruct.formats import load, load_domain, save
-from reconstruct.khatri_rao import Solver
-from reconstruct.networks import Box, Network, dense
+from reconstruct.networks import Box, Network
 from reconstruct.pipeline import Result, reconstruct
-from reconstruct.progress import Progress
 from reconstruct.runs.files import Forms
 from reconstruct.runs.room import Room, with_room
 
@@ -56,24 +51,18 @@ ROUNDS = 4  # of a search around the worst points
 NEARBY = 2_000
 ANY = 1e30  # a tolerance: figures are wanted, and no verdict
 LARGE = 2**26  # weights of a network from which on an evaluation takes all processors
-BLOCK = 256  # terms that a matrix product adds up before it goes on to the next
 
 
 @dataclass(frozen=True)
 class Setting:
     """Which measures are taken: how ranges are bounded, the small slack, balanced rows and units,
-    how gammas become float32, shifts that cancel behind the second map, shifts raised so that
-    partial sums stay small, gammas that are small where ranges are large, long sums in blocks,
-    shifts taken out before (then sums are in blocks), shifts with room for float32 (too), and the
-    ratio."""
+    how gammas become float32, long sums in blocks, shifts taken out before (then sums are in
+    blocks), shifts with room for float32 (too), and the ratio."""
 
     bounds: Method
     slack: bool = False
     balance: bool = False
     feedback: bool = False
-    level: bool = False
-    order: bool = False
-    weighted: bool = False
     blocks: bool = False
     centred: bool = False
     room: bool = False
@@ -86,9 +75,6 @@ class Setting:
             (self.slack, "small slack"),
             (self.balance, "balance"),
             (self.feedback, "feedback"),
-            (self.level, "level shifts"),
-            (self.order, "raised shifts"),
-            (self.weighted, "weighted gammas"),
             (self.blocks, "blocks"),
             (self.centred, "shifts taken out"),
             (self.room, "room"),
@@ -101,7 +87,7 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     """None of it and all together; then each measure alone, and all but one; then the ratios."""
     adaptive, none = Adaptive(boxes=boxes), Setting(Crown())
     sums = replace(none, blocks=True, centred=True)
-    whole = replace(sums, bounds=adaptive, slack=True, balance=True, feedback=True, level=True)
+    whole = replace(sums, bounds=adaptive, slack=True, balance=True, feedback=True)
     whole = replace(whole, room=True)
     if extent == "large":  # what --dtype float32 does, where each row takes ten minutes
         yield replace(whole, room=False)
@@ -116,30 +102,24 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
         return
     yield replace(whole, ratio=2.6)
     yield replace(whole, balance=False)
-    yield replace(whole, level=False)
     yield Setting(adaptive)
     if extent == "brief":
         return
     yield Setting(Interval())
-    yield Setting(Split())
     yield replace(none, slack=True)
     yield replace(none, balance=True)
     yield replace(none, feedback=True)
-    yield replace(none, level=True)
-    yield replace(none, order=True)
-    yield replace(none, weighted=True)
     yield replace(none, blocks=True)
     yield sums
     yield replace(whole, slack=False)
     yield replace(whole, feedback=False, room=False)
-    yield replace(whole, weighted=True, feedback=False)
     yield replace(whole, ratio=4.0)
     yield replace(whole, ratio=8.0)
 
 
 def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     """One reconstruction, evaluated in float32 by onnxruntime as it is written."""
-    plain = replace(chosen, order=False, blocks=False, centred=False, room=False)
+    plain = replace(chosen, blocks=False, centred=False, room=False)
     result, took = _reconstructed(path, domain, plain)
     with ExitStack() as stack:
         _left_out(stack, chosen)
@@ -153,10 +133,6 @@ def _left_out(stack: ExitStack, chosen: Setting) -> None:
     if not chosen.balance:
         plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
         stack.enter_context(plain)
-    if not chosen.level:
-        for home in ("two_layers", "raising"):
-            where = f"reconstruct.constructions.{home}.levelled"
-            stack.enter_context(mock.patch(where, lambda M2, least: least))
     if not chosen.centred:
         nothing = mock.patch("reconstruct.networks.blocks.centre", lambda network, node: None)
         stack.enter_context(nothing)
@@ -170,7 +146,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree=tree)
     result = with_room(result, forms, Room.ALWAYS if chosen.room else Room.NEVER)
     seconds = took + time.perf_counter() - start
-    network = forms.spelled(steered(result) if chosen.order else result.network)
+    network = forms.spelled(result.network)
     with tempfile.TemporaryDirectory() as folder:
         save(target, Path(folder) / "target.onnx", dtype=np.float32)
         save(network, Path(folder) / "network.onnx", dtype=np.float32)
@@ -221,54 +197,10 @@ def _reconstructed(path: Path, domain: str, chosen: Setting) -> tuple[Result, fl
     box = load_domain(domain, target.size_in)
     with ExitStack() as stack:
         _left_out(stack, chosen)
-        if chosen.weighted:
-            stack.enter_context(
-                mock.patch("reconstruct.constructions.wide.solve_two_layers", weighted_gammas)
-            )
         frozen = draw(target, Wide(ratio=chosen.ratio), seed=0)
         dtype = np.float32 if chosen.feedback else np.float64
         result = reconstruct(target, frozen, domain=box, bounds=chosen.bounds, dtype=dtype)
     return result, time.perf_counter() - start
-
-
-def weighted_gammas(
-    layers: TwoLayers, task: Task, solver: Solver, progress: Progress
-) -> SolvedLayers:
-    """Of all solutions the one with the least Σ (r_j s_j)², r_j the range of (M1 h)_j.
-
-    With M1 divided by r that is the solution of least norm; the gammas are divided by r then.
-    """
-    rows = dense(layers.M1)
-    lo, hi = task.functionals(rows)
-    ranges = np.maximum((hi - lo) / np.median(hi - lo), 1e-3)
-    found = solve_two_layers(replace(layers, M1=rows / ranges[:, None]), task, solver, progress)
-    s, t = found.norm1.effective()
-    return replace(found, norm1=layers.norm1.with_effective(s / ranges, t))
-
-
-def steered(result: Result) -> Network:
-    """Shifts raised, up to twice, wherever that brings the sum so far of M2·hidden nearer to 0.
-
-    Hidden units in their order, the sum begun anew after every block of a matrix product.
-    """
-    network, ops = result.network, {}
-    values = network.values(result.domain.sample(500, np.random.default_rng(0)))
-    for site in result.sites:
-        first, second = site.layers
-        norm, behind = norm_at(network, first.norm), norm_at(network, second.norm)
-        assert second.carry is not None
-        matrix = dense(mixing_at(network, second.carry).kernels[0])
-        (s, t), (scale, shift) = norm.effective(), behind.effective()
-        mean, total, raised = values[first.norm].mean(axis=0), np.zeros(len(matrix)), t.copy()
-        for j, column in enumerate(matrix.T):
-            total = total * (j % BLOCK > 0)
-            wanted = -float(total @ column) / float(column @ column)
-            raised[j] += np.clip(wanted - mean[j], 0.0, t[j])
-            total = total + column * (mean[j] + raised[j] - t[j])
-        raised = round_up(raised)
-        ops[first.norm] = norm.with_effective(s, raised)
-        ops[second.norm] = behind.with_effective(scale, shift - scale * (matrix @ (raised - t)))
-    return network.with_ops(ops)
 
 
 def error_of(target: Network, path: Path, box: Box, threads: int = 1) -> float:

@@ -41,7 +41,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.blocks import COARSE, FINER, Tree
 from reconstruct.networks.draw import Weights
-from reconstruct.numbers.threads import cpu_count, one_blas_thread
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.pipeline import reconstruct
 from reconstruct.refutation.exact_point import Evaluator
 from reconstruct.refutation.search import search

@@ -9,130 +9,101 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reconstruct.constructions import Wide, draw
-from reconstruct.demo import Digits, digits
+from reconstruct.demo import digits
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.markup import Markup, element
-from reconstruct.reports.plots import (
-    Axis,
-    Dots,
-    Figure,
-    Legend,
-    Logarithmic,
-    Mark,
-    Note,
-    Palette,
-    Panel,
-    Picture,
-    Span,
-    Tick,
-    svg,
+from reconstruct.reports.plotting import (
+    FIRST,
+    FOURTH,
+    SECOND,
+    Draw,
+    legend_above,
+    logarithmic,
+    named_rows,
+    plain_svg,
+    positive,
 )
-from reconstruct.reports.plots.colour_map import greys
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "runs.json"
 PICTURE = ROOT / "docs" / "images" / "digits.svg"
 SHOWN, PIXELS = 8, 8
 HEAD = "What a frozen random network reads: before → after its γ and β are set"
-WIDTH, HALF = 620.0, 276.0
-ABOVE, IMAGES, GAP, BELOW = 22.0, 92.0, 12.0, 150.0  # heights from above
-BLUE, ORANGE, PURPLE, GREY, INK = "#1c6fa8", "#b8541a", "#8a3d8c", "#9aa5a9", "#1d2327"
-PRINT = Palette(ink=INK, faint="#5d6970", grid="#e6e9e6")  # a file alone has no style to ask
-FONT = "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif"
+GREY = "#9aa5a9"
 ACCURACIES = (
-    ("accuracy_target", "target g", BLUE),
+    ("accuracy_target", "target g", FIRST),
     ("accuracy_frozen", "frozen, untouched", GREY),
-    ("accuracy", "frozen, γ and β set", ORANGE),
+    ("accuracy", "frozen, γ and β set", SECOND),
 )
 ERRORS = (
-    ("measured", "max", "o", BLUE),
-    ("predicted", "predicted", "x", ORANGE),
-    ("certified", "bound", "<", PURPLE),
+    ("measured", "max", "o", FIRST),
+    ("predicted", "predicted", "x", SECOND),
+    ("certified", "bound", "<", FOURTH),
 )
 ARITHMETICS = ("real", "float64", "float32")
 
 
 def picture(row: dict[str, Any]) -> str:
     """Digits with what is read before and after, and the errors of the run."""
-    top = ABOVE + IMAGES + GAP
-    parts = (
-        element("text", HEAD, x=WIDTH / 2, y=15, fill=INK, font_size=11, text_anchor="middle"),
-        at(0.0, ABOVE, _images(digits())),
-        at(0.0, top, _accuracy(row)),
-        at(HALF, top, _errors(row)),
-    )
-    title = (
-        "Digits that a frozen random network reads wrongly before its γ and β are set and rightly "
-        "after, how many of all it recognises, and how far it is from the target"
-    )
-    return sheet("digits", title, WIDTH, top + BELOW, *parts)
+
+    def both(figure: Figure) -> None:
+        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.6)).ravel()
+        above.suptitle(HEAD)
+        _images(above)
+        left, right = below.subfigures(1, 2, squeeze=False, width_ratios=(1, 1.2)).ravel()
+        _accuracy(left, row)
+        _errors(right, row)
+
+    return sheet(both, (8.6, 4.2))
 
 
-def sheet(name: str, title: str, width: float, height: float, *parts: Markup) -> str:
-    """A file of its own: white paper, and a font."""
-    paper = element("rect", width="100%", height="100%", fill="#fff")
-    return svg(name, title, width, height, paper, *parts, font_family=FONT).text + "\n"
+def sheet(draw: Draw, size: tuple[float, float]) -> str:
+    """A file of its own: white paper, and words drawn as paths, since no page brings a font."""
+    return plain_svg(draw, size, **{"figure.facecolor": "white", "svg.fonttype": "path"})
 
 
-def at(x: float, y: float, figure: Figure) -> Markup:
-    """The figure, moved."""
-    return element("g", figure.drawn(), transform=f"translate({x:g} {y:g})")
-
-
-def _images(shipped: Digits) -> Figure:
+def _images(figure: Any) -> None:
+    shipped = digits()
     frozen = draw(shipped.target, Wide(ratio=1.5), seed=0)
     result = reconstruct(shipped.target, frozen, domain=shipped.domain)
     first = [int(np.flatnonzero(shipped.labels == digit)[0]) for digit in range(1, SHOWN + 1)]
     images = shipped.images[first]
     before, after = (f(images).argmax(axis=1) for f in (frozen.network, result.network))
-    panels = tuple(
-        _image(image.reshape(PIXELS, PIXELS)[::-1], f"{wrong} → {right}")
-        for image, wrong, right in zip(images, before, after, strict=True)
-    )
-    return Figure("images", "", (panels,), WIDTH, IMAGES, font=11.0, palette=PRINT)
+    for axes, image, wrong, right in zip(
+        figure.subplots(1, SHOWN), images, before, after, strict=True
+    ):
+        axes.imshow(image.reshape(PIXELS, PIXELS), cmap="gray_r")
+        axes.set(xticks=(), yticks=(), xlabel=f"{wrong} → {right}")
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
 
 
-def _image(shares: Any, read: str) -> Panel:
-    ends = (0.0, float(PIXELS))
-    x, y = (Axis(name, low=0.0, high=ends[1], shown=False) for name in (read, ""))
-    return Panel((Picture(shares, ends, ends, greys),), x, y, square=True, grid=False)
-
-
-def _accuracy(row: dict[str, Any]) -> Figure:
-    marks: list[Mark] = []
+def _accuracy(figure: Any, row: dict[str, Any]) -> None:
+    axes = figure.subplots()
     for i, (key, _, colour) in enumerate(ACCURACIES):
-        share = 100 * row[key]
-        marks += [Span(0.0, share, -i, colour, weight=20.0)]
-        marks += [Note(share, -i, f"{share:.1f} %", INK)]
-    names = tuple(Tick(-i, name) for i, (_, name, _) in reversed(list(enumerate(ACCURACIES))))
-    x = Axis("digits recognised, %", low=0.0, high=130.0, ticks=_plain(0, 50, 100))
-    y = Axis(ticks=names, low=-2.6, high=0.6)
-    panel = Panel(tuple(marks), x, y, grid=False)
-    return Figure("accuracy", "", ((panel,),), HALF, BELOW, palette=PRINT)
+        bars = axes.barh(-i, 100 * row[key], height=0.6, color=colour)
+        axes.bar_label(bars, [f"{100 * row[key]:.1f} %"], padding=3)
+    named_rows(axes, [name for _, name, _ in ACCURACIES])
+    axes.set(xlabel="digits recognised, %", xlim=(0, 130), xticks=(0, 50, 100))
 
 
-def _plain(*values: float) -> tuple[Tick, ...]:
-    return tuple(Tick(value, f"{value:g}") for value in values)
-
-
-def _errors(row: dict[str, Any]) -> Figure:
-    marks = tuple(_dots(row, *kind) for kind in ERRORS)
-    names = tuple(Tick(-i, name) for i, name in reversed(list(enumerate(ARITHMETICS))))
-    y = Axis(ticks=names, low=-2.5, high=0.5)
-    panel = Panel(marks, Axis("|f − g| on all of [0, 1]⁶⁴", Logarithmic()), y)
-    rows = ((panel,),)
-    return Figure("errors", "", rows, WIDTH - HALF, BELOW, legend=Legend.ABOVE, palette=PRINT)
-
-
-def _dots(row: dict[str, Any], label: str, kind: str, marker: str, colour: str) -> Dots:
-    keys = ["certified_bound" if kind == "bound" else "", f"float64_{kind}", f"float32_{kind}"]
-    known = [(row[key], -i) for i, key in enumerate(keys) if key and row[key]]
-    return Dots([x for x, _ in known], [y for _, y in known], colour, label, marker)
+def _errors(figure: Any, row: dict[str, Any]) -> None:
+    axes = figure.subplots()
+    for label, kind, marker, colour in ERRORS:
+        keys = ["certified_bound" if kind == "bound" else "", f"float64_{kind}", f"float32_{kind}"]
+        values = positive(row[key] if key else None for key in keys)
+        axes.plot(values, -np.arange(len(keys)), marker, color=colour, label=label)
+    axes.set_xlabel("|f − g| on all of [0, 1]⁶⁴")
+    logarithmic(axes, "x")
+    named_rows(axes, ARITHMETICS)
+    legend_above(figure, axes)
 
 
 def drawn() -> str:

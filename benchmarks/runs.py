@@ -24,8 +24,7 @@ from reconstruct.constructions import Construction, Deep, Factored, Frozen, Wide
 from reconstruct.demo import digits
 from reconstruct.networks import Box, Domain, Network
 from reconstruct.runs.defaults import default_bounds
-from reconstruct.runs.job import Job, RunOutcome
-from reconstruct.runs.job import run as run_job
+from reconstruct.runs.run import Job, RunOutcome, run_job
 
 QUESTION = "What does a whole run cost, and how close does it come?"
 SEED = 0

@@ -29,10 +29,8 @@ ORDER = (
     "refusal",
     "solvers",
     "growth",
-    "large",
     "operator",
     "ranks",
-    "whitening",
     "sparse",
     "deep",
 )

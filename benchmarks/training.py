@@ -42,11 +42,11 @@ def measure(quick: bool) -> Iterator[Row]:
 
 def measure_case(case: Case, seed: int, epochs: int) -> Row:
     """Train one model and look at its features."""
-    from reconstruct.training.data.digits import digits
+    from reconstruct.training.data import digits
     from reconstruct.training.experiment import Experiment, run_experiment
     from reconstruct.training.freezing import Tuning
-    from reconstruct.training.models.drawing import Gamma
-    from reconstruct.training.schedule import Schedule
+    from reconstruct.training.loop import Schedule
+    from reconstruct.training.models import Gamma
 
     depth, width, tune, gamma = case
     experiment = Experiment(

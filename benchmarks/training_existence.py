@@ -32,9 +32,9 @@ def measure_case(ratio: float, seed: int, epochs: int) -> Iterator[Row]:
     """One frozen network and its three choices of γ and β."""
     from reconstruct.demo import digits as shipped
     from reconstruct.networks import Box
-    from reconstruct.training.data.digits import digits
+    from reconstruct.training.data import digits
     from reconstruct.training.existence import compare
-    from reconstruct.training.schedule import Schedule
+    from reconstruct.training.loop import Schedule
 
     schedule = Schedule(epochs=epochs, batch=64)
     found = compare(

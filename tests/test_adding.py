@@ -30,10 +30,9 @@ from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.sites import Site
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
-from reconstruct.khatri_rao import Checkpoint, KhatriRao, RankProof, Solution, Solver, Status
+from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
-from reconstruct.khatri_rao.solvers.floating import in_floats
 from reconstruct.networks import Affine, Mixing, Network, Node, Relu
 from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.operation import KINDS, register
@@ -175,11 +174,7 @@ class Pseudoinverse:
         operator: KhatriRao,
         W: Array,
         progress: Progress | None = None,
-        checkpoint: Checkpoint | None = None,
     ) -> Solution:
-        return in_floats(operator, W, self.attempt)
-
-    def attempt(self, operator: KhatriRao, W: Array) -> Solution:
         s = np.linalg.pinv(operator.dense()) @ W.reshape(-1)
         _, residual = relative_residual(operator, s, W)
         status = Status.SOLVED if residual < 1e-12 else Status.ILL_CONDITIONED

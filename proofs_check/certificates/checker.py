@@ -26,7 +26,7 @@ from proofs_check.certificates.reading import digest, parse, read
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.scaling import scaled
-from reconstruct.formats.paths import as_path
+from reconstruct.formats.files import as_path
 from reconstruct.networks import Network
 from reconstruct.networks.maps import Norm
 
@@ -57,11 +57,9 @@ def check(
     *,
     target: PathLike | None = None,
     candidate: PathLike | None = None,
-    memory: int | None = None,
 ) -> CheckReport:
     """Re-verify the certificate in a folder or file; `target` and `candidate` say where the
-    networks are if not where the certificate says. Within `memory` bytes large weights stay in
-    their file."""
+    networks are if not where the certificate says."""
     start = time.perf_counter()
     places = [
         None if place is None else as_path(place, "a network") for place in (target, candidate)
@@ -69,7 +67,7 @@ def check(
     where = as_path(path, "a certificate")
     try:
         with np.errstate(all="ignore"):
-            outcome = _check(where, places[0], places[1], memory)
+            outcome = _check(where, places[0], places[1])
     except CheckFailed as failure:
         return _report(failure, start)
     except (OverflowError, MemoryError) as error:  # numbers longer than the checker holds
@@ -93,12 +91,12 @@ def _report(failure: CheckFailed, start: float) -> CheckReport:
     return CheckReport(failure.status, field, reason, None, (), time.perf_counter() - start)
 
 
-def _check(path: Path, target: Path | None, candidate: Path | None, memory: int | None) -> _Outcome:
+def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
     content, folder = read_certificate(path)
     document = parse(content)
     claims = read(document)
-    ours = read_network(claims.target, "target", target, folder, memory)
-    theirs = read_network(claims.candidate, "candidate", candidate, folder, memory)
+    ours = read_network(claims.target, "target", target, folder)
+    theirs = read_network(claims.candidate, "candidate", candidate, folder)
     _require_sizes(claims, ours, theirs)
     _require_order(claims)
     verified = _prove(claims, ours, theirs)

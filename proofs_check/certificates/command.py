@@ -12,8 +12,6 @@ from dataclasses import asdict
 
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.report import CheckReport, CheckStatus
-from reconstruct.errors import InputError
-from reconstruct.formats.limits import memory_size
 
 EXIT = {
     CheckStatus.ACCEPTED: 0,
@@ -33,7 +31,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("path", metavar="OUT", help="a folder with certificate.json, or that file")
     p.add_argument("--target", help="where the target is, if not where the certificate says")
     p.add_argument("--candidate", help="where the network is, if not where the certificate says")
-    p.add_argument("--memory", metavar="SIZE", help="memory that it may take, such as 2G")
     p.add_argument("--json", action="store_true", help="a JSON document on stdout")
     return p
 
@@ -41,12 +38,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     options = parser().parse_args(argv)
-    try:
-        memory = None if options.memory is None else memory_size(options.memory)
-    except InputError as error:
-        parser().error(str(error))
     places = {"target": options.target, "candidate": options.candidate}
-    report = check(options.path, **places, memory=memory)
+    report = check(options.path, **places)
     print(as_json(report) if options.json else as_text(report))
     return EXIT[report.status]
 

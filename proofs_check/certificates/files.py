@@ -27,9 +27,7 @@ def read_certificate(path: Path) -> tuple[bytes, Path]:
         raise CheckFailed("certificate", f"{path} cannot be read ({error})") from None
 
 
-def read_network(
-    part: FilePart, field: str, given: Path | None, folder: Path, memory: int | None = None
-) -> Network:
+def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -> Network:
     """The network that the document names, its bytes being those that were certified."""
     places = [given] if given is not None else _places(part, folder)
     found = [place for place in places if _is_file(place)]
@@ -39,7 +37,7 @@ def read_network(
     for place in found:
         try:
             _require_data(place.parent, part, field)
-            network = load(place, nnet_header=part.nnet_header, memory=memory)
+            network = load(place, nnet_header=part.nnet_header)
         except Missing as missing:
             failure = missing
             continue

@@ -205,12 +205,21 @@ class Recursion:
 
     def _range(self, form: Block, floats: Range) -> Range:
         """Bounds of a form over the domain; many leaves say more than the box of them all."""
-        if self.leaves is not None and len(self.leaves.lo) >= MANY:
-            return self.leaves.of_form(form, floats)
-        found = self._on_boxes(form, floats)
-        if self.leaves is not None:
-            found = meet([found, self.leaves.of_form(form, floats)], 1)
+        if self.leaves is None:
+            return self._on_boxes(form, floats)
+        found = meet([self._by_units(form, floats), self.leaves.of_form(form, floats)], 1)
+        if len(self.leaves.lo) < MANY:
+            found = meet([found, self._on_boxes(form, floats)], 1)
         return found
+
+    def _by_units(self, form: Block, floats: Range) -> Range:
+        """By the ranges of the source's units, over all leaves: near to the best where a row sees
+        few units, as those of grouped layers do."""
+        if len(form.layout) != 1 or self.leaves is None:
+            return np.full(form.rows, -np.inf), np.full(form.rows, np.inf)
+        source = form.layout[0].source
+        known = meet([reach.ranges[source] for reach in self.reach], self.whole)
+        return Ranges(source, *meet([known, self.leaves.ranges[source]], 1)).of_form(form, floats)
 
     def _on_boxes(self, form: Block, floats: Range) -> Range:
         return meet([reach.of_form(form, floats) for reach in self.reach], self.whole)

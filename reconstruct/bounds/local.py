@@ -67,6 +67,8 @@ class _Part:
 
     def bounds(self, rows: Array, places: Array) -> Range:
         """Bounds of `rows · v[places]` over all boxes."""
+        if not len(self.units[self.name]):  # a window that lies in the pads alone sees zeros
+            return np.zeros(len(rows)), np.zeros(len(rows))
         forms = np.zeros((len(rows), len(self.units[self.name])))
         np.add.at(forms.T, np.searchsorted(self.units[self.name], places), rows.T)
         widest = max(len(u) for u in self.units.values())

@@ -34,9 +34,8 @@ from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread, parallel_map
 from reconstruct.numbers.sharing import dealt_out
-from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
 
 MOST_BACK = 2**36  # coefficients on the way back of all units: beyond, intervals have to do
@@ -127,7 +126,7 @@ class Reach:
         if name == self.network.source and self.parts is None and self.leaves is None:
             return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
         keys = np.empty(len(shift), dtype=KEYS)
-        named = in_order(_named, tiles(forms, shift, tile_rows(self.network, 1)))
+        named = parallel_map(_named, tiles(forms, shift, tile_rows(self.network, 1)))
         for part, names in named:
             keys[part] = names
         ends, fresh = self.asked.find(name, keys)
@@ -152,7 +151,7 @@ class Reach:
         def one(tile: Tile) -> tuple[slice, Range]:
             return tile[0], self._tile(name, *tile[1:])
 
-        for part, found in in_order(one, tiles(forms, offsets, step)):
+        for part, found in parallel_map(one, tiles(forms, offsets, step)):
             lo[part], hi[part] = found[0][0], found[1][0]
             progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         if self.leaves is not None:

@@ -59,8 +59,8 @@ class Arithmetic(Protocol[N]):
     def times(self, left: N, right: N, /) -> N:
         """The matrix product of numbers."""
 
-    def beside(self, blocks: Sequence[N], /) -> N:
-        """Blocks of columns as one matrix."""
+    def beside(self, blocks: Sequence[N], axis: int = 1, /) -> N:
+        """Blocks of columns as one matrix, or of rows with axis 0."""
 
     def doubted(self, values: N, doubt: Array, /) -> N:
         """The same numbers, each known to within `doubt` only."""
@@ -90,9 +90,9 @@ class Rigorous:
         total = product(left.high, right) + product(left.low, right)
         return total.widened(left.radius @ right.magnitude()) if left.radius.any() else total
 
-    def beside(self, blocks: Sequence[Enclosure], /) -> Enclosure:
+    def beside(self, blocks: Sequence[Enclosure], axis: int = 1, /) -> Enclosure:
         high, low, radius = (
-            np.concatenate([getattr(b, part) for b in blocks], axis=1)
+            np.concatenate([getattr(b, part) for b in blocks], axis=axis)
             for part in ("high", "low", "radius")
         )
         return Enclosure(high, low, radius)
@@ -143,9 +143,9 @@ class Rational:
     def times(self, left: RationalMatrix, right: RationalMatrix, /) -> RationalMatrix:
         return left @ right
 
-    def beside(self, blocks: Sequence[RationalMatrix], /) -> RationalMatrix:
+    def beside(self, blocks: Sequence[RationalMatrix], axis: int = 1, /) -> RationalMatrix:
         common = lcm(*(block.denominator for block in blocks))
-        return RationalMatrix(np.concatenate([b.over(common) for b in blocks], axis=1), common)
+        return RationalMatrix(np.concatenate([b.over(common) for b in blocks], axis=axis), common)
 
     def doubted(self, values: RationalMatrix, doubt: Array, /) -> RationalMatrix:
         if doubt.any():

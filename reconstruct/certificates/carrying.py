@@ -35,8 +35,8 @@ from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import TINY, UNIT, Enclosure, upward
-from reconstruct.numbers.in_order import in_order
 from reconstruct.numbers.norms import spectral_norms
+from reconstruct.numbers.parallel import parallel_map
 
 BATCH = 64
 MOST_WORK = 2.0**39  # products for one bound: about a minute
@@ -186,7 +186,7 @@ class Carrier:
                 one(rows)
 
         batches = [slice(i, min(self.leaves, i + BATCH)) for i in range(0, self.leaves, BATCH)]
-        list(in_order(quietly, batches))
+        list(parallel_map(quietly, batches))
 
     def _arriving(self, rows: slice, parts: Parts, noise: Array) -> _Arrived:
         """What reaches the input of a cut on some leaves, `noise` (leaves, m, modes) new there."""

@@ -22,8 +22,8 @@ from reconstruct.certificates.difference import bound_boxes
 from reconstruct.certificates.gaps import Gap
 from reconstruct.networks import Box
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.numbers.sharing import dealt_out
-from reconstruct.numbers.threads import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step
 
 BATCH = 64  # boxes per pass: their zonotopes stay in cache

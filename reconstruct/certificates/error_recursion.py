@@ -24,12 +24,12 @@ import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Rigorous
-from reconstruct.certificates.forms import UNITS, Composites
+from reconstruct.certificates.forms import UNITS, Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.networks import Activation, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 
 class Reachable(Protocol):
@@ -279,7 +279,7 @@ class Recursion:
 
     def _inner(self, node: Node, op: Activation) -> None:
         """How far the units of a candidate's inner activation may be from their line."""
-        lo, hi = self._range(self.theirs, node.inputs[0], self.state.errors)
+        lo, hi = self._range(self.theirs, node.inputs[0], op)
         self.theirs.deviations[node.name], self.state.margins[node.name] = deviation(op, lo, hi)
         self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.ranges[node.name] = (lo, hi)
@@ -294,16 +294,54 @@ class Recursion:
                 self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
 
     def _range(
-        self, composites: Composites[Enclosure], name: str, errors: dict[str, Array]
+        self, composites: Composites[Enclosure], name: str, op: Activation
     ) -> tuple[Array, Array]:
         """Bounds of a candidate node's value over the domain, block of rows by block: one for
         each row of its form, at the worst position."""
+        errors = self.state.errors
+        blocks = composites.blocks(name)
+        if blocks is not None:
+            # Shifts of grouped layers come from these intervals, those of other constructions
+            # from functionals of the whole layer: only where intervals say too little is the
+            # dearer question asked.
+            found = self._ends_of_blocks(blocks, errors)
+            if deviation(op, *found)[1] >= 0:
+                return found
 
         def ends(span: tuple[int, int]) -> tuple[Array, Array]:
             return self._ends(composites.block(name, span), errors)
 
-        lows, highs = zip(*in_order(ends, composites.spans(name)), strict=True)
+        lows, highs = zip(*parallel_map(ends, composites.spans(name)), strict=True)
         return np.concatenate(lows), np.concatenate(highs)
+
+    def _ends_of_blocks(
+        self, blocks: GroupedForm[Enclosure], errors: dict[str, Array]
+    ) -> tuple[Array, Array]:
+        """The same for a grouped layer: intervals of the few inputs that a row sees."""
+        lo, hi = self.reach.bounds(blocks.source)
+        error = errors[blocks.source]
+        kept, at = blocks.index >= 0, np.maximum(blocks.index, 0)
+        low = np.where(kept, lo[at], 0.0).min(axis=1)
+        high = np.where(kept, hi[at], 0.0).max(axis=1)
+        wrong = np.where(kept, error[at], 0.0).max(axis=1)
+        matrix, count = blocks.matrix, blocks.groups
+
+        def times(rows: Array, values: Array) -> Array:
+            parts = rows.reshape(count, -1, rows.shape[1]) @ values.reshape(count, -1, 1)
+            return np.asarray(parts.ravel())
+
+        main, constant = matrix.high[:, :-1], matrix.high[:, -1]
+        above, below = np.maximum(main, 0.0), np.minimum(main, 0.0)
+        ends = (
+            times(above, low) + times(below, high) + constant,
+            times(above, high) + times(below, low) + constant,
+        )
+        reached = upward(np.maximum(np.abs(low), np.abs(high)) + wrong)
+        size = times(np.abs(main), reached) + np.abs(constant)
+        rest = np.abs(matrix.low) + matrix.radius
+        doubt = times(rest[:, :-1], reached) + rest[:, -1] + times(np.abs(main), wrong)
+        doubt = upward(doubt + (2 * main.shape[1] + 8) * 2.0**-53 * size)
+        return ends[0] - upward(doubt), ends[1] + upward(doubt)
 
     def _ends(self, form: Form[Enclosure], errors: dict[str, Array]) -> tuple[Array, Array]:
         """The same for some of the rows."""

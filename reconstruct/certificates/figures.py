@@ -26,7 +26,7 @@ from reconstruct.certificates.roundoff import Roundoff
 from reconstruct.certificates.walking import Floats, Mode, Real, Walk, all_cut
 from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 Tick = Callable[[int, int], None]
 FLOATS: tuple[Any, ...] = (np.float64, np.float32)
@@ -108,7 +108,7 @@ class _Apart:
         self, modes: list[int], worst: Array, done: int, order: Indices, groups: list[Indices]
     ) -> Array:
         """The largest errors, those of the first leaves known to be `worst`."""
-        errors = in_order(lambda rows: self._errors(rows, modes), groups)
+        errors = parallel_map(lambda rows: self._errors(rows, modes), groups)
         for rows in groups:
             self.tick(done, len(order))
             if np.all(self.coarse[modes][:, order[done:]].max(axis=1) <= worst):

@@ -10,6 +10,7 @@ proof and rationals for the exact one: see `arithmetic`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic
 
@@ -32,14 +33,28 @@ from reconstruct.networks import (
     Select,
     Sparse,
 )
-from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.arrays import Array, dense
+from reconstruct.numbers.parallel import parallel_map
 
 LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
 ROWS = 2**13  # of a wide layer that are looked at together, at most
 ELEMENTS = 2**20  # a block of them holds at most about this many numbers: 8 MiB stay in cache
 UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
 DEPTH = 32  # steps in a row after which a form is kept, so that no chain is too long to follow
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedForm(Generic[N]):
+    """Rows of a grouped layer, n × (b + 1) with the constant last: those of group g look at the
+    rows g·b … (g+1)·b of `index` (entries × positions), where in the source each entry lies."""
+
+    source: str
+    index: Array
+    matrix: N
+    groups: int
+
+    def of(self, matrix: N) -> GroupedForm[N]:
+        return replace(self, matrix=matrix)
 
 
 class Composites(Generic[N]):
@@ -280,10 +295,95 @@ class Composites(Generic[N]):
             bias = self.arithmetic.exact(op.bias[start:stop])
             return Form(inner.layout, self._shifted(rows, bias))
         if node.name not in self._cache:
+            grouped = self._by_blocks(node, op)
+            if grouped is not None:
+                self._cache[node.name] = grouped
+        if node.name not in self._cache:
             pivot = self._pivot(source)
             whole = self._composed(node, op) if pivot is None else self._through(pivot, node, op)
             self._cache[node.name] = whole
         return self._rows_of(self._cache[node.name], start, stop)
+
+    # --- grouped layers ------------------------------------------------------------------------
+
+    def blocks(self, name: str) -> GroupedForm[N] | None:
+        """The value of a grouped layer by blocks, with the norm and activation behind it: a row
+        has as many columns as its group has inputs. None for any other value."""
+        if name in self.sources:
+            return None
+        node = self.network.node(name)
+        op = node.op
+        if isinstance(op, Convolution) and op.groups > 1:
+            found = self._looked_through(node.inputs[0])
+            if found is None:
+                return None
+            windows = op.geometry.windows()
+            index = np.where(windows >= 0, found[1][windows], -1)
+            rows = np.concatenate([op.kernel.reshape(op.channels, -1), op.offsets[:, None]], axis=1)
+            return GroupedForm(found[0], index, self.arithmetic.exact(rows), op.groups)
+        if not isinstance(op, Diagonal | Activation):
+            return None
+        below = self.blocks(node.inputs[0])
+        if below is None:
+            return None
+        count = below.index.shape[1]
+        if isinstance(op, Diagonal):
+            scale, shift = self._channel_factors(node, op, count)
+            return below.of(self._shifted(below.matrix * scale[:, None], shift))
+        matrix = below.matrix.scaled(op.piece.slope)
+        doubt = self._doubt(name, 0, matrix.shape[0], count)
+        last = self.arithmetic.doubted(matrix[:, -1], doubt)
+        return below.of(self._with_last(matrix, last) if doubt.any() else matrix)
+
+    def _by_blocks(self, node: Node, op: Mixing) -> Form[N] | None:
+        """A 1×1 layer, grouped or not, behind a grouped one, n·b² products: block by block."""
+        inner, groups = self.blocks(node.inputs[0]), getattr(op, "groups", 1)
+        if inner is None or inner.groups % groups:
+            return None
+        weight = op.kernel if isinstance(op, Convolution) else dense(op.matrix)
+        view, columns = self._columns_of(inner)
+        each, width = inner.groups // groups, inner.matrix.shape[0] // inner.groups
+        seen = columns.reshape(groups, -1)
+        if any(len(np.unique(c[c >= 0])) < np.sum(c >= 0) for c in seen):
+            return None
+        kernel = weight.reshape(groups, -1, each, width).astype(np.float64)
+        parts = []
+        for i, own in enumerate(seen):
+            blocks = [
+                self.arithmetic.product(
+                    kernel[i, :, j], inner.matrix[(i * each + j) * width :][:width]
+                )
+                for j in range(each)
+            ]
+            constant = blocks[0][:, -1:]
+            for block in blocks[1:]:
+                constant = constant + block[:, -1:]
+            zero = self.arithmetic.exact(np.zeros((kernel.shape[1], 1)))
+            wide = self.arithmetic.beside([*(b[:, :-1] for b in blocks), zero])
+            place = np.full(view.columns, len(own))
+            place[own[own >= 0]] = np.flatnonzero(own >= 0)
+            parts.append(self.arithmetic.beside([wide[:, place], constant]))
+        total = self.arithmetic.beside(parts, 0)
+        bias = self.arithmetic.exact(op.channel_bias)
+        return Form((view,), self._shifted(total, bias), op.positions)
+
+    def _columns_of(self, inner: GroupedForm[N]) -> tuple[View, Array]:
+        """The view that all blocks together have, and the column of each of their entries."""
+        source, index = inner.source, inner.index
+        if index.shape[1] == 1:
+            size = next(self.network.sizes[n] for n, name in self.sources.items() if name == source)
+            return View(source, size), index[:, 0]
+        _, first, column = np.unique(index, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        kept = first[order]
+        empty: Array = np.all(index[kept] < 0, axis=1)
+        if empty.any():  # what fills up blocks is no column
+            shifted = np.cumsum(~empty) - 1
+            columns = np.where(empty[place[column.ravel()]], -1, shifted[place[column.ravel()]])
+            return View.of(source, index[kept[~empty]]), columns
+        return View.of(source, index[kept]), place[column.ravel()]
 
     def _wide(self, node: Node) -> bool:
         """Whether a map widens a narrow inner value so much that its form is too large to hold."""
@@ -314,7 +414,7 @@ class Composites(Generic[N]):
     def _composed(self, node: Node, op: Mixing) -> Form[N]:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""
         total: Form[N] | None = None
-        for part in in_order(partial(self._summand, node, op), self.spans(node.inputs[0])):
+        for part in parallel_map(partial(self._summand, node, op), self.spans(node.inputs[0])):
             total = part if total is None else self.combine([total, part])
         assert total is not None
         constant = self.arithmetic.exact(op.channel_bias)

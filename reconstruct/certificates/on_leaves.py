@@ -28,7 +28,7 @@ from reconstruct.networks import Network
 from reconstruct.networks.spelled import SpelledSum, spelled_sums
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import UNIT, upward
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.rounding import down, up
 
 Indices = NDArray[np.intp]  # the numbers of leaves
@@ -166,7 +166,7 @@ class OnLeaves:
                 below, above = leaves.known[name]
                 ends[name][:, rows] = np.maximum(lo, below), np.minimum(hi, above)
 
-        list(in_order(one, [slice(i, i + BATCH) for i in range(0, self.count, BATCH)]))
+        list(parallel_map(one, [slice(i, i + BATCH) for i in range(0, self.count, BATCH)]))
         return {name: (pair[0], pair[1]) for name, pair in ends.items()}
 
     # --- hidden units of the candidate ----------------------------------------------------------

@@ -25,7 +25,7 @@ from reconstruct.certificates.walking import Floats, Walk
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 SPARE = 1.02  # larger shifts are themselves rounded by more
 
@@ -72,7 +72,7 @@ def _lacking(facts: OnLeaves, dtype: Any) -> Mapping[str, Array] | None:
         return float(np.max(errors)), evaluation
 
     most: dict[str, Array] = {}
-    for error, evaluation in in_order(on, groups):
+    for error, evaluation in parallel_map(on, groups):
         if not isfinite(error) or evaluation.reason:
             return None
         for name, lacking in evaluation.lacking.items():

@@ -47,7 +47,7 @@ from reconstruct.networks import (
 from reconstruct.networks.maps.map import Fed, Summed
 from reconstruct.networks.spelled import SpelledSum
 from reconstruct.numbers.double_double import Array, Enclosure, upward
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.precision import Precision
 
 ELEMENTS = 2**20  # entries of a map that are looked at together
@@ -226,7 +226,7 @@ class Roundoff:
         def rows(tile: Callable[[], _Tile]) -> tuple[Array, ...]:
             return self._rows(tile(), value)
 
-        results = list(in_order(rows, _tiles(op)))
+        results = list(parallel_map(rows, _tiles(op)))
         parts = (np.concatenate(part, axis=-1) for part in zip(*results, strict=True))
         value = Value(*parts)
         if self.known.forms.moves(source) or name in self.sources:

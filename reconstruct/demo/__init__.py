@@ -1,6 +1,6 @@
 """The digits networks and their test images, shipped for the demo.
 
-Made by `train_digits` and `train_digits_cnn`.
+Made by benchmarks/train_digits.py and benchmarks/train_digits_cnn.py.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from reconstruct.networks.maps import (
     Select,
     Sparse,
     SumPool,
-    Tiled,
 )
 from reconstruct.networks.operation import Operation
 from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
@@ -68,7 +67,6 @@ __all__ = [
     "Selu",
     "Sparse",
     "SumPool",
-    "Tiled",
     "Unitwise",
     "as_domain",
     "dense",

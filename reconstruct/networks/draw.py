@@ -21,11 +21,11 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps import DrawnBlocks, Norm
+from reconstruct.networks.maps import Norm
 from reconstruct.numbers.arrays import Matrix, frozen_array
-from reconstruct.numbers.drawn import TILE, Drawn
 from reconstruct.numbers.given import number, whole
 
+TILE = 1024  # hidden units in a tile: part of what a seed means, as the order of the bits is
 SPARSE_BELOW = 0.25  # density under which compressed rows take less memory and time than dense
 
 
@@ -86,15 +86,6 @@ class Pencil:
         whole = np.concatenate(tiles)
         return frozen_array(whole if hidden == 0 else whole.T, np.float32)
 
-    def blocks(
-        self, layer: int, label: int, rows: int, cols: int, *, hidden: int = 0, share: float
-    ) -> DrawnBlocks:
-        """The same matrix, its tiles drawn when they are needed; a solve keeps `share` of it."""
-        length, across = (rows, cols) if hidden == 0 else (cols, rows)
-        draw = _Tiles(self, layer, label, length, across, cols)
-        kept = int(share * 4 * (length + TILE) * across)
-        return DrawnBlocks(Drawn((length, across), draw, tile=TILE), hidden, kept)
-
     def tile(
         self, layer: int, label: int, index: int, length: int, across: int, *, fan_in: int
     ) -> NDArray[np.float32]:
@@ -124,23 +115,6 @@ class Pencil:
         key = np.array([self.seed, (layer << 16) + stream], dtype=np.uint64)
         counter = np.array([0, 0, 0, tile], dtype=np.uint64)
         return np.random.Philox(key=key, counter=counter).random_raw(count)
-
-
-@dataclass(frozen=True)
-class _Tiles:
-    """Draws tile i of a matrix; it can be sent to another process."""
-
-    pencil: Pencil
-    layer: int
-    label: int
-    length: int
-    across: int
-    fan_in: int
-
-    def __call__(self, index: int) -> NDArray[np.float32]:
-        count = min(TILE, self.length - index * TILE)
-        draw = self.pencil.tile
-        return draw(self.layer, self.label, index, count, self.across, fan_in=self.fan_in)
 
 
 def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ import numpy as np
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 if TYPE_CHECKING:
     from reconstruct.networks.graph import Network, Node
@@ -76,7 +76,7 @@ class Bottleneck:
         def one(span: tuple[int, int]) -> Array:
             return self._tile(h, *span, seen)
 
-        return in_order(one, spans) if seen is unheard else map(one, spans)
+        return parallel_map(one, spans) if seen is unheard else map(one, spans)
 
     def _tile(self, h: Array, start: int, stop: int, seen: Seen) -> Array:
         first, last = self.first.hidden_rows(start, stop), self.last.hidden_inputs(start, stop)

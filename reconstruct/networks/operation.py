@@ -28,7 +28,6 @@ class Operation(ABC):
 
     kind: ClassVar[str]
     windowed: ClassVar[bool] = False  # whether its units look at places of an image
-    in_memory: ClassVar[bool] = True  # whether all of its numbers are
 
     @abstractmethod
     def size(self, *inputs: int) -> int:
@@ -41,10 +40,6 @@ class Operation(ABC):
     def arrays(self) -> dict[str, Array]:
         """The numbers that files keep as arrays, by their key; all of them must be finite."""
         return {}
-
-    def held(self) -> dict[str, Array]:
-        """Of these arrays the ones that are in memory: all of them, as a rule."""
-        return self.arrays()
 
     def settings(self) -> dict[str, Any]:
         """The few plain numbers that files keep beside the arrays."""
@@ -104,7 +99,7 @@ def register(kind: str, restore: Restore) -> None:
 
 def check_finite(op: Operation) -> None:
     """Refuse arrays with entries that are not numbers."""
-    for what, values in op.held().items():
+    for what, values in op.arrays().items():
         bad = int(np.count_nonzero(~np.isfinite(values)))
         if bad:
             raise InputError(

@@ -13,6 +13,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
 from reconstruct.numbers.given import at_least, held, number
+from reconstruct.numbers.rounding import sum_error
 
 Domain: TypeAlias = "Box | Points"  # where a claim holds
 DomainLike: TypeAlias = "Box | Points | tuple[ArrayLike, ArrayLike]"
@@ -108,7 +109,13 @@ class Points:
         """The boxes as rows of `lo` and `hi`; a point is a box without width."""
         if self.radius == 0:
             return self.x, self.x
-        return self.x - self.radius, self.x + self.radius
+        # The nearest float64 may lie inside of the radius that is claimed: one step outward there.
+        lo, hi = self.x - self.radius, self.x + self.radius
+        inside = sum_error(self.x, np.full_like(self.x, -self.radius), lo) < 0
+        outside = sum_error(self.x, np.full_like(self.x, self.radius), hi) > 0
+        return np.where(inside, np.nextafter(lo, -np.inf), lo), np.where(
+            outside, np.nextafter(hi, np.inf), hi
+        )
 
     def same(self, other: object) -> bool:
         """Whether the other domain is made of the same points with the same radius."""

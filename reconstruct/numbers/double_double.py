@@ -119,7 +119,8 @@ class Enclosure:
         cross = self.high * other.low + self.low * other.high
         tail = np.abs(self.high * other.low) + np.abs(self.low * other.high)
         dropped = 4 * UNIT * (np.abs(e) + tail) + np.abs(self.low * other.low)
-        doubt = self.radius * (other.magnitude() + other.radius) + self.magnitude() * other.radius
+        middle = np.abs(self.high) + np.abs(self.low)  # |XY − xy| ≤ r_X |Y| + |x| r_Y
+        doubt = self.radius * other.magnitude() + middle * other.radius
         high, low = two_sum(p, e + cross)
         return Enclosure(high, low, upward(dropped + doubt))
 
@@ -149,7 +150,8 @@ def square_root(value: Enclosure) -> Enclosure:
     root = start + Enclosure.exact(step)
     middle = Enclosure(root.high, root.low, np.zeros_like(root.high))
     defect = (middle * middle - value).magnitude()
-    return middle.widened(upward(upward(defect / middle.high) + root.radius))
+    # r is `middle` itself, whatever the sum that it came from was rounded by
+    return middle.widened(upward(defect / middle.high))
 
 
 def quotient(above: Enclosure, below: Enclosure) -> Enclosure:

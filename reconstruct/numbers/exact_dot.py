@@ -8,8 +8,7 @@ from math import fsum
 import numpy as np
 
 from reconstruct.numbers.arrays import Array, Matrix, Vector, dense
-from reconstruct.numbers.drawn import is_drawn
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import parallel_map
 
 COLUMNS, LEADING = 2**21, 30  # of at most 2^22 products so many bits: sums are below 2^53
 PIECES = 3  # floats that a sum of products may be made of
@@ -46,14 +45,10 @@ def _sums(matrix: Matrix, shift: Vector) -> list[list[float]]:
 
     def added(start: int) -> list[Vector]:
         part = slice(start, start + step)
-        return _exact_sums(_exact_products(_columns(matrix, part), shift[part]))
+        return _exact_sums(_exact_products(dense(matrix[:, part]), shift[part]))
 
-    found = chain(*in_order(added, range(0, len(shift), step)))
+    found = chain(*parallel_map(added, range(0, len(shift), step)))
     return [part.tolist() for part in found] or [[0.0] * matrix.shape[0]]
-
-
-def _columns(matrix: Matrix, part: slice) -> Array:
-    return dense(matrix.T[part]).T if is_drawn(matrix) else dense(matrix[:, part])
 
 
 def _exact_products(rows: Array, shift: Vector) -> Array:

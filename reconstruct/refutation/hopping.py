@@ -15,7 +15,7 @@ import numpy as np
 from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.threads import one_blas_thread
+from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.refutation.ascent import ascend
 from reconstruct.refutation.objectives import DifferenceObjective
 

@@ -15,14 +15,13 @@ import numpy as np
 
 from reconstruct.networks import Box, Domain, Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.sharing import dealt_out, shareable
+from reconstruct.numbers.sharing import dealt_out
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.refutation.ascent import ascend
 from reconstruct.refutation.objectives import DifferenceObjective, EdgeObjective, least_margins
 
 CORNERS = 1024
 CHUNK = 1024  # points evaluated between two looks at the clock
-SHARED = 4  # chunks that ranks take between two such looks
 LOCAL_SECONDS = 30.0  # the local search may take this long, or as long as the sampling took
 KEPT = 10  # worst points that are listed
 BINS = 40
@@ -135,12 +134,11 @@ class _Search:
         points = np.concatenate([corners[: max(count, 1)], uniform])[: max(count, 1)]
         gaps = []
         sent = self.target.parameters + self.candidate.parameters
-        step = CHUNK * (SHARED if shareable(sent) else 1)
-        for first in range(0, len(points), step):
+        for first in range(0, len(points), CHUNK):
             if first and time.perf_counter() > self.deadline:
                 break
-            gaps += self._measure(points[first : first + step], sent)
-            tell(Step("sampled inputs", min(first + step, len(points)), len(points)))
+            gaps += self._measure(points[first : first + CHUNK], sent)
+            tell(Step("sampled inputs", min(first + CHUNK, len(points)), len(points)))
         self.gaps = np.concatenate(gaps)
         self.points = points[: len(self.gaps)]
 

@@ -8,6 +8,8 @@ theorem here; how well it fits is measured.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from reconstruct.constructions.blueprint import share
@@ -15,7 +17,7 @@ from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterat
 from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.measurements import scaled_singular_values
-from reconstruct.reports.plots import DOTTED, FAINT, SERIES, Axis, Curve, Dots, Mark, Panel
+from reconstruct.reports.plotting import FAINT, SERIES
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -28,6 +30,9 @@ from reconstruct.studies.study import (
     select,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SPARSE = 0.5  # density of the distribution "sparse"
 
@@ -90,25 +95,23 @@ def findings(rows: Rows) -> list[Finding]:
     return said
 
 
-def draw(rows: Rows) -> tuple[Panel, ...]:
+def draw(rows: Rows, figure: Figure) -> None:
     """The ends of the spectrum beside the law's, and the iterations."""
+    left, right = figure.subplots(1, 2)
     ratios = np.array(values_of(rows, "ratio"))
     fine = np.linspace(ratios.min(), ratios.max(), 100)
-    law = ([edges(c)[end] for c in fine] for end in (0, 1))
-    spectrum: list[Mark] = [Curve(fine, curve, FAINT, dash=DOTTED, weight=1.0) for curve in law]
-    counts = []
+    left.plot(fine, [edges(c) for c in fine], ":", color=FAINT, linewidth=1.2)
     for i, kind in enumerate(values_of(rows, "weights")):
         own, colour = select(rows, weights=kind), SERIES[i % len(SERIES)]
-        for name in ("smallest", "largest"):
+        for name, label in (("smallest", None), ("largest", kind)):
             means = [mean(select(own, ratio=r), name) for r in ratios]
-            label = kind if name == "largest" else ""
-            spectrum.append(Dots(ratios, means, colour, label, radius=2.0))
+            left.plot(ratios, means, "o", color=colour, label=label)
         steps = [mean(select(own, ratio=r), "iterations") for r in ratios]
-        counts.append(Curve(ratios, steps, colour, marker="o", radius=1.8))
-    return (
-        Panel(tuple(spectrum), Axis("ratio c"), Axis("scaled singular values")),
-        Panel(tuple(counts), Axis("ratio c"), Axis("iterations", low=0.0)),
-    )
+        right.plot(ratios, steps, "o-", color=colour)
+    left.set(title="Least and largest singular value (scaled)", xlabel="ratio c")
+    right.set(title="Iterations of conjugate gradients", xlabel="ratio c")
+    right.set_ylim(bottom=0)
+    left.legend()
 
 
 CONDITIONING = Study(

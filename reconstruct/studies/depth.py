@@ -7,6 +7,8 @@ spare is what keeps it small.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from reconstruct.constructions import Deep
@@ -14,7 +16,7 @@ from reconstruct.constructions import draw as draw_frozen
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plots import SERIES, Axis, Curve, Logarithmic, Panel
+from reconstruct.reports.plotting import SERIES, logarithmic, positive
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -26,6 +28,9 @@ from reconstruct.studies.study import (
     select,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -77,17 +82,20 @@ def findings(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(rows: Rows) -> tuple[Panel, ...]:
+def draw(rows: Rows, figure: Figure) -> None:
     """The largest error against the inputs per layer, for the largest maps."""
-    lines, shown = [], max(values_of(rows, "d"))
+    axes, shown = figure.subplots(), max(values_of(rows, "d"))
     for i, ratio in enumerate(values_of(rows, "ratio")):
         own = select(rows, ratio=ratio, d=shown)
         blocks = values_of(own, "block")
-        errors = [worst(select(own, block=b), "error") for b in blocks]
-        colour = SERIES[i % len(SERIES)]
-        lines.append(Curve(blocks, errors, colour, f"ratio {ratio:g}", marker="o", radius=2.2))
-    x = Axis(f"inputs per layer, d = {shown}", Logarithmic(base=2))
-    return (Panel(tuple(lines), x, Axis("largest relative error", Logarithmic())),)
+        errors = positive(worst(select(own, block=b), "error") for b in blocks)
+        axes.plot(blocks, errors, "o-", color=SERIES[i % len(SERIES)], label=f"ratio {ratio:g}")
+    axes.set_xscale("log", base=2)
+    blocks = values_of(rows, "block")
+    axes.set_xticks(blocks, [str(block) for block in blocks])
+    axes.set(xlabel=f"inputs per layer, d = {shown}", ylabel="largest relative error")
+    logarithmic(axes)
+    axes.legend()
 
 
 DEPTH = Study(

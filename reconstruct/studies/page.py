@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.markup import Markup, element, figure, table
-from reconstruct.reports.page import POLICY, style
-from reconstruct.reports.plots import Figure
+from reconstruct.reports.markup import Markup, element, figure, html_page, table
+from reconstruct.reports.page import missing
+from reconstruct.reports.plotting import WIDE, drawing
 from reconstruct.studies.study import Finding, Rows, Study, mean, trials
 from reconstruct.version import __version__
 
@@ -24,31 +24,20 @@ def write_page(path: Path, study: Study, rows: Rows) -> None:
 def render(study: Study, rows: Rows) -> str:
     """The page as HTML text."""
     findings = study.findings(rows)
-    drawing = Figure(study.name, findings[0].sentence, (study.draw(rows),)).svg()
-    body = element(
-        "body",
-        element(
-            "main",
-            element("h1", study.question),
-            *(element("p", study.about) for _ in range(bool(study.about))),
-            *(_finding(finding) for finding in findings),
-            figure(drawing, f"{len(rows)} trials."),
-            _table(study, rows),
-        ),
-        element("footer", f"Made by reconstruct {__version__}."),
+    picture = drawing(
+        study.name,
+        findings[0].sentence,
+        lambda figure: study.draw(rows, figure),
+        (WIDE[0], 3.6),
     )
-    return f"<!doctype html>\n{element('html', _head(study), body, lang='en')}\n"
-
-
-def _head(study: Study) -> Markup:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"study {study.name}"),
-        element("style", Markup(style())),
+    return html_page(
+        f"study {study.name}",
+        __version__,
+        element("h1", study.question, class_="alone"),
+        element("p", study.about) if study.about else None,
+        *(_finding(finding) for finding in findings),
+        figure(picture, f"{len(rows)} trials.") or missing(),
+        _table(study, rows),
     )
 
 

@@ -7,6 +7,7 @@ has the same rows, byte by byte.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -20,8 +21,7 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
-from reconstruct.khatri_rao.ensemble import Ensemble
-from reconstruct.khatri_rao.using import surroundings
+from reconstruct.khatri_rao import ranks
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.studies.page import write_page
 from reconstruct.studies.study import Outcome, Row, Study, trials
@@ -47,20 +47,26 @@ def run_study(
     """All rows of the study; those that OUT holds already are not computed again."""
     chosen = settings or Settings()
     grid, seeds = study.grid(chosen.grid), _seeds(study, chosen)
-    _open(output, study, {"grid": {k: list(v) for k, v in grid.items()}, "seeds": seeds}, chosen)
+    asked = {"grid": {k: list(v) for k, v in grid.items()}, "seeds": seeds}
     wanted = trials(grid, seeds)
-    rows = list(_kept(output / ROWS))[: len(wanted)]
-    with (output / ROWS).open("a", encoding="utf-8") as file:
+
+    def opened() -> list[Row]:
+        _open(output, study, asked, chosen)
+        return list(_kept(output / ROWS))[: len(wanted)]
+
+    rows, writes = ranks.from_first(opened), ranks.is_first()
+    with (output / ROWS if writes else Path(os.devnull)).open("a", encoding="utf-8") as file:
         for outcome in _outcomes(study, wanted[len(rows) :], chosen.jobs):
             point, seed = wanted[len(rows)]
             row = {**point, "seed": seed, **outcome.row}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             file.flush()
             rows.append(row)
-            if outcome.keep is not None:
+            if outcome.keep is not None and writes:
                 _keep(output, study.name, len(rows), outcome.keep)
             progress(Step(f"study {study.name}", len(rows), len(wanted)))
-    write_page(output / "report.html", study, rows)
+    if writes:
+        write_page(output / "report.html", study, rows)
     return tuple(rows)
 
 
@@ -117,9 +123,14 @@ def _outcomes(
     study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int
 ) -> Iterator[Outcome]:
     """In the order of the trials: by the ranks of an MPI job, by processes, or here."""
-    ranks = surroundings().engine
-    if isinstance(ranks, Ensemble):
-        yield from ranks.each(study.trial, wanted)
+    comm = ranks.current()
+    if comm is not None:  # each rank one of as many trials as there are ranks, in turn
+        count = int(comm.Get_size())
+        for first in range(0, len(wanted), count):
+            own = wanted[first : first + count][comm.Get_rank() :][:1]
+            with ranks.alone():
+                made = [study.trial(point, seed) for point, seed in own]
+            yield from itertools.chain(*comm.allgather(made))
         return
     if jobs == 1 or len(wanted) < 2:
         yield from (study.trial(point, seed) for point, seed in wanted)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import log, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from reconstruct.constructions.blueprint import share
 from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
-from reconstruct.reports.plots import DOTTED, SERIES, Axis, Curve, Mark, Panel, Rule
+from reconstruct.reports.plotting import SERIES
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -32,6 +33,9 @@ from reconstruct.studies.study import (
     select,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -93,20 +97,20 @@ def findings(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(rows: Rows) -> tuple[Panel, ...]:
+def draw(rows: Rows, figure: Figure) -> None:
     """For each ratio the share of full rank against the density, and where it is expected."""
-    panels: list[Panel] = []
-    for c in values_of(rows, "ratio"):
-        marks: list[Mark] = []
+    ratios = values_of(rows, "ratio")
+    panels = figure.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
+    for axes, c in zip(panels, ratios, strict=True):
         for i, d in enumerate(values_of(rows, "d")):
             own, colour = select(rows, ratio=c, d=d), SERIES[i % len(SERIES)]
             densities = values_of(own, "p")
             shares = [mean(select(own, p=p), "full") for p in densities]
-            marks.append(Curve(densities, shares, colour, f"d = {d}", marker="o", radius=1.8))
-            marks.append(Rule(predicted(d, c), colour, dash=DOTTED, weight=1.0))
-        y = Axis("" if panels else "share of full rank", low=-0.05, high=1.05, named=not panels)
-        panels.append(Panel(tuple(marks), Axis("density p"), y, f"ratio {c:g}"))
-    return tuple(panels)
+            axes.plot(densities, shares, "o-", color=colour, label=f"d = {d}")
+            axes.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=1)
+        axes.set(title=f"ratio {c:g}", xlabel="density p")
+    panels[0].set_ylabel("share of full rank")
+    panels[0].legend()
 
 
 SPARSITY = Study(

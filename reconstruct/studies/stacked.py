@@ -7,6 +7,8 @@ random starts either reaches W to rounding or it does not, and failing is no pro
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from reconstruct.constructions.blueprint import share
@@ -16,7 +18,7 @@ from reconstruct.constructions.stacked.product import Product
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
-from reconstruct.reports.plots import DASHED, SERIES, Axis, Curve, Logarithmic, Panel
+from reconstruct.reports.plotting import SERIES, logarithmic
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -29,6 +31,9 @@ from reconstruct.studies.study import (
     select,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -110,22 +115,22 @@ def _growth(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(rows: Rows) -> tuple[Panel, ...]:
+def draw(rows: Rows, figure: Figure) -> None:
     """The share of trials that were solved, and the condition where they were."""
-    solved, conditions = [], []
+    left, right = figure.subplots(1, 2)
     for i, layers in enumerate(values_of(rows, "layers")):
         own = select(rows, layers=layers)
         ratios = values_of(own, "ratio")
-        colour, dash = SERIES[i % len(SERIES)], "" if i < len(SERIES) else DASHED
+        style = "o-" if i < len(SERIES) else "o--"
+        colour = SERIES[i % len(SERIES)]
         shares = [mean(select(own, ratio=r), "solved") for r in ratios]
-        solved.append(Curve(ratios, shares, colour, f"L = {layers}", dash, marker="o", radius=1.8))
-        good = [mean(select(own, ratio=r, solved=True), "condition") for r in ratios]
-        conditions.append(Curve(ratios, good, colour, dash=dash, marker="o", radius=1.8))
-    x = Axis("Σ widths / (d² + L − 1)")
-    return (
-        Panel(tuple(solved), x, Axis("share solved")),
-        Panel(tuple(conditions), x, Axis("condition of J, where solved", Logarithmic())),
-    )
+        left.plot(ratios, shares, style, color=colour, label=f"L = {layers}")
+        conditions = [mean(select(own, ratio=r, solved=True), "condition") for r in ratios]
+        right.plot(ratios, conditions, style, color=colour)
+    left.set(title="Trials solved", xlabel="Σ widths / (d² + L − 1)", ylabel="share")
+    right.set(title="Condition of the Jacobian, where solved", xlabel="Σ widths / (d² + L − 1)")
+    logarithmic(right)
+    left.legend()
 
 
 STACKED = Study(

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reconstruct.errors import InputError
-from reconstruct.reports.plots import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Point: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -87,7 +89,7 @@ class Outcome:
 class Study:
     """`trial(point, seed)` must be a function of a module, so that other processes can call it.
 
-    `findings` and `draw` take all rows; `draw` gives the panels of the plot, from left to right;
+    `findings` and `draw` take all rows; `draw` puts the plot on an empty figure of matplotlib;
     `columns` are what the page's table averages over seeds.
     """
 
@@ -97,7 +99,7 @@ class Study:
     seeds: int
     trial: Callable[[Point, int], Outcome]
     findings: Callable[[Rows], list[Finding]]
-    draw: Callable[[Rows], tuple[Panel, ...]]
+    draw: Callable[[Rows, Figure], None]
     columns: tuple[str, ...]
     about: str = ""
 

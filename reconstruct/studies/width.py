@@ -9,30 +9,25 @@ and scored on the other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from math import sqrt
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reconstruct.constructions import Fitted
 from reconstruct.constructions import draw as draw_frozen
-from reconstruct.demo import share_recognised
-from reconstruct.errors import MissingDependencyError
+from reconstruct.demo import digits, share_recognised
+from reconstruct.errors import InputError, MissingDependencyError
+from reconstruct.formats import load, load_domain
+from reconstruct.formats.domain import load_labels
 from reconstruct.networks import Network, Points
+from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plots import (
-    DOTTED,
-    FAINT,
-    FIRST,
-    SECOND,
-    THIRD,
-    Axis,
-    Curve,
-    Mark,
-    Panel,
-    Rule,
-)
+from reconstruct.reports.plotting import FAINT, SERIES
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -45,7 +40,56 @@ from reconstruct.studies.study import (
     select,
     values_of,
 )
-from reconstruct.studies.subjects import DIGITS, Subject
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIGITS = "digits"
+LEAST = 4  # inputs: half of them are fitted on, half are scored
+SEED = 7  # of the order in which a user's data are split
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A network, inputs to fit on, and others to score with their labels.
+
+    Without labels the target's own answers are taken for them: what is scored is agreement.
+    """
+
+    target: Network
+    fit_x: Array
+    fit_y: NDArray[np.int64]
+    test_x: Array
+    test_y: NDArray[np.int64]
+
+    @classmethod
+    def named(cls, target: str, data: str) -> Subject:
+        """The shipped digits, or the network and the .npz with x (and y) of these names."""
+        if (target == DIGITS) != (data == DIGITS):
+            raise InputError(
+                f"target and data belong together: give both as files, or neither, but target is "
+                f"{target!r} and data is {data!r}"
+            )
+        if target == DIGITS:
+            shipped = digits()
+            return cls._split(shipped.target, shipped.images, shipped.labels)
+        network = load(target)
+        points = load_domain(data, network.size_in)
+        if not isinstance(points, Points) or len(points) < LEAST:
+            raise InputError(
+                f"{data}: an .npz with an array x of at least {LEAST} inputs is needed, but this "
+                f"has {len(points) if isinstance(points, Points) else 'the ends of a box'}"
+            )
+        order = np.random.default_rng(SEED).permutation(len(points))
+        labels = load_labels(Path(data))
+        found = network(points.x).argmax(axis=1) if labels is None else labels
+        return cls._split(network, points.x[order], found[order])
+
+    @classmethod
+    def _split(cls, target: Network, x: Array, y: NDArray[np.int64]) -> Subject:
+        half = len(x) // 2
+        return cls(target, x[:half], y[:half], x[half:], y[half:])
+
 
 FITS = {
     "weights": "fitted to the weights",
@@ -84,9 +128,9 @@ def _tuned(network: Network, frozen: Network, subject: Subject, seed: int) -> Ne
     """Trained on from the fit, nothing but γ and β."""
     if find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "fit=tuned, which trains on from the fit")
-    from reconstruct.training.data.dataset import Dataset
+    from reconstruct.training.data import Dataset
     from reconstruct.training.existence import fine_tuned
-    from reconstruct.training.schedule import Schedule
+    from reconstruct.training.loop import Schedule
 
     x = subject.fit_x.astype(np.float32), subject.test_x.astype(np.float32)
     classes = subject.target.size_out
@@ -131,19 +175,18 @@ def _residuals(rows: Rows, ratios: list[Any]) -> Finding:
     )
 
 
-def draw(rows: Rows) -> tuple[Panel, ...]:
+def draw(rows: Rows, figure: Figure) -> None:
     """The share recognised against the width, one curve for each way to fit."""
-    marks: list[Mark] = []
-    for fit, colour in zip(FITS, (FIRST, SECOND, THIRD), strict=True):
+    axes = figure.subplots()
+    for fit, colour in zip(FITS, SERIES, strict=False):
         own = select(rows, fit=fit)
-        if own:
-            ratios = values_of(own, "ratio")
-            shares = [100 * mean(select(own, ratio=r), "accuracy") for r in ratios]
-            marks.append(Curve(ratios, shares, colour, FITS[fit], marker="o", radius=2.2))
-    target = 100 * mean(rows, "target_accuracy")
-    marks.append(Rule(target, FAINT, "target", DOTTED, upright=False))
-    x, y = Axis("hidden neurons / (m·k)"), Axis("recognised, %", low=0.0, high=100.0)
-    return (Panel(tuple(marks), x, y),)
+        ratios = values_of(own, "ratio")
+        shares = [100 * mean(select(own, ratio=r), "accuracy") for r in ratios]
+        if shares:
+            axes.plot(ratios, shares, "o-", color=colour, label=FITS[fit])
+    axes.axhline(100 * mean(rows, "target_accuracy"), color=FAINT, linestyle=":", label="target")
+    axes.set(xlabel="hidden neurons / (m·k)", ylabel="recognised, %", ylim=(0, 101))
+    axes.legend()
 
 
 WIDTH = Study(

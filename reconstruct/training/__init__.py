@@ -20,32 +20,20 @@ from typing import TYPE_CHECKING, Any
 from reconstruct.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from reconstruct.training.data.cifar import cifar
-    from reconstruct.training.data.dataset import Dataset
-    from reconstruct.training.data.digits import digits
-    from reconstruct.training.data.sources import load_data
+    from reconstruct.training.data import Dataset, cifar, digits, load_data
     from reconstruct.training.existence import compare
     from reconstruct.training.features import gammas, small_share, switched_off
     from reconstruct.training.freezing import Tuning, tunable
-    from reconstruct.training.loop import History, accuracy, train
-    from reconstruct.training.models.mlp import mlp
-    from reconstruct.training.models.resnet import resnet
-    from reconstruct.training.models.vgg import vgg
-    from reconstruct.training.schedule import Schedule
+    from reconstruct.training.loop import History, Schedule, accuracy, train
+    from reconstruct.training.models import mlp, resnet, vgg
 
 _HOMES = {
-    "data.cifar": ("cifar",),
-    "data.dataset": ("Dataset",),
-    "data.digits": ("digits",),
-    "data.sources": ("load_data",),
+    "data": ("Dataset", "cifar", "digits", "load_data"),
     "existence": ("compare",),
     "features": ("gammas", "small_share", "switched_off"),
     "freezing": ("Tuning", "tunable"),
-    "loop": ("History", "accuracy", "train"),
-    "models.mlp": ("mlp",),
-    "models.resnet": ("resnet",),
-    "models.vgg": ("vgg",),
-    "schedule": ("Schedule",),
+    "loop": ("History", "Schedule", "accuracy", "train"),
+    "models": ("mlp", "resnet", "vgg"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from reconstruct.errors import InputError
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.training.data.dataset import Dataset
+from reconstruct.training.data import Dataset
 from reconstruct.training.features import (
     SMALL,
     Vector,
@@ -23,12 +23,8 @@ from reconstruct.training.features import (
     switched_off,
 )
 from reconstruct.training.freezing import Tuning
-from reconstruct.training.loop import History, accuracy, train
-from reconstruct.training.models.drawing import Gamma
-from reconstruct.training.models.mlp import mlp
-from reconstruct.training.models.resnet import resnet
-from reconstruct.training.models.vgg import vgg
-from reconstruct.training.schedule import Schedule
+from reconstruct.training.loop import History, Schedule, accuracy, train
+from reconstruct.training.models import Gamma, mlp, resnet, vgg
 
 BINS = 24
 

@@ -8,6 +8,9 @@ epoch alone, so a resumed training ends with the same bits as one that was never
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +22,133 @@ from numpy.typing import NDArray
 from torch import nn
 
 from reconstruct.errors import InputError
+from reconstruct.formats.files import write_atomically
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.training.checkpoint import TrainingCheckpoint
-from reconstruct.training.data.dataset import Dataset
-from reconstruct.training.freezing import Tuning, tunable
-from reconstruct.training.random_subset import settle
-from reconstruct.training.schedule import Schedule
+from reconstruct.training.data import Dataset
+from reconstruct.training.freezing import Tuning, settle, tunable
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """SGD with momentum and weight decay; the step falls tenfold at some shares of the epochs.
+
+    The defaults are the paper's for CIFAR-10 (batches of 128, step 0.1, momentum 0.9, decay 1e-4,
+    drops after a half and three quarters of the epochs) with fewer epochs than its 160.
+    """
+
+    epochs: int = 30
+    batch: int = 128
+    rate: float = 0.1
+    momentum: float = 0.9
+    decay: float = 1e-4
+    drops: tuple[float, ...] = (0.5, 0.75)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 2:
+            raise InputError(
+                f"a schedule needs at least 1 epoch and batches of at least 2 (a batch of one has "
+                f"no variance), but got {self.epochs} epochs of batches of {self.batch}"
+            )
+        if not 0 < self.rate < float("inf"):
+            raise InputError(f"the step (rate) must be a number > 0, but is {self.rate}")
+        if not 0 <= self.momentum < 1 or not 0 <= self.decay < float("inf"):
+            raise InputError(
+                f"momentum must lie in [0, 1) and weight decay be ≥ 0, but they are "
+                f"{self.momentum} and {self.decay}"
+            )
+        if not all(0 < drop < 1 for drop in self.drops):
+            raise InputError(
+                f"the step falls at shares of the epochs between 0 and 1, but drops are "
+                f"{', '.join(map(str, self.drops))}"
+            )
+
+    def rate_in(self, epoch: int) -> float:
+        """The step in an epoch, counted from 0."""
+        passed = sum(1 for drop in self.drops if epoch >= drop * self.epochs)
+        return self.rate / 10.0**passed
+
+
+Row = tuple[float, ...]
+
+
+class TrainingCheckpoint:
+    """Keeps the values of `module` and the momentum of `optimiser` in `path` (None: nowhere).
+
+    `decides` is everything that decides the numbers besides the module's first values; a file
+    with another key is refused, because going on from it would mix two trainings.
+    """
+
+    def __init__(
+        self, path: Path | None, module: nn.Module, optimiser: Any, decides: tuple[Any, ...]
+    ) -> None:
+        self.path, self.module, self.optimiser = path, module, optimiser
+        self.key = "" if path is None else _key(module, decides)
+
+    def load(self) -> tuple[list[Row], float]:
+        """The epochs so far and their seconds; the module and optimiser stand where they ended."""
+        if self.path is None or not self.path.is_file():
+            return [], 0.0
+        try:
+            with np.load(self.path, allow_pickle=False) as archive:
+                found = {name: archive[name] for name in archive.files}
+            head = json.loads(found.pop("head").tobytes().decode())
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise InputError(
+                f"{self.path}: the checkpoint cannot be read ({error}); remove it to start anew"
+            ) from None
+        if head["key"] != self.key:
+            raise InputError(
+                f"{self.path}: the checkpoint belongs to a training with another model, data, "
+                f"schedule or seed; use the same options, or --force to start anew"
+            )
+        self._restore(found)
+        return [tuple(row) for row in head["rows"]], float(head["seconds"])
+
+    def save(self, rows: list[Row], seconds: float) -> None:
+        """Write the present state, whole or not at all."""
+        if self.path is None:
+            return
+        head = json.dumps({"key": self.key, "rows": rows, "seconds": seconds}).encode()
+        arrays: dict[str, Any] = {"head": np.frombuffer(head, np.uint8)}
+        for name, value in self.module.state_dict().items():
+            arrays[f"value.{name}"] = value.numpy()
+        for i, parameter in enumerate(self._tuned()):
+            momentum = self.optimiser.state[parameter].get("momentum_buffer")
+            if momentum is not None:
+                arrays[f"momentum.{i}"] = momentum.numpy()
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        write_atomically(self.path, buffer.getvalue())
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        values = {
+            name.removeprefix("value."): torch.from_numpy(array)
+            for name, array in found.items()
+            if name.startswith("value.")
+        }
+        self.module.load_state_dict(values)
+        for i, parameter in enumerate(self._tuned()):
+            if f"momentum.{i}" in found:
+                momentum = torch.from_numpy(found[f"momentum.{i}"])
+                self.optimiser.state[parameter]["momentum_buffer"] = momentum
+
+    def _tuned(self) -> list[nn.Parameter]:
+        return [p for group in self.optimiser.param_groups for p in group["params"]]
+
+
+def _key(module: nn.Module, decides: tuple[Any, ...]) -> str:
+    digest = hashlib.sha256()
+    for part in decides:
+        if isinstance(part, Dataset):
+            for array in (part.train_x, part.train_y, part.test_x, part.test_y):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            part = part.augmentation
+        digest.update(repr(part).encode())
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()
+
 
 EVALUATION_BATCH = 1024
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, table
+from reconstruct.reports.markup import Child, Markup, element, facts, figure, html_page, table
 from reconstruct.reports.numbers import duration, number
-from reconstruct.reports.page import POLICY, style
-from reconstruct.training.figures import curves_figure, gamma_figure
-from reconstruct.training.report import percent
+from reconstruct.reports.page import missing
+from reconstruct.reports.plotting import (
+    FIRST,
+    SECOND,
+    SERIES,
+    WIDE,
+    available,
+    drawing,
+    logarithmic,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_PANELS, COLUMNS = 24, 4  # of the histograms of γ
 
 WHAT = {
     "norms": "the γ and β of its norm layers",
@@ -29,18 +44,21 @@ def write_page(path: Path, report: Mapping[str, Any]) -> None:
 
 def render(report: Mapping[str, Any]) -> str:
     """The page as HTML text."""
-    body = element(
-        "body",
-        element(
-            "main",
-            _opening(report),
-            _curves(report),
-            _features(report),
-            _again(report),
-        ),
-        element("footer", f"Made by reconstruct {report['environment']['reconstruct']}."),
+    return html_page(
+        _title(report),
+        report["environment"]["reconstruct"],
+        _opening(report),
+        None if available() else missing(),
+        _curves(report),
+        _features(report),
+        _again(report),
     )
-    return f"<!doctype html>\n{element('html', _head(report), body, lang='en')}\n"
+
+
+def percent(spread: Mapping[str, float]) -> str:
+    """`93.1 %`, with the range over the seeds where there is one."""
+    mean, least, most = (100 * spread[key] for key in ("mean", "least", "most"))
+    return f"{mean:.1f} %" if least == most else f"{mean:.1f} % ({least:.1f} … {most:.1f})"
 
 
 def _title(report: Mapping[str, Any]) -> str:
@@ -48,18 +66,6 @@ def _title(report: Mapping[str, Any]) -> str:
     return (
         f"{percent(report['summary']['accuracy'])}: {model['family']} of depth {model['depth']}, "
         f"width {model['width']} on {report['data']['name']}"
-    )
-
-
-def _head(report: Mapping[str, Any]) -> Markup:
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", _title(report)),
-        element("style", Markup(style())),
     )
 
 
@@ -76,11 +82,11 @@ def _opening(report: Mapping[str, Any]) -> Markup:
         ("seeds", ", ".join(map(str, report["seeds"]))),
         ("time", duration(report["cost"]["seconds"])),
     ]
-    return element("header", element("h1", _title(report)), element("p", sentence), facts(pairs))
+    heading = element("h1", _title(report), class_="alone")
+    return element("header", heading, element("p", sentence), facts(pairs))
 
 
 def _curves(report: Mapping[str, Any]) -> Markup:
-    drawing = curves_figure(report["runs"])
     caption = (
         "Left: loss of the batches of each epoch. Right: examples recognised after it, with "
         "frozen statistics; training examples dashed. One colour per seed."
@@ -99,7 +105,7 @@ def _curves(report: Mapping[str, Any]) -> Markup:
     return element(
         "section",
         element("h2", "Training"),
-        figure(drawing, caption),
+        figure(curves_figure(report["runs"]), caption),
         table("Accuracy at the end", head, rows),
         id="training",
     )
@@ -108,7 +114,6 @@ def _curves(report: Mapping[str, Any]) -> Markup:
 def _features(report: Mapping[str, Any]) -> Markup:
     found = report["summary"]
     first = report["runs"][0]
-    drawing = gamma_figure(first["gamma"]["layers"])
     text = (
         f"{percent(found['small_share'])} of all γ are near zero (|γ| < 0.01). With those "
         f"features switched off (γ = 0) accuracy is {percent(found['accuracy_without_small'])}, "
@@ -125,9 +130,10 @@ def _features(report: Mapping[str, Any]) -> Markup:
         "section",
         element("h2", "Features"),
         element("p", text),
-        figure(drawing, f"γ by layer, seed {first['seed']}; the line marks 0.")
-        if drawing
-        else None,
+        figure(
+            gamma_figure(first["gamma"]["layers"]),
+            f"γ by layer, seed {first['seed']}; the line marks 0.",
+        ),
         table(f"Norm layers, seed {first['seed']}", head, rows),
         id="features",
     )
@@ -155,3 +161,50 @@ def _command(report: Mapping[str, Any]) -> str:
         f"--rate {schedule['rate']} --momentum {schedule['momentum']} "
         f"--decay {schedule['decay']} --seeds {seeds} -o OUT"
     )
+
+
+def curves_figure(runs: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """Loss and accuracy by epoch; one line per seed, training dashed."""
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        for i, run in enumerate(runs):
+            history, colour = run["history"], SERIES[i % len(SERIES)]
+            epochs = np.arange(1, len(history["loss"]) + 1)
+            left.plot(epochs, history["loss"], color=colour, label=f"seed {run['seed']}")
+            right.plot(epochs, 100 * np.array(history["test_accuracy"]), color=colour)
+            training = 100 * np.array(history["train_accuracy"])
+            right.plot(epochs, training, "--", color=colour, linewidth=1)
+        for axes, title in ((left, "Loss while training"), (right, "Recognised, %")):
+            axes.set(title=title, xlabel="epoch")
+            whole_numbers(axes)
+        logarithmic(left)
+        left.legend()
+
+    final = ", ".join(f"{100 * run['accuracy']:.1f} %" for run in runs)
+    title = f"Loss and accuracy by epoch; accuracy at the end: {final}"
+    return drawing("curves", title, draw, WIDE)
+
+
+def gamma_figure(layers: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """A histogram of γ for each norm layer (evenly chosen ones where there are many)."""
+    if not layers:
+        return None
+    places = np.linspace(0, len(layers) - 1, min(len(layers), MOST_PANELS)).round().astype(int)
+    chosen = [layers[i] for i in places]
+    rows = -(-len(chosen) // COLUMNS)
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        for axes, layer in zip(panels, chosen, strict=False):
+            histogram = layer["histogram"]
+            axes.stairs(histogram["counts"], histogram["edges"], fill=True, color=FIRST)
+            axes.axvline(0.0, color=SECOND, linewidth=0.8)
+            axes.set(title=layer["name"], yticks=())
+            axes.grid(visible=False)
+        for axes in panels[len(chosen) :]:
+            axes.remove()
+
+    total = sum(layer["channels"] for layer in layers)
+    title = f"Histograms of γ in {len(chosen)} of {len(layers)} norm layers, {total} γ in all"
+    return drawing("gamma", title, draw, (WIDE[0], 0.4 + 1.5 * rows))

@@ -25,7 +25,7 @@ from reconstruct.networks import (
     SumPool,
 )
 from reconstruct.training import Schedule, resnet, train, vgg
-from reconstruct.training.data.dataset import split
+from reconstruct.training.data import split
 from tests.bridge.modules import drawn
 
 GEOMETRIES = {

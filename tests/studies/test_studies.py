@@ -14,7 +14,6 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.errors import InputError
-from reconstruct.reports.plots import FIRST, Curve, Panel
 from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.sparsity import threshold
 from reconstruct.studies.study import Evidence, Outcome, mean, trials
@@ -188,12 +187,6 @@ def test_a_threshold_lies_where_half_is_reached():
     assert threshold([row for row in rows if row["p"] < 0.5]) is None
 
 
-def test_the_page_beyond_the_paper_is_made_from_the_shipped_rows():
-    from benchmarks.beyond import PAGE, page
-
-    assert PAGE.read_text(encoding="utf-8") == page()
-
-
 def _of(count: int) -> list[bool]:
     return [i < count for i in range(4)]
 
@@ -213,7 +206,7 @@ def test_a_study_of_ones_own_is_one_file(tmp_path):
         findings=lambda rows: [
             Finding(f"{mean(rows, 'heads'):.1f} heads.", Evidence.MEASURED, "more throws")
         ],
-        draw=lambda rows: (Panel((Curve(range(10), [r["heads"] for r in rows], FIRST),)),),
+        draw=lambda rows, figure: figure.subplots().plot([r["heads"] for r in rows]),
         columns=("heads",),
     )
     rows = run_study(study, tmp_path / "out")

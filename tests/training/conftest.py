@@ -26,7 +26,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def images():
     """48 images of 1 × 6 × 6 in three classes that a bright row tells apart."""
-    from reconstruct.training.data.dataset import split
+    from reconstruct.training.data import split
 
     rng = np.random.default_rng(0)
     y = np.arange(48) % 3

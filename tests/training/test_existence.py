@@ -9,16 +9,16 @@ import torch
 import reconstruct as rc
 from reconstruct.bridge.to_torch import to_torch
 from reconstruct.networks import Network
-from reconstruct.training.existence import compare, loss_on
-from reconstruct.training.loop import outputs
-from reconstruct.training.schedule import Schedule
-from reconstruct.training.statistics import (
+from reconstruct.training.existence import (
     between,
+    compare,
+    loss_on,
     norms_of,
     with_data_statistics,
     with_norms_of,
     with_statistics_of,
 )
+from reconstruct.training.loop import Schedule, outputs
 
 SHORT = Schedule(epochs=8, batch=12)
 

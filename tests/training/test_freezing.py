@@ -9,7 +9,7 @@ from torch import nn
 
 from reconstruct.errors import InputError
 from reconstruct.training import Schedule, Tuning, mlp, resnet, train, tunable
-from reconstruct.training.random_subset import settle
+from reconstruct.training.freezing import settle
 
 
 def small():

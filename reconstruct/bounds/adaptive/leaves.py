@@ -26,9 +26,8 @@ from reconstruct.bounds.propagation import Ranges, meet, propagate
 from reconstruct.networks import Box, Network, Node
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.in_order import in_order
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread, parallel_map
 from reconstruct.numbers.sharing import dealt_out
-from reconstruct.numbers.threads import cpu_count, one_blas_thread
 
 BATCH = 64
 WORKERS = 2
@@ -117,7 +116,7 @@ def worst_over(value: Zonotope, forms: Array, offsets: Array, seen: Array, *, al
         return Worst(forms[part], offsets[part], seen[:, part]).over(ready)
 
     parts = _rows(len(offsets))
-    found = list(in_order(some, parts) if alone else map(some, parts))
+    found = list(parallel_map(some, parts) if alone else map(some, parts))
     return np.concatenate([low for low, _ in found]), np.concatenate([high for _, high in found])
 
 

@@ -21,7 +21,7 @@ from reconstruct.bounds.adaptive.tree import Cuts, Growing, halves
 from reconstruct.bounds.adaptive.zonotope import Zonotope
 from reconstruct.networks import Box, Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.threads import cpu_count, one_blas_thread
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
 
 BATCH = 64  # boxes per pass: their zonotopes stay in cache

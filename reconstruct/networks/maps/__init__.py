@@ -11,16 +11,13 @@ from reconstruct.networks.maps.pooling import SumPool
 from reconstruct.networks.maps.scaling import Scaling
 from reconstruct.networks.maps.selection import Select
 from reconstruct.networks.maps.sparse import Affine, Sparse
-from reconstruct.networks.maps.tiled import Blocks, DrawnBlocks, Tiled
 
 __all__ = [
     "UNIT_EPS",
     "Affine",
-    "Blocks",
     "Convolution",
     "Dense",
     "Diagonal",
-    "DrawnBlocks",
     "Geometry",
     "Loss",
     "Map",
@@ -31,5 +28,4 @@ __all__ = [
     "Select",
     "Sparse",
     "SumPool",
-    "Tiled",
 ]

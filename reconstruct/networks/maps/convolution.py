@@ -31,6 +31,7 @@ from reconstruct.numbers.arrays import (
 from reconstruct.numbers.rounding import smallest
 
 PATCH_ELEMENTS = 2**22  # numbers of patches that are held at once
+LARGEST = 2**30  # pixels with pads, or entries of all patches: beyond what anything here can hold
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ class Geometry:
             raise InputError(
                 f"a kernel of {self.kernel} with dilations {self.dilations} does not fit into an "
                 f"image of {self.height}×{self.width} with pads {self.pads}"
+            )
+        top, left, bottom, right = self.pads
+        pixels = (self.height + top + bottom) * (self.width + left + right)
+        entries = max(pixels, self.kernel[0] * self.kernel[1] * self.positions)
+        if self.channels * entries > LARGEST:
+            raise InputError(
+                f"{self} asks for {self.channels * entries:.2g} numbers, more than the {LARGEST} "
+                "that can be worked with; use smaller images, kernels or pads"
             )
 
     def __str__(self) -> str:
@@ -291,12 +300,17 @@ class Convolution(Mixing):
 
     def linear(self, rows: Array) -> Array:
         kernel = self._matrix(rows.dtype)
+        if self.vector:
+            return self._by_groups(rows, kernel.transpose(0, 2, 1))
         out = np.empty((len(rows), self.groups, kernel.shape[1], self.positions), rows.dtype)
         for part in self._batches(len(rows)):
             np.matmul(kernel, self._columns(rows[part]), out=out[part])
         return out.reshape(len(rows), -1)
 
     def pull(self, form: Array, size: int) -> Array:
+        if self.vector:
+            rows = form.reshape(-1, form.shape[-1])
+            return self._by_groups(rows, self._matrix(form.dtype)).reshape(*form.shape[:-1], size)
         flat = form.reshape(-1, self.groups, self.channels // self.groups, self.positions)
         kernel = self._matrix(form.dtype).transpose(0, 2, 1)
         out = np.empty((len(flat), size), form.dtype)
@@ -307,6 +321,18 @@ class Convolution(Mixing):
             else:
                 out[part] = self.geometry.gathered(columns)
         return out.reshape(*form.shape[:-1], size)
+
+    @property
+    def vector(self) -> bool:
+        """Whether it is a grouped linear layer: a kernel of one pixel on an image of one."""
+        return self.geometry.plain and self.positions == 1
+
+    def _by_groups(self, rows: Array, matrices: Array) -> Array:
+        """Each group of the entries times its matrix: one product for each group and all rows."""
+        out = np.empty((len(rows), matrices.shape[0], matrices.shape[2]), rows.dtype)
+        parts = rows.reshape(len(rows), len(matrices), -1)
+        np.matmul(parts.transpose(1, 0, 2), matrices, out=out.transpose(1, 0, 2))
+        return out.reshape(len(rows), -1)
 
     def _matrix(self, dtype: Any) -> Array:
         """groups × (c_out/groups) × (c_in/groups·kh·kw)."""

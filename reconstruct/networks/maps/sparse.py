@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from reconstruct.errors import InputError
 from reconstruct.networks.maps.dense import Dense, set_affine
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.maps.tiled import Tiled
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Matrix, Vector, as_matrix, dense, nonzeros
 from reconstruct.numbers.rounding import smallest
@@ -85,10 +85,8 @@ class Sparse(Mixing):
         return {"shape": list(self.shape)}
 
 
-def Affine(weight: Any, bias: ArrayLike | None = None) -> Dense | Sparse | Tiled:
-    """`h ↦ W h + b`, dense, sparse or in blocks as the weight comes."""
-    if hasattr(weight, "keep_bytes"):
-        return Tiled(weight, bias)
+def Affine(weight: Any, bias: ArrayLike | None = None) -> Dense | Sparse:
+    """`h ↦ W h + b`, dense or sparse as the weight comes."""
     return Sparse(weight, bias) if sparse.issparse(weight) else Dense(weight, bias)
 
 
@@ -96,6 +94,8 @@ def _restored(part: Part, settings: Any) -> Operation:
     if "shape" not in settings:
         return Dense(part("weight"), part("bias"))
     triplet = (part("weight.data"), part("weight.indices"), part("weight.indptr"))
+    if any(array.dtype.kind not in "iu" or array.ndim != 1 for array in triplet[1:]):
+        raise InputError("the indices of a sparse matrix must be rows of whole numbers")
     matrix = sparse.csr_array(triplet, shape=tuple(settings["shape"]))
     matrix.check_format(full_check=True)
     return Sparse(matrix, part("bias"))

@@ -1,6 +1,6 @@
 """Trains the digits classifier that the demo reconstructs: 64-32-16-10, ReLU, logits.
 
-Run as `python -m reconstruct.demo.train_digits [FOLDER]`. It needs scikit-learn, whose bundled
+Run as `python -m benchmarks.train_digits [FOLDER]`. It needs scikit-learn, whose bundled
 digits (1,797 images of 8 × 8 pixels) it uses; nothing is downloaded. The seed, the split and the
 plain NumPy training make it deterministic up to the rounding of the machine's BLAS.
 """
@@ -21,6 +21,7 @@ from reconstruct.formats import save
 from reconstruct.formats.files import written_whole
 from reconstruct.networks import Network
 
+SHIPPED = Path(__file__).resolve().parents[1] / "reconstruct" / "demo"
 SEED = 7
 SIZES = (64, 32, 16, 10)
 BATCH = 50
@@ -120,8 +121,8 @@ def _gradients(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, prog="reconstruct.demo.train_digits")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent)
+    parser = argparse.ArgumentParser(description=__doc__, prog="benchmarks.train_digits")
+    parser.add_argument("folder", nargs="?", type=Path, default=SHIPPED)
     folder = parser.parse_args(arguments).folder
     split = split_digits()
     network = train(split.train_images / PIXEL_MAX, split.train_labels)

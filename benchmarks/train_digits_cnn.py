@@ -1,6 +1,6 @@
 """Trains the convolutional digits classifier of `demo --cnn`: norms, a residual block, pooling.
 
-Run as `python -m reconstruct.demo.train_digits_cnn [FOLDER]`. It needs torch and scikit-learn,
+Run as `python -m benchmarks.train_digits_cnn [FOLDER]`. It needs torch and scikit-learn,
 whose bundled digits it uses with the split of the fully connected network; nothing is downloaded.
 
     conv 3×3 (6) – norm – ReLU – [conv 3×3 – norm – ReLU – conv 3×3 – norm] + skip – ReLU
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.train_digits import SEED, SHIPPED, split_digits
 from reconstruct.demo import PIXEL_MAX, share_recognised
-from reconstruct.demo.train_digits import SEED, split_digits
 from reconstruct.errors import MissingDependencyError
 from reconstruct.formats import save
 from reconstruct.networks import (
@@ -114,8 +114,8 @@ def as_network(arrays: dict[str, Any]) -> Network:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, prog="reconstruct.demo.train_digits_cnn")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent)
+    parser = argparse.ArgumentParser(description=__doc__, prog="benchmarks.train_digits_cnn")
+    parser.add_argument("folder", nargs="?", type=Path, default=SHIPPED)
     folder = parser.parse_args(arguments).folder
     split = split_digits()
     network = as_network(train(split.train_images / PIXEL_MAX, split.train_labels))

@@ -1,1 +1,0 @@
-"""Labelled examples: scikit-learn's digits, any .npz, the CIFAR-10 folders."""

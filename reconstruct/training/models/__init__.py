@@ -1,1 +1,0 @@
-"""The models that are trained: residual, plain convolutional and fully connected networks."""
