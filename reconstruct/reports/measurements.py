@@ -144,6 +144,7 @@ def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
             m, k, n = int(M2.shape[0]), int(M1.shape[1]), int(M1.shape[0])
             if m * k > MOST_EQUATIONS or len(found) == MOST_SPECTRA:
                 continue
+            M2 = M2[:, :n]  # of grouped layers, the units that the first block of M1 leads to
             values = scaled_singular_values(KhatriRao(M1, M2))
             if values is not None:
                 row = {"name": site.target, "rows": m, "cols": k, "width": n}
