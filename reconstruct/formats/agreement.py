@@ -87,7 +87,8 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
         near = None if near is None else near.of_size(size)
     except InputError:  # a domain for another network: whoever uses the two says so
         near = None
-    products = sum(_summands(n) * network.sizes[n.name] for n in network.nodes)
+    # a value that is written, fetched and compared takes as long as some 32 products
+    products = sum((_summands(n) + 32) * network.sizes[n.name] for n in network.nodes)
     count = int(np.clip(WORK // max(products, 1), FEW, MANY))
     count = 2 if network.parameters > HUGE else count
     scales = (SCALES * count)[: count if near is None else max(count // 4, 1)]
