@@ -3,7 +3,8 @@
 A site of a frozen network is a map to n hidden channels, norms and activations on them, and a map
 back. What the hidden channels contribute adds up, so they are computed a tile at a time and no
 array of n × batch is ever held; the weights of a tile are cast to the precision of the batch once
-for all its rows.
+for all its rows. Grouped layers go a few groups of outputs at a time: each sees hidden units of
+its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from reconstruct.networks.activations import Unitwise
-from reconstruct.networks.maps import Diagonal, Mixing
+from reconstruct.networks.maps import Convolution, Diagonal, Mixing, Placement
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map
 
@@ -57,6 +58,7 @@ class Bottleneck:
     inner: tuple[Diagonal | Unitwise, ...]
     last: Mixing
     hidden: tuple[str, ...]
+    least = 1  # hidden values of the smallest tile at one input
 
     def __call__(self, h: Array, seen: Seen = unheard) -> Array:
         total: Array | None = None
@@ -81,14 +83,57 @@ class Bottleneck:
     def _tile(self, h: Array, start: int, stop: int, seen: Seen) -> Array:
         first, last = self.first.hidden_rows(start, stop), self.last.hidden_inputs(start, stop)
         assert first is not None and last is not None
-        z = first(h)
+        return last.linear(self._inside(first(h), start, stop, seen))
+
+    def _inside(self, z: Array, start: int, stop: int, seen: Seen) -> Array:
+        """The hidden channels `start:stop` in front of the last map."""
         seen(self.hidden[0], z)
         for name, op in zip(self.hidden[1:], self.inner, strict=True):
             part = op.hidden(start, stop) if isinstance(op, Diagonal) else op
             assert part is not None
             z = part(z)
             seen(name, z)
-        return last.linear(z)
+        return z
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedBottleneck(Bottleneck):
+    """The same of grouped maps, some groups of outputs at a time: `first` to `moved` inputs."""
+
+    first: Convolution
+    last: Convolution
+    moved: Placement | None
+
+    @property
+    def least(self) -> int:  # type: ignore[override]
+        return max(self.first.shape) // self.last.groups
+
+    def __call__(self, h: Array, seen: Seen = unheard) -> Array:
+        groups = self.last.groups
+        out = np.empty((len(h), groups, self.last.shape[0] // groups), h.dtype)
+        step = max(1, TILE_ELEMENTS // (len(h) * self.least))
+        spans = [(start, min(groups, start + step)) for start in range(0, groups, step)]
+
+        def one(span: tuple[int, int]) -> None:
+            out[:, slice(*span)] = self._groups(h, *span, seen).reshape(len(h), -1, out.shape[2])
+
+        for _ in parallel_map(one, spans) if seen is unheard else map(one, spans):
+            pass
+        return out.reshape(len(h), -1)
+
+    def _groups(self, h: Array, start: int, stop: int, seen: Seen) -> Array:
+        """The groups of outputs `start:stop`."""
+        each = self.first.groups // self.last.groups
+        first = self.first.only(start * each, stop * each)
+        width = self.first.shape[1] // self.last.groups
+        units = slice(start * width, stop * width)
+        if self.moved is None:
+            h = h[:, units]
+        else:
+            h = Placement(self.moved.index[units], self.moved.inputs)(h)
+        channels = self.first.channels // self.last.groups
+        z = self._inside(first(h), start * channels, stop * channels, seen)
+        return self.last.only(start, stop)(z)
 
 
 def bottlenecks(network: Network) -> dict[str, Bottleneck]:
@@ -118,12 +163,34 @@ def _bottleneck(network: Network, node: Node, first: Mixing) -> Bottleneck | Non
             return None
         inner.append(op)
         names.append(current.name)
+    if isinstance(first, Convolution) and isinstance(op, Convolution) and first.groups > 1:
+        return _grouped(network, node, first, tuple(inner), op, current, tuple(names))
     hidden = network.sizes[node.name]
     beside = max(network.sizes[node.inputs[0]], network.sizes[current.name])
     cut = first.hidden_rows(0, 1) is not None and op.hidden_inputs(0, 1) is not None
     if not cut or hidden < WIDENING * beside or first.channels < 2 * LEAST_CHANNELS:
         return None
     return Bottleneck(current.name, node.inputs[0], first, tuple(inner), op, tuple(names))
+
+
+def _grouped(
+    network: Network,
+    node: Node,
+    first: Convolution,
+    inner: tuple[Diagonal | Unitwise, ...],
+    last: Convolution,
+    end: Node,
+    names: tuple[str, ...],
+) -> GroupedBottleneck | None:
+    """Grouped maps of which each group of outputs sees whole groups of hidden channels."""
+    if first.groups % last.groups or network.sizes[node.name] < WIDENING * last.shape[0]:
+        return None
+    (source,) = node.inputs
+    moved = None if source == network.source else network.node(source).op
+    if isinstance(moved, Placement) and len(network.consumers(source)) == 1:
+        (source,) = network.node(source).inputs
+        return GroupedBottleneck(end.name, source, first, inner, last, names, moved)
+    return GroupedBottleneck(end.name, source, first, inner, last, names, None)
 
 
 def _fits(op: Diagonal | Unitwise, first: Mixing) -> bool:

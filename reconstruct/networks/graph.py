@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.evaluation import (
+    TILE_ELEMENTS,
     Bottleneck,
     Seen,
     bottlenecks,
@@ -284,7 +285,9 @@ class Network:
         """How many rows to evaluate at once."""
         hidden = self._hidden
         widest = max(size for name, size in self.sizes.items() if name not in hidden)
-        return max(1, max(CHUNK_ELEMENTS, self.weights // 2) // widest)
+        rows = max(CHUNK_ELEMENTS, self.weights // 2) // widest
+        tiles = [TILE_ELEMENTS // made.least for made in self._bottlenecks.values()]
+        return max(1, min([rows, *tiles]))
 
     @cached_property
     def _bottlenecks(self) -> dict[str, Bottleneck]:

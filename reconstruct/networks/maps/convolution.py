@@ -373,6 +373,13 @@ class Convolution(Mixing):
         rows[np.arange(stop - start), np.arange(start, stop)] = 1.0
         return np.ascontiguousarray(self.linear(rows).T)
 
+    def only(self, start: int, stop: int) -> Convolution:
+        """The groups `start:stop` alone, of their own input channels."""
+        each = self.channels // self.groups
+        rows, part = slice(start * each, stop * each), stop - start
+        narrow = replace(self.geometry, channels=part * self.kernel.shape[1])
+        return Convolution(self.kernel[rows], narrow, self.offsets[rows], part)
+
     def hidden_rows(self, start: int, stop: int) -> Convolution | None:
         """The output channels `start:stop` alone; a grouped convolution is not cut."""
         if self.groups > 1:

@@ -64,7 +64,9 @@ class Placement(Map):
         return int(np.bincount(used).max()) if used.size else 0
 
     def _moved(self, values: Array) -> Array:
-        return np.where(self.index >= 0, values[..., self.index], values.dtype.type(0))
+        found = values[..., self.index]
+        found[..., self.index < 0] = 0
+        return found
 
     def __call__(self, *values: Array) -> Array:
         return self._moved(values[0])
