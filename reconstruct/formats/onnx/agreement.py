@@ -150,6 +150,7 @@ class _Evaluator:
             found = [run(row) for row in rows]
             for place in range(count):
                 yield [np.asarray(values[place]) for values in found]
+            del run, found  # a second session beside the first would double the memory
 
     def _sizes(self) -> dict[str, int]:
         found = {name: flow.size for name, flow in self._reading.flows.items()}
