@@ -1,148 +1,403 @@
-"""docs/performance.md from the rows in benchmarks/results, and the figures inside of other pages.
+"""The figures of README.md and docs/*.md, made from the rows in benchmarks/results.
 
-python -m benchmarks.tables
+A page marks the place, `python -m benchmarks.tables` fills it, and a test compares:
+
+    <!-- figures: refusal -->  …  <!-- end of figures -->
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Iterator
+import string
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import PAGES, RESULTS, ROOT, filled, line
+from benchmarks import training_tables
 from reconstruct.reports.numbers import at_most
 
-PAGE = ROOT / "docs" / "performance.md"
-UNSHOWN = ("benchmark", "versions", "machine", "seed", "reason")
-MOST_COLUMNS = 9
-# What people ask first; results that are not listed follow by name.
-ORDER = (
-    "runs",
-    "targets",
-    "float32",
-    "float64",
-    "slopes",
-    "convolutions",
-    "honesty",
-    "refusal",
-    "solvers",
-    "growth",
-    "operator",
-    "ranks",
-    "sparse",
-    "deep",
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("certificates", "deep", "performance", "training")),
 )
-OWN_PAGE = ("training", "training_existence", "attack")  # shown, summed up, on other pages
-
-HEAD = """# Measured performance
-
-Every figure on this page was written by the script named above its table, with seed, versions and
-machine in the same row of JSON under `benchmarks/results/`. The page is made from these rows by
-`python -m benchmarks.tables`; run a script again to have figures for your machine. Times depend on
-what else a machine does; errors and counts do not. All figures are numerical, but for the columns
-that end in `bound`, which are rigorous.
-"""
+MARKED = re.compile(
+    r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", flags=re.MULTILINE | re.DOTALL
+)
+Row = dict[str, Any]
 
 
-def page() -> str:
-    """The whole page as Markdown."""
-    parts = [HEAD.strip()]
-    place = {name: i for i, name in enumerate(ORDER)}
-    for path in sorted(RESULTS.glob("*.json"), key=lambda p: (place.get(p.stem, 99), p.stem)):
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        if rows and path.stem not in OWN_PAGE:
-            parts += _section(path.stem, rows)
-    return "\n\n".join(parts) + "\n"
+def filled(text: str) -> str:
+    """The page with each marked place made anew."""
+    return MARKED.sub(lambda found: f"{found[1]}{FIGURES[found[2]]()}\n{found[3]}", text)
 
 
-def _section(stem: str, rows: list[dict[str, Any]]) -> list[str]:
-    name = str(rows[0].get("benchmark", stem))
-    heading, about = _question(name)
-    given = " FOLDER" if name in ("targets", "convolutions", "float32", "float64", "slopes") else ""
-    command = f"python -m benchmarks.{name}{given} -o benchmarks/results/{stem}.json"
-    return [
-        f"## {heading or stem}" + (f" ({stem})" if heading and stem != name else ""),
-        *([about] if about else []),
-        f"Script: [benchmarks/{name}.py](../benchmarks/{name}.py), run as `{command}`",
-        *_tables(rows),
-        _around(rows[0]),
+def rows(stem: str) -> list[Row]:
+    """The rows of one file of results."""
+    loaded: list[Row] = json.loads((RESULTS / f"{stem}.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+class Words(string.Formatter):
+    """Templates such as `{seconds:time}`: `time`, `memory`, `found` and `bound` beside Python's."""
+
+    def format_field(self, value: Any, spec: str) -> str:
+        if spec == "time":
+            return f"{value:.2g} s" if value < 99 else f"{value / 60:.0f} min"
+        if spec == "memory":
+            size, unit = next(
+                (s, u) for s, u in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if value >= s
+            )
+            return f"{value / size:.3g} {unit}"
+        if spec == "found":
+            return f"{value:.2g}"
+        return at_most(value) if spec == "bound" else format(value, spec)
+
+
+def table(found: Iterable[Row], columns: Mapping[str, str]) -> str:
+    """A table in Markdown: for each column its head and the template of its cells."""
+    cells = ([Words().vformat(cell, (), row) for cell in columns.values()] for row in found)
+    return "\n".join(
+        f"| {' | '.join(row)} |" for row in ([*columns], ["---"] * len(columns), *cells)
+    )
+
+
+def span(values: Iterable[float], spec: str = "found") -> str:
+    """The least and the largest of some values."""
+    found = sorted(values)
+    return Words().format(f"{{0:{spec}}} to {{1:{spec}}}", found[0], found[-1])
+
+
+def total(found: Iterable[Row], key: str) -> int:
+    """The sum of one column."""
+    return sum(row[key] for row in found)
+
+
+def on_digits(found: list[Row]) -> list[Row]:
+    """Of the whole runs those of the network whose answers are right or wrong."""
+    return [row for row in found if row.get("accuracy") is not None]
+
+
+def digits() -> str:
+    """The runs on the digits network, one line each."""
+    columns = {
+        "frozen network": "{construction}, ratio {ratio}",
+        "frozen weights": "{weights:,}",
+        "γ and β": "{tunable:,}",
+        "largest difference found, float64": "{float64_max:.1e}",
+        "certified bound": "{certified_bound:bound}",
+        "largest difference found, float32": "{float32_max:.1e}",
+        "digits read": "{accuracy:.1%}",
+    }
+    return table(on_digits(rows("runs")), columns)
+
+
+def run_times() -> str:
+    """Time, memory and error of whole runs."""
+    found = rows("runs")
+    columns = {
+        "network": "{network}",
+        "frozen network": "{construction}, ratio {ratio}",
+        "time": "{whole_seconds:time}",
+        "memory": "{peak_bytes:memory}",
+        "largest difference found": "{float64_max:found}",
+        "certified bound": "{certified_bound:bound}",
+    }
+    times, largest = (
+        (row["whole_seconds"] for row in found),
+        max(r["certified_bound"] for r in found),
+    )
+    return (
+        f"A run takes {span(times, 'time')}, and no certified bound exceeds {at_most(largest)}.\n\n"
+        f"{table(found, columns)}"
+    )
+
+
+def targets() -> str:
+    """Networks of other projects, the largest figures of each family."""
+    found = rows("targets")
+    good = sum(row["verdict"] == "certified" and row["check_exit"] == 0 for row in found)
+    families = []
+    for family in dict.fromkeys(row["family"] for row in found):
+        group = [row for row in found if row["family"] == family]
+        keys = ("certified_bound", "float64_max", "float32_max", "seconds", "check_seconds")
+        largest = {key: max(row[key] for row in group) for key in keys}
+        families.append({"family": family, "networks": len(group)} | largest)
+    columns = {
+        "family": "{family}",
+        "networks": "{networks}",
+        "certified bound": "{certified_bound:bound}",
+        "found, float64": "{float64_max:found}",
+        "found, float32": "{float32_max:found}",
+        "`run`": "{seconds:time}",
+        "`check`": "{check_seconds:time}",
+    }
+    return (
+        f"Yes: {good} of {len(found)} networks from other projects were certified, and then "
+        f"accepted by `check`.\n\n{table(families, columns)}"
+    )
+
+
+def convolutions() -> str:
+    """Convolutional networks of other projects."""
+    found = {row["case"]: row for row in rows("convolutions")}
+    runs = [row for row in found.values() if row.get("certified_bound")]
+    columns = {
+        "network and domain": "{case}",
+        "time": "{seconds:time}",
+        "memory": "{peak_bytes:memory}",
+        "certified bound": "{certified_bound:bound}",
+        "found, float64": "{float64_max:found}",
+        "found, float32": "{float32_max:found}",
+    }
+    guard = (
+        "The guard of ResNet-20 trusted {share_trusted:.0%} of {inputs} unseen\nimages; the "
+        "largest difference on them was {largest_error_trusted:found}, and "
+        "{largest_error_others:found} on the others."
+    )
+    return (
+        f"Yes, but a run takes {span((row['seconds'] for row in runs), 'time')}. "
+        f"{Words().vformat(guard, (), found['guard on unseen images'])}\n\n{table(runs, columns)}"
+    )
+
+
+# Measures that `benchmarks.float32` still takes, in the words of the page.
+FLOAT32 = {
+    "crown": "an ordinary run",
+    "crown, blocks, shifts taken out": "with sums in blocks, without their shifts",
+    "adaptive, small slack, balance, feedback, blocks, shifts taken out, room": "`--dtype float32`",
+}
+
+
+def float32() -> str:
+    """The float32 error of f beside that of g, for the networks with a row for each measure."""
+    found = {(r["family"], r["measures"]): r for r in rows("float32") if r["ratio"] == 1.5}
+    names = sorted(n for n, m in found if m == "crown" and all((n, w) in found for w in FLOAT32))
+    lines = [{n: found[n, m]["error"] for n in names} | {"m": w} for m, w in FLOAT32.items()]
+    lines += [{n: found[n, "crown"]["target_error"] for n in names} | {"m": "the target itself"}]
+    columns = {"largest difference found in float32": "{m}"} | {n: f"{{{n}:found}}" for n in names}
+    gained = [lines[0][name] / lines[-2][name] for name in names]
+    return (
+        f"`--dtype float32` makes the largest difference found {span(gained)} times smaller.\n\n"
+        f"{table(lines, columns)}"
+    )
+
+
+def tightness() -> str:
+    """How far the certified bound is above what sampling finds, in all shipped runs."""
+    kept = on_digits(rows("runs")), rows("targets")
+    own, real = (sorted(r["certified_bound"] / r["float64_max"] for r in found) for found in kept)
+    return (
+        f"The certified bound over the largest difference found in float64: {own[0]:.2g} to "
+        f"{own[-1]:.2g} on the\ndigits network (`python -m benchmarks.runs`), {real[0]:.2g} to "
+        f"{real[-1]:,.0f} on {len(real)} networks from other projects\n"
+        f"(`python -m benchmarks.targets FOLDER`)."
+    )
+
+
+def honesty() -> str:
+    """How often a certificate claimed too much."""
+    (row,) = rows("honesty")
+    closest = max(row["closest"].values())
+    return (
+        f"`python -m benchmarks.honesty`: {row['cases']:,} cases (targets of 1 to 3 maps, weights "
+        f"from 1e-12 to 1e8, dead\nunits, eight activations, boxes without width or one float "
+        f"wide; wide, deep and factored\nconstructions, other statistics, one number changed), "
+        f"{sum(row['comparisons'].values()):,} comparisons with exact rationals: "
+        f"{row['violations']} differences exceeded their figure.\nThe closest came to "
+        f"{100 * closest:.1f} % of it."
+    )
+
+
+def refusal() -> str:
+    """What became of spoiled results."""
+    found = rows("refusal")
+    sums = {key: total(found, key) for key in found[0] if isinstance(found[0][key], int)}
+    text = (
+        "`python -m benchmarks.refusal`: {cases} mutations of valid results. "
+        "{certified_at_original_bound} of those that change the function\nwere certified at the "
+        "original bound. {differ} were seen to differ by more than the tolerance, and\n"
+        "{differ_and_refuted} of these were refuted with a replayed witness; {undecided} stayed "
+        "undecided. {without_effect} changed nothing on the\nbox (dead units)."
+    )
+    return text.format(**sums)
+
+
+ATTACKS = {
+    "onnx-reader": "random ONNX graphs, read and compared with onnxruntime",
+    "pairs": "random pairs, differences at kinks and corners against the bound, exactly",
+    "honest": "random reconstructions: the bound holds exactly, the checker accepts",
+    "forged": "certificates with fields changed and signed anew, twelve for each case",
+    "float-bounds": "float figures against adversarial orders of summation and onnxruntime",
+    "kill-and-resume": "runs killed at any moment and resumed: the same norms, accepted",
+}
+
+
+def attack() -> str:
+    """What random attacks found, class by class."""
+    found = [row | {"tried": ATTACKS[row["class"]]} for row in rows("attack")]
+    jobs = found[0]["jobs"]
+    minutes = total(found, "seconds") / 60 / jobs
+    columns = {"attack": "{class}", "what is tried": "{tried}", "cases": "{cases:,}"}
+    return (
+        f"`python -m benchmarks.attack --minutes {minutes:.0f} --jobs {jobs}`: "
+        f"{total(found, 'cases'):,} cases, {total(found, 'violations')} violations.\n\n"
+        f"{table(found, columns | {'violations': '{violations}'})}"
+    )
+
+
+WRONG = {
+    "honesty": ("violations", "random networks; every bound against exact rationals"),
+    "refusal": ("certified_at_original_bound", "one number or block of a valid result changed"),
+    "attack": ("violations", "random files, pairs, forged certificates, killed runs"),
+}
+
+
+def wrong() -> str:
+    """False certificates in all three searches for them."""
+    found = [
+        {"name": stem, "text": text, "cases": total(rows(stem), "cases")}
+        | {"false": total(rows(stem), key)}
+        for stem, (key, text) in WRONG.items()
     ]
+    columns = {"benchmark": "{name}", "what is tried": "{text}", "cases": "{cases:,}"}
+    return (
+        f"{total(found, 'false') or 'No'} false certificates were found in "
+        f"{total(found, 'cases'):,} cases.\n\n"
+        f"{table(found, columns | {'false certificates': '{false}'})}"
+    )
 
 
-def _question(name: str) -> tuple[str, str]:
-    """The question that a benchmark answers, and the rest of its docstring's first paragraph."""
-    path = ROOT / "benchmarks" / f"{name}.py"
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
-    first = (text or "").split("\n\n")[0].replace("\n", " ")
-    question, mark, rest = first.partition("?")
-    return question + mark, rest.strip()
+def float64() -> str:
+    """What is proved of evaluations in float64, network by network."""
+    found = rows("float64")
+    columns = {
+        "network": "{network}",
+        "found in float64": "{float64_max:.1e}",
+        "certified, real arithmetic": "{certified_bound:bound}",
+        "`float64_bound`": "{float64_bound:bound}",
+        "of the target itself": "{target_float64_bound:bound}",
+        "boxes": "{leaves:,}",
+    }
+    text = re.sub(r"ACASXU_run2a_|_batch_2000\.onnx", "", table(found, columns))
+    accepted = sum(row["check_exit"] == 0 for row in found)
+    return (
+        f"{text}\n\n(`run {found[0]['options']}`; {accepted} of {len(found)} accepted by `check`; "
+        f"`python -m benchmarks.float64 FOLDER`.)"
+    )
 
 
-def _tables(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """One table, or several that repeat the columns by which the rows are told apart."""
-    names: list[str] = []
-    for row in rows:
-        names += [k for k, v in row.items() if k not in names and k not in UNSHOWN and _plain(v)]
-    heads = keys(rows, names) if len(names) > MOST_COLUMNS else []
-    rest = [name for name in names if name not in heads]
-    step = MOST_COLUMNS - len(heads)
-    for start in range(0, len(rest), step):
-        shown = [*heads, *rest[start : start + step]]
-        lines = [line(title(name) for name in shown), line("---" for _ in shown)]
-        lines += [line(brief(name, row.get(name)) for name in shown) for row in rows]
-        yield "\n".join(lines)
+SOLVERS = {
+    "cg to 4e-12, ratio 2.6": "conjugate gradients, ratio 2.6",
+    "cg": "conjugate gradients, ratio 1.5",
+    "LAPACK square": "LU by LAPACK, ratio 1",
+    "LAPACK least squares": "least squares by LAPACK, ratio 1.5",
+    "SciPy LSMR": "LSMR by SciPy, ratio 1.5",
+    "torch L-BFGS": "L-BFGS by torch, ratio 1.5",
+    "torch Adam": "Adam by torch, ratio 1.5",
+}
 
 
-def title(name: str) -> str:
-    """A column's name in words."""
-    return re.sub(r"bytes$", "memory", name).replace("_", " ")
+def solvers() -> str:
+    """One solve by this package and by others."""
+    found = {row["solver"]: row for row in rows("solvers") if row["m"] == 64}
+    shown = [found[name] | {"method": words} for name, words in SOLVERS.items()]
+    columns = {"method": "{method}", "time": "{seconds:time}", "memory": "{solver_bytes:memory}"}
+    ours, theirs = shown[0], shown[2]
+    return (
+        f"A 64 × 64 map is solved {theirs['seconds'] / ours['seconds']:.0f} times as fast as by "
+        f"LU, in 1/{theirs['solver_bytes'] / ours['solver_bytes']:.0f} of the memory and to the "
+        f"same residual.\n\n{table(shown, columns | {'relative residual': '{residual:.0e}'})}"
+    )
 
 
-def keys(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
-    """The first columns that tell all rows apart, without those that are the same everywhere."""
-    for count in range(1, MOST_COLUMNS - 1):
-        heads = [n for n in names[:count] if len({brief(n, row.get(n)) for row in rows}) > 1]
-        if len({tuple(brief(n, row.get(n)) for n in heads) for row in rows}) == len(rows):
-            return heads
-    return names[:2]
+def growth() -> str:
+    """How solves grow."""
+    *found, fitted = rows("growth")
+    columns = {
+        "map, ratio 1.5": "{m} × {k}",
+        "time": "{seconds:time}",
+        "memory": "{added_bytes:memory}",
+        "the dense matrix alone": "{dense_bytes:memory}",
+    }
+    text = (
+        "From {fitted_from} × {fitted_from} to {fitted_to} × {fitted_to}, time grows as "
+        "d^{seconds_exponent:.2f} and memory as d^{added_bytes_exponent:.2f}."
+    )
+    shown = [row for row in found if row["m"] in (64, 128, 256, 512)]
+    return f"{text.format(**fitted)}\n\n{table(shown, columns)}"
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float, bool))
+def ranks() -> str:
+    """Threads and MPI ranks, and how much of the machine they use."""
+    found = rows("ranks")
+    times = {(row["engine"], row["count"]): row["seconds"] for row in found}
+    gains = (times[engine, 1] / times[engine, 2] for engine in ("threads", "ranks"))
+    speeds = (row["round_trip_fraction"] for row in rows("operator") if row["m"] == row["k"] == 256)
+    columns = {"kind": "{engine}", "number": "{count}", "time, 96 × 96 map": "{seconds:time}"}
+    return (
+        f"Two processors are {span(gains)} times as fast as one, as threads or as MPI ranks. On a "
+        f"256 × 256 map the\noperator reaches {span(speeds, '.0%')} of the speed of a matrix "
+        f"product.\n\n{table(found, columns)}"
+    )
 
 
-def brief(key: str, value: Any) -> str:
-    """A value for people: three digits, bounds rounded up, a dash for none."""
-    if value is None:
-        return "–"
-    if key.endswith("bytes"):
-        return f"{value / 1e6:,.0f} MB"
-    if key.endswith("bound"):
-        return at_most(value, 3)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value).replace("|", "\\|")
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.3g}"
+def sparse() -> str:
+    """Sparse storage beside dense storage of the same weights."""
+    solved = [row for row in rows("sparse") if row["status"] == "solved"]
+    halves = ([row for row in solved if row["storage"] == s] for s in ("sparse", "dense"))
+    pairs = [{"s": thin, "d": full} for thin, full in zip(*halves, strict=True)]
+    columns = {
+        "map": "{s[d]} × {s[d]}, ratio {s[ratio]}",
+        "entries kept": "{s[p]:.0%}",
+        "time, sparse": "{s[seconds]:time}",
+        "time, dense": "{d[seconds]:time}",
+        "weights, sparse": "{s[weight_bytes]:memory}",
+        "weights, dense": "{d[weight_bytes]:memory}",
+    }
+    gains = [pair["d"]["seconds"] / pair["s"]["seconds"] for pair in pairs]
+    return (
+        f"Usually: in {sum(gain > 1 for gain in gains)} of {len(gains)} cases sparse storage was "
+        f"faster, by a factor of up to {max(gains):.0f}.\n\n{table(pairs, columns)}"
+    )
 
 
-def _around(row: dict[str, Any]) -> str:
-    machine, versions = row.get("machine", {}), row.get("versions", {})
-    parts = [
-        str(machine.get("cpu")),
-        f"{machine.get('cores')} cores",
-        str(machine.get("blas")),
-        f"Python {versions.get('python')}",
-        f"numpy {versions.get('numpy')}",
-        f"scipy {versions.get('scipy')}",
-    ]
-    return f"Measured on: {', '.join(parts)}."
+def deep() -> str:
+    """The largest error of the deep construction over the seeds, by block and ratio."""
+    text = (RESULTS / "studies" / "depth" / "rows.jsonl").read_text(encoding="utf-8")
+    lines: dict[int, Row] = {}
+    for row in map(json.loads, text.splitlines()):
+        if row["d"] == 16:
+            line = lines.setdefault(row["block"], {"block": row["block"], "depth": row["depth"]})
+            at = f"width {row['ratio']:g}·m·K"
+            error = max(row["error"], float(line.get(at, "0").strip("()")))
+            solved = row["solved"] and not line.get(at, "").startswith("(")
+            line[at] = f"{error:.0e}" if solved else f"({error:.0e})"
+    columns = {"block K": "{block}", "hidden layers": "{depth}"}
+    widths = [key for key in lines[1] if key not in ("block", "depth")]
+    columns |= {key: f"{{errors[{key}]}}" for key in widths}
+    shown = [line | {"errors": line} for _, line in sorted(lines.items(), reverse=True)]
+    return table(shown, columns)
+
+
+def trained(shown: Callable[[list[Row]], str]) -> str:
+    """One table of the trainings."""
+    return shown(rows("training"))
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
+    **{f.__name__: f for f in (honesty, refusal, attack, wrong, float64)},
+    **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
+    **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
+    "existence": lambda: training_tables.existence(rows("training_existence")),
+}
 
 
 def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
     for path in PAGES:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -18,7 +18,7 @@ NOTHING = 0.005  # of accuracy: a loss that counts as none
 def tables(rows: Iterable[Row]) -> str:
     """All tables of the trainings."""
     kept = list(rows)
-    return "\n\n".join(f(kept) for f in (tunings, depths, widths, gammas, findings))
+    return "\n\n".join(f(kept) for f in TABLES)
 
 
 def seeds(rows: list[Row]) -> str:
@@ -141,6 +141,9 @@ def findings(rows: list[Row]) -> str:
         ),
     )
     return "\n".join([*lines, *(_line(cells) for cells in table)])
+
+
+TABLES = (seeds, tunings, depths, widths, gammas, findings)
 
 
 def above(first: list[float], second: list[float]) -> str:

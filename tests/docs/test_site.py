@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import reconstruct
-from benchmarks import figures, picture, tables, training_picture
+from benchmarks import picture, tables, training_picture
 from docs.reference import command_line, library, schemas
 from proofs_check.chain import GROUPS
 from tests.docs.commands import ROOT
@@ -162,9 +162,9 @@ def test_theory_names_statements_that_exist() -> None:
 
 
 def test_figures_are_those_of_the_benchmarks() -> None:
-    for path in figures.PAGES:
+    for path in tables.PAGES:
         text = path.read_text(encoding="utf-8")
-        assert text == figures.filled(text), "run python -m benchmarks.tables"
+        assert text == tables.filled(text), "run python -m benchmarks.tables"
 
 
 @pytest.mark.parametrize("script", [picture, training_picture], ids=lambda s: s.PICTURE.name)
@@ -175,18 +175,9 @@ def test_pictures_are_drawn_from_the_benchmarks(script: ModuleType) -> None:
 
 def test_every_marked_place_is_filled() -> None:
     marked = {page: page.read_text(encoding="utf-8").count("<!-- figures:") for page in WRITTEN}
-    assert {page for page, count in marked.items() if count} == set(figures.PAGES)
-    for page in figures.PAGES:
-        assert len(figures.MARKED.findall(page.read_text(encoding="utf-8"))) == marked[page]
-
-
-def test_keys_tell_the_rows_of_every_table_apart() -> None:
-    rows = [
-        {"a": 1, "p": 0.1, "s": "x"},
-        {"a": 1, "p": 0.1, "s": "y"},
-        {"a": 1, "p": 0.2, "s": "x"},
-    ]
-    assert tables.keys(rows, ["a", "p", "s"]) == ["p", "s"]
+    assert {page for page, count in marked.items() if count} == set(tables.PAGES)
+    for page in tables.PAGES:
+        assert len(tables.MARKED.findall(page.read_text(encoding="utf-8"))) == marked[page]
 
 
 def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
