@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._common import Row, run
-from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import Certificate, certify
 from reconstruct.constructions import Deep, Factored, Wide, draw
 from reconstruct.errors import ReconstructError
@@ -148,7 +148,7 @@ def cases(seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     target = random_target(rng)
     box = random_box(rng, target.size_in)
-    methods = (Interval(), Crown(), Adaptive(boxes=64), Split(parts=2), Adaptive(boxes=1))
+    methods = (Interval(), Crown(), Adaptive(boxes=64), Adaptive(boxes=1))
     method = methods[seed % len(methods)]
     try:
         frozen = draw(

@@ -22,7 +22,7 @@ from reconstruct.version import __version__
 if TYPE_CHECKING:
     from proofs_check.certificates import check
     from reconstruct import khatri_rao, studies, training
-    from reconstruct.bounds import Adaptive, Crown, Interval, Split
+    from reconstruct.bounds import Adaptive, Crown, Interval
     from reconstruct.bridge.from_torch import from_torch
     from reconstruct.bridge.to_torch import to_torch
     from reconstruct.certificates import certify
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "reconstruct.bridge.from_torch": ("from_torch",),
     "reconstruct.bridge.to_torch": ("to_torch",),
-    "reconstruct.bounds": ("Adaptive", "Crown", "Interval", "Split"),
+    "reconstruct.bounds": ("Adaptive", "Crown", "Interval"),
     "reconstruct.certificates": ("certify",),
     "proofs_check.certificates": ("check",),
     "reconstruct.constructions": (
@@ -113,7 +113,6 @@ __all__ = [
     "Relu",
     "Result",
     "Selu",
-    "Split",
     "Stacked",
     "Weights",
     "Wide",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.attack.pair_networks import draw_pair
 from benchmarks.attack.registry import Outcome, attack
 from proofs_check.certificates import CheckStatus, check
-from reconstruct.bounds import Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import Certificate, certify
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.formats import load, save
@@ -25,7 +25,7 @@ from reconstruct.networks import Activation, Box, Network
 from reconstruct.refutation.exact_point import Evaluator
 
 Array = NDArray[Any]
-METHODS: tuple[Method, ...] = (Crown(), Crown(), Interval(), Split(parts=2))
+METHODS: tuple[Method, ...] = (Crown(), Crown(), Interval(), Adaptive(boxes=16))
 SECONDS = 2.0  # of a case's proofs
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.attack.pair_networks import ACTIVATIONS, draw_box
-from reconstruct.bounds import Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import Certificate, certify, write_certificate
 from reconstruct.constructions import Construction, Deep, Factored, Stacked, Wide, draw
 from reconstruct.formats import load, save
@@ -171,5 +171,5 @@ def _method(rng: Generator, domain: Domain) -> Method:
     methods: list[Method] = [Crown(), Crown(), Interval()]
     if domain.kind == "box":
         methods.append(Adaptive(boxes=1))
-        methods += [Split(parts=2), Adaptive(boxes=40)] if domain.size <= 3 else []
+        methods += [Adaptive(boxes=40)] if domain.size <= 3 else []
     return methods[int(rng.integers(len(methods)))]

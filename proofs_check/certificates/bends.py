@@ -111,22 +111,6 @@ class Bend:
             high = np.maximum(high, _less(large, second, z, upward=True))
         return Band(first, second, low, high)
 
-    def leaning(
-        self, lo: Floats, hi: Floats, slopes: tuple[Floats, Floats], shares: Floats
-    ) -> tuple[Floats, Floats]:
-        """These slopes, but of supports at a single breakpoint inside, between two lines, the one
-        that lies so far, 0 to 1, from the slope on its left to the slope on its right."""
-        lower, upper = slopes
-        inside = [(lo < point) & (point < hi) for point in self.breaks]
-        for here, left, right in zip(inside, self.pieces, self.pieces[1:], strict=False):
-            if isinstance(left, Line) and isinstance(right, Line):
-                slope = left.slope + shares * (right.slope - left.slope)
-                slope = np.where(shares == 1, right.slope, slope)
-                here = here & (np.sum(inside, axis=0) == 1)
-                lower = np.where(here & (left.slope < right.slope), slope, lower)
-                upper = np.where(here & (left.slope > right.slope), slope, upper)
-        return lower, upper
-
     def _vertices(self, lo: Floats, hi: Floats) -> list[Floats]:
         return [lo, *(np.clip(point, lo, hi) for point in self.breaks), hi]
 

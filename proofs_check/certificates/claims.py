@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, Marks
+from proofs_check.certificates.arithmetic import Marks
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import Box
@@ -74,8 +74,6 @@ class Claims:
     float32_bound: float | None
     alignment: tuple[tuple[str, str], ...]
     marks: Mapping[str, str]
-    slopes: Mapping[str, Mapping[str, bytes]]
-    grid: tuple[int, ...] | None
     tree: bytes | None
     leaf_lines: bool
     scales: Mapping[str, tuple[int, ...]]
@@ -88,19 +86,6 @@ class Claims:
         """Which units of a cut take the steeper line below (a hint; None without one)."""
         marks = self.marks.get(name, "")
         return np.array([mark == "1" for mark in marks]) if len(marks) == size else None
-
-    def shares(self, name: str, size: int) -> dict[str, Floats]:
-        """Where between its two slopes each unit's support is to lie, 0 to 1, set by set."""
-        found = {}
-        for last, rows in self.slopes.items():
-            if name in rows:
-                if len(rows[name]) != size:
-                    raise CheckFailed(
-                        f"slopes.{last}",
-                        f"{name!r} has {size} units, but {len(rows[name])} slopes",
-                    )
-                found[last] = np.frombuffer(rows[name], dtype=np.uint8) / 255
-        return found
 
     def check_segment(self, index: int, names: tuple[str, str], derived: Derived) -> None:
         """The claims of one segment have to cover what was derived."""

@@ -11,8 +11,7 @@ Rests on proofs_check: back-substitution, accumulated-rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,19 +44,6 @@ TILE = 2**21  # coefficients that are carried back at once
 
 
 @dataclass(frozen=True, eq=False)
-class Hints:
-    """Which lines a certificate wants at a cut; any are sound.
-
-    `marks` says which units take the steeper one below, `shares` how far supports lean, by sets of
-    slopes, and `chosen` which of the sets serves functionals of the cut's value.
-    """
-
-    marks: Marks | None = None
-    shares: Mapping[str, Floats] = field(default_factory=dict)
-    chosen: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class _Part:
     """What of a form belongs to one view of a source of `size` units."""
 
@@ -80,8 +66,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """A cut as lines above its form: z = Σ A h + c, one band around f(z) per kind of line, and
-    one per set of slopes.
+    """A cut as lines above its form: z = Σ A h + c, one band around f(z) per kind of line.
 
     `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources,
     `floor` what underflow loses whatever the coefficients, `reach` is max|z|. The bands are
@@ -92,15 +77,10 @@ class _Cut:
     parts: tuple[_Part, ...]
     constant: Floats
     bands: tuple[Band, ...]
-    leaning: Mapping[str, Band]
     loss: Floats
     floor: float
     reach: Floats
     chosen: Places | None
-
-    def band(self, way: int | str) -> Band:
-        """By the number of a kind, or by the name of a set."""
-        return self.bands[way] if isinstance(way, int) else self.leaning.get(way, self.bands[0])
 
 
 class Ranges:
@@ -111,7 +91,6 @@ class Ranges:
         self.ranges: dict[str, Range] = {source: (lo, hi)}
         self.taken: dict[str, Range] = {}  # what cuts take, in front of their activations
         self.cuts: list[_Cut] = []
-        self.sets: dict[str, str | None] = {}  # of slopes, for functionals of a cut's value
         self.point = bool((lo == hi).all())  # then intervals say all that there is to say
 
     def largest(self, name: str) -> Floats:
@@ -148,9 +127,9 @@ class Ranges:
         missed = [
             dot(error[:, part], view.met(self.largest(view.source))) for view, part in form.parts()
         ]
-        for way in self._ways([view.source for view, _ in form.parts()]):
+        for kind in range(len(Support)):
             starts = {view.source: middle[:, part] for view, part in form.parts()}
-            tally = self._carried_back(starts, way).add(middle[:, -1], error[:, -1], *missed)
+            tally = self._carried_back(starts, kind).add(middle[:, -1], error[:, -1], *missed)
             found = np.maximum(found, tally.lowest())
         return found
 
@@ -179,17 +158,10 @@ class Ranges:
         for start in range(0, len(a), step):
             rows = slice(start, start + step)
             forms = view.forms(a[rows], size)
-            for way in self._ways([view.source]):
-                low = self._carried_back({view.source: forms}, way).lowest()
+            for kind in range(len(Support)):
+                low = self._carried_back({view.source: forms}, kind).lowest()
                 found[rows] = np.maximum(found[rows], low.reshape(found[rows].shape))
         return found
-
-    def _ways(self, sources: list[str]) -> list[int | str]:
-        """The kinds of lines that there are, and the set of slopes for the last of the sources."""
-        last = max(sources, key=[self.source, *self.sets].index)
-        chosen = self.sets.get(last)
-        kinds: list[int | str] = list(range(len(self.cuts[0].bands)))
-        return kinds if chosen is None else [*kinds, chosen]
 
     def _nearly(self, view: View, a: Floats, error: Floats) -> Range:
         """`a·h` and how far off it may be, where h is known but for what rounding gave it.
@@ -217,7 +189,7 @@ class Ranges:
             value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
         return Tally.start(value, product_error(size, a.shape[1] + 1, 1.0)).lowest()
 
-    def _carried_back(self, forms: dict[str, Floats], way: int | str) -> Tally:
+    def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
         """A lower bound of Σ a·h over some sources, carried back along lines of one kind."""
         waiting = dict(forms)
         rows = len(next(iter(forms.values())))
@@ -225,7 +197,7 @@ class Ranges:
         for cut in reversed(self.cuts):
             if cut.name in waiting:
                 a = waiting.pop(cut.name)
-                tally, slopes = _onto_lines(tally, a, cut, cut.band(way))
+                tally, slopes = _onto_lines(tally, a, cut, cut.bands[kind])
                 tally = self._onto_sources(tally, slopes, cut, waiting)
         if self.source in waiting:
             everything = View(self.source, len(self.ranges[self.source][0]))
@@ -261,17 +233,19 @@ class Ranges:
         floats: Range,
         op: Unitwise | None,
         bend: Bend | Windows | None,
-        hints: Hints | None = None,
+        marks: Marks | None = None,
     ) -> None:
-        """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend)."""
+        """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend).
+
+        `marks` say which units take the steeper line below, as the certificate wants it; any are
+        sound.
+        """
         lo, hi = self.of_form(form, floats)
         if form.rows * form.radius.shape[1] * form.positions <= SMALL:
             lo, hi = meet([(lo, hi), self.exactly(form)], 1)
         reach = np.maximum(np.abs(lo), np.abs(hi))
         self.taken[name] = lo, hi
-        hints = hints or Hints()
-        self.sets[name] = hints.chosen
-        chosen, leaning = None, {}
+        chosen = None
         if isinstance(bend, Windows):
             bands = tuple(bend.band(lo, hi) for _ in Support)
             chosen = bend.chosen(lo)
@@ -281,21 +255,18 @@ class Ranges:
             bands = tuple(Band(one, one, zero, zero) for _ in Support)
             self.ranges[name] = lo, hi
         else:
-            slopes = [_slopes(op, bend, lo, hi, kind, hints.marks) for kind in Support]
+            slopes = [_slopes(op, bend, lo, hi, kind, marks) for kind in Support]
             bands = tuple(bend.band(lo, hi, pair) for pair in slopes)
-            for last, shares in hints.shares.items():
-                own = _slopes(op, bend, lo, hi, Support.AREA, None)
-                leaning[last] = bend.band(lo, hi, bend.leaning(lo, hi, own, shares))
             self.ranges[name] = bend.range(lo, hi)
         if not self.point:
-            self.cuts.append(self._cut(name, form, floats, (bands, leaning), reach, chosen))
+            self.cuts.append(self._cut(name, form, floats, bands, reach, chosen))
 
     def _cut(
         self,
         name: str,
         form: Form,
         floats: Range,
-        lines: tuple[tuple[Band, ...], dict[str, Band]],
+        bands: tuple[Band, ...],
         reach: Floats,
         chosen: Places | None,
     ) -> _Cut:
@@ -323,7 +294,7 @@ class Ranges:
             for view, part in form.parts()
         )
         constant = _at_positions(middle[:, -1], form.positions).ravel()
-        return _Cut(name, parts, constant, *lines, loss, floor, reach, chosen)
+        return _Cut(name, parts, constant, bands, loss, floor, reach, chosen)
 
 
 def _at_positions(values: Floats, positions: int) -> Floats:

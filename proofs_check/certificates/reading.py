@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from fractions import Fraction
-from math import isfinite, prod
+from math import isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -25,9 +25,7 @@ from reconstruct.networks import Box
 
 SCHEMA = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
-CELLS = 2**16  # a grid of more cells than this is refused
 NODES = 2**18  # a tree of more nodes than this is refused
-SLOPES = 2**25  # more slopes than this are refused
 POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**22  # a rational of longer text than this is refused
 WORDS = {
@@ -84,8 +82,6 @@ def read(document: Mapping[str, Json]) -> Claims:
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
         marks=_marks(document.get("lines", {})),
-        slopes=_slopes(document.get("slopes", {})),
-        grid=_grid(document.get("grid"), domain),
         tree=_tree(document.get("tree"), domain),
         leaf_lines=_flag(document.get("leaf_lines", False), "leaf_lines"),
         scales=_scales(document.get("scales", {})),
@@ -226,16 +222,6 @@ def _marks(value: Json) -> dict[str, str]:
     return {name: _text(marks, "lines") for name, marks in _object(value, "lines").items()}
 
 
-def _slopes(value: Json) -> dict[str, dict[str, bytes]]:
-    """Bytes in hexadecimal, one per unit, by activation, in sets by the activation they end at."""
-    found: dict[str, dict[str, bytes]] = {}
-    for last, rows in _object(value, "slopes").items():
-        found[last] = {n: _bytes(row, "slopes") for n, row in _object(rows, "slopes").items()}
-    if sum(len(row) for rows in found.values() for row in rows.values()) > SLOPES:
-        raise CheckFailed("slopes", f"at most {SLOPES} slopes are checked, but it has more")
-    return found
-
-
 def _bytes(value: Json, field: str) -> bytes:
     """Bytes as two hexadecimal digits each, and nothing between them."""
     text = _text(value, field)
@@ -245,20 +231,6 @@ def _bytes(value: Json, field: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}") from None
-
-
-def _grid(value: Json, domain: tuple[Box, ...]) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    entries, size = _list(value, "grid"), domain[0].size
-    parts = [part for part in entries if isinstance(part, int) and not isinstance(part, bool)]
-    if len(parts) != len(entries) or len(parts) != size or not all(0 < p <= CELLS for p in parts):
-        raise CheckFailed("grid", f"one whole number from 1 to {CELLS} per input is needed")
-    if prod(parts) > CELLS:
-        raise CheckFailed("grid", f"at most {CELLS} cells are checked, but it has more")
-    if len(domain) > 1:
-        raise CheckFailed("grid", "a grid is for one box, but the domain has more")
-    return tuple(parts)
 
 
 def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:

@@ -10,27 +10,24 @@ Rests on proofs_check: error-recursion, layerwise-to-network.
 
 from __future__ import annotations
 
-from itertools import pairwise, product
-
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus, times
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.cells import Cells, in_batches, unit_by_unit
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import ANY, common, runs
-from proofs_check.certificates.reachable import Hints, Range, Ranges, meet, widened
+from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.rows import Block
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import Box, Network, Node
+from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.sums import Add
@@ -59,19 +56,14 @@ class Recursion:
         pairs = aligned(claims, target, candidate)
         self.partner = {c: t for t, c in pairs}
         source = target.source
-        together = claims.grid is not None and unit_by_unit(target, candidate)
-        kernels = claims.tree is None and not together  # else forms are taken unit by unit
+        kernels = claims.tree is None  # else forms are taken unit by unit
         self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}}, kernels=kernels)
         names = {candidate.source: source, **{c: t for t, c in pairs}}
         self.theirs = Forms(candidate, names, norms, kernels=kernels)
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
         boxes = claims.domain
         self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
-        cells = [] if claims.grid is None else _cells(boxes[0], claims.grid)
-        if not together:
-            boxes, cells = (*boxes, *cells), []
-        self.reach: list[Ranges | Cells] = [Ranges(source, box.lo, box.hi) for box in boxes]
-        self.reach += in_batches(source, cells)
+        self.reach = [Ranges(source, box.lo, box.hi) for box in boxes]
         self.leaves = None
         if claims.tree is not None:
             self.leaves = LeafBounds(source, claims.domain[0], claims.tree, claims.leaf_lines)
@@ -109,9 +101,9 @@ class Recursion:
             forms = self._forms(ours.inputs[0], node.inputs[0])
         self.errors[name] = self._compare((name, node.name), *forms, bend)
         floats = forms[0].floats()
-        hints = self._hints(name)
+        marks = self.claims.lines(name, self.target.sizes[name])
         for index, reach in enumerate(self.reach):
-            known = hints if index < self.whole else None
+            known = marks if index < self.whole else None
             reach.add_cut(name, forms[0], floats, op, bend, known)
         if self.leaves is not None:
             certain = self.reach[0].of_form(forms[0], floats)
@@ -124,15 +116,6 @@ class Recursion:
                 taken = self.leaves.union(name)
             step = self.steps[-1]
             step.node, step.op, step.bend, step.taken = node, op, bend, taken
-
-    def _hints(self, name: str) -> Hints:
-        """Which lines the certificate wants at a cut of one box, and for what it gives on."""
-        size, chosen = self.target.sizes[name], None
-        for node in self.target.nodes:
-            chosen = node.name if node.name in self.claims.slopes else chosen
-            if node.name == name:
-                break
-        return Hints(self.claims.lines(name, size), self.claims.shares(name, size), chosen)
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
@@ -361,16 +344,3 @@ def _alike(ours: Node, theirs: Node) -> bool:
     if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
         return all(isinstance(node.op, Mixing | Diagonal) for node in (ours, theirs))
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
-
-
-def _cells(box: Box, grid: tuple[int, ...]) -> list[Box]:
-    """The cells of the grid, which cover the box: neighbours share their edge."""
-    edges = []
-    for lo, hi, parts in zip(box.lo.tolist(), box.hi.tolist(), grid, strict=True):
-        inner = [lo + (hi - lo) * (i / parts) for i in range(1, parts)]
-        cuts = [lo, *inner, hi]
-        if cuts != sorted(cuts) or not all(map(np.isfinite, cuts)):
-            raise NotCheckable(f"[{lo}, {hi}] cannot be cut into {parts} parts in floats")
-        edges.append(list(pairwise(cuts)))
-    cells = product(*edges)
-    return [Box(np.array([a for a, _ in c]), np.array([b for _, b in c])) for c in cells]

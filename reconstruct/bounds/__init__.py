@@ -1,7 +1,7 @@
-"""Rigorous bounds of a network's values over a box: interval arithmetic, CROWN, splitting, and
-branch and bound."""
+"""Rigorous bounds of a network's values over a box: interval arithmetic, CROWN, and branch and
+bound."""
 
-from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method, Split
+from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method
 from reconstruct.bounds.reach import Reach, reach
 from reconstruct.bounds.sketch import Sketch, of_scaled, sketch
 
@@ -12,7 +12,6 @@ __all__ = [
     "Method",
     "Reach",
     "Sketch",
-    "Split",
     "of_scaled",
     "reach",
     "sketch",

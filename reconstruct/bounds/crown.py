@@ -51,12 +51,11 @@ def carry_back(
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
     boxes: Array | None = None,
-    met: dict[str, Array] | None = None,
 ) -> tuple[Array, Array]:
     """`(form, const)` with `Σ forms·v + offsets ≥ form·x + const` for every input x of the box.
 
     Coefficients that meet at a node with several consumers are added; each sum errs by u
-    relative, which costs u·|C|·|value|. Those of every node are kept in `met`, if it is given.
+    relative, which costs u·|C|·|value|.
     """
     pending = dict(forms)
     const = offsets
@@ -68,8 +67,6 @@ def carry_back(
             step = _on(transfers[node.name], boxes)
             if step.swap is not None:
                 form, const = _swap(step.swap, node.name, form, const, pending, ranges, boxes)
-            if met is not None:
-                met[node.name] = form
             const = step.constant(form, const)
             pulled = step.pull(form)
             for origin in node.inputs:

@@ -61,7 +61,7 @@ class _Part:
         matrices = {n.name: seen.matrix(n) for n in network.nodes if n.name in seen.units}
         transfers = tuple(
             {n: narrowed(known[n], u, matrices.get(n)) for n, u in seen.units.items()}
-            for known in ranges.ways(name)
+            for known in ranges.transfers
         )
         return cls(network, name, seen.units, transfers, values)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from reconstruct.bounds.adaptive.tree import Cuts
-from reconstruct.bounds.leaning import Slopes
 from reconstruct.errors import InputError
 from reconstruct.numbers.given import number, whole
 
@@ -22,24 +21,6 @@ class Crown:
 
 
 @dataclass(frozen=True)
-class Split:
-    """CROWN on each part of a grid that covers the box; the worst part counts.
-
-    `parts` pieces along every coordinate, or, without it, a grid of at most `budget` sub-boxes
-    that cuts the coordinates with the largest effect most. For networks of few inputs.
-    """
-
-    parts: int | None = None
-    budget: int = 4096
-
-    def __post_init__(self) -> None:
-        if self.parts is not None and whole(self.parts, "the parts of a split") < 1:
-            raise InputError(f"a split needs at least 1 part per coordinate, but got {self.parts}")
-        if whole(self.budget, "the budget of a split") < 1:
-            raise InputError(f"a split needs a budget of at least 1 box, but got {self.budget}")
-
-
-@dataclass(frozen=True)
 class Adaptive:
     """Branch and bound over the box: zonotopes on the leaves of a tree that is cut where it helps.
 
@@ -47,13 +28,12 @@ class Adaptive:
     takes about `seconds` (the outcome then depends on the machine). `cuts` brings a tree from an
     earlier search: no other is looked for.
     With more than `MOST_INPUTS` inputs, or a single box, nothing is cut: it is CROWN on the whole
-    box with slopes that are searched for (alpha-CROWN); `slopes` brings those of an earlier search.
+    box.
     """
 
     seconds: float | None = None
     boxes: int = 2**12
     cuts: Cuts | None = field(default=None, repr=False, compare=False)
-    slopes: Slopes | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 <= number(self.seconds, "seconds") < float("inf"):
@@ -65,11 +45,6 @@ class Adaptive:
                 f"cuts must be the tree of an earlier search, reach.cuts, but are of the type "
                 f"{type(self.cuts).__name__}"
             )
-        if self.slopes is not None and not isinstance(self.slopes, Slopes):
-            raise InputError(
-                f"slopes must be those of an earlier search, reach.slopes, but are of the type "
-                f"{type(self.slopes).__name__}"
-            )
 
     def cutting(self, inputs: int) -> bool:
         """Whether a box of so many inputs is cut."""
@@ -78,16 +53,16 @@ class Adaptive:
 
 MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing
 
-Method: TypeAlias = Interval | Crown | Split | Adaptive
+Method: TypeAlias = Interval | Crown | Adaptive
 
 
 def as_method(method: Method | None) -> Method:
     """The method that is meant; None is CROWN. Words are for the command line."""
     if method is None:
         return Crown()
-    if not isinstance(method, Interval | Crown | Split | Adaptive):
+    if not isinstance(method, Interval | Crown | Adaptive):
         raise InputError(
-            f"bounds must be one of Interval(), Crown(), Split(), Adaptive(), but are {method!r}; "
-            f"pass an instance"
+            f"bounds must be one of Interval(), Crown(), Adaptive(), but are {method!r}; pass an "
+            f"instance"
         )
     return method

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from reconstruct.bounds.crown import lower_bounds
 from reconstruct.bounds.interval import affine, image
-from reconstruct.bounds.leaning import Leaning, Shares
 from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
 from reconstruct.networks import Activation, Network, Node
 from reconstruct.networks.activations import Support
@@ -25,29 +24,16 @@ class Ranges:
     """Bounds of all values of `network` on a batch of boxes, each (boxes, size).
 
     `transfers` is empty for interval arithmetic; otherwise it holds, for each kind of support
-    line, every node seen backwards, and `functionals` takes the best of them. `leaning` holds
-    lines of chosen slopes besides, by the activation from whose value on they serve.
+    line, every node seen backwards, and `functionals` takes the best of them.
     """
 
     network: Network
     values: Mapping[str, Range]
     transfers: tuple[Mapping[str, Transfer], ...]
-    leaning: dict[str, Leaning] = field(default_factory=dict)
 
     @property
     def boxes(self) -> int:
         return len(self.values[self.network.source][0])
-
-    def ways(self, name: str) -> tuple[Mapping[str, Transfer], ...]:
-        """Every node seen backwards, in all ways that serve functionals of a value."""
-        found = None
-        for node in self.network.nodes if self.leaning else ():
-            found = self.leaning.get(node.name, found)
-            if node.name == name:
-                break
-        if found is None:
-            return self.transfers
-        return (*self.transfers, {**self.transfers[0], **found.transfers})
 
     def functionals(self, name: str, forms: Matrix, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` (rows × size, rows) on each box: (boxes, rows)."""
@@ -66,18 +52,11 @@ class Ranges:
         """The best CROWN bounds of `Σ forms·v + offsets`; arguments as of `lower_bounds`."""
         found = [
             lower_bounds(self.network, forms, offsets, transfers, self.values, boxes)
-            for transfers in self.ways(next(iter(forms)))
+            for transfers in self.transfers
         ]
         best = np.maximum.reduce(found)
         rows = self.boxes if boxes is None else len(boxes)
         return np.broadcast_to(best, (rows, best.shape[1]))
-
-
-class Chooser(Protocol):
-    """Finds shares for activations up to one of them; called when the `following` value that an
-    activation takes, or the output, is about to be bounded."""
-
-    def __call__(self, state: Ranges, name: str, following: str, /) -> Shares | None: ...
 
 
 class Linker(Protocol):
@@ -102,7 +81,6 @@ def propagate(
     lean: bool = False,
     supports: tuple[Support, ...] = tuple(Support),
     link: Linker | None = None,
-    choose: Chooser | None = None,
     other: Other | None = None,
     progress: Progress = silent,
 ) -> Ranges:
@@ -112,9 +90,8 @@ def propagate(
     `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
     or that is the output. `lean` does so only for units that intervals leave in doubt about the
     activation's piece, and not for the output. `supports` are the kinds of lines tried; `link`
-    may say how units of an activation hang together with units of earlier ones, and `choose`
-    which slopes lines have besides, for values from an activation on. `other` bounds the values of
-    maps and sums instead of intervals.
+    may say how units of an activation hang together with units of earlier ones. `other` bounds
+    the values of maps and sums instead of intervals.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     kinds = supports if backward else ()
@@ -131,8 +108,6 @@ def propagate(
         if not backward or bends:
             continue
         if node.name in bent or (node.name == network.output and not lean):
-            if choose is not None:
-                _lean(state, choose, node.name, set(bent))
             values[node.name] = _sharpen(state, node.name, bent[node.name] if lean else None)
     return state
 
@@ -144,19 +119,6 @@ def _begun(state: Ranges, node: Node, known: Mapping[str, Range], other: Other |
     else:
         value = other(state, node)
     return meet(value, known[node.name]) if node.name in known else value
-
-
-def _lean(state: Ranges, choose: Chooser, name: str, bent: set[str]) -> None:
-    """Lines of chosen slopes for the values from the last activation on, once for each."""
-    activations = {node.name for node in state.network.activation_nodes()}
-    for last in reversed(list(state.values)[:-1]):
-        if last in bent:
-            return
-        if last in activations:
-            shares = choose(state, last, name)
-            if shares:
-                state.leaning[last] = Leaning.of(state.network, state.values, shares)
-            return
 
 
 def merged(network: Network, batches: list[Mapping[str, Range]], backward: bool) -> Ranges:

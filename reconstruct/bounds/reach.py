@@ -13,13 +13,11 @@ from scipy import sparse
 
 from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.at_points import ranges_at
-from reconstruct.bounds.leaning import Slopes
 from reconstruct.bounds.local import local_bounds
-from reconstruct.bounds.methods import Adaptive, Interval, Method, Split, as_method
+from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
 from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
-    Chooser,
     Ranges,
     meet,
     merged,
@@ -28,8 +26,6 @@ from reconstruct.bounds.propagation import (
     tiles,
 )
 from reconstruct.bounds.recall import KEYS, Recall, keys_of
-from reconstruct.bounds.slopes import SlopeSearch
-from reconstruct.bounds.subboxes import grid, sub_boxes
 from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
@@ -52,9 +48,8 @@ Tile = tuple[slice, Array, Array]  # which functionals, their forms and offsets
 class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
-    `whole` bounds the values on the box itself; `parts` does so on boxes that cover it: the
-    sub-boxes of a split, or the boxes around the points of a domain made of data;
-    `leaves` does so on the leaves of a branch and bound.
+    `whole` bounds the values on the box itself; `parts` does so on the boxes around the points of
+    a domain made of data; `leaves` does so on the leaves of a branch and bound.
     """
 
     network: Network
@@ -71,25 +66,18 @@ class Reach:
         return None if self.leaves is None else self.leaves.cuts
 
     @property
-    def slopes(self) -> Slopes | None:
-        """The slopes of chosen lines, to bound with the same ones again without a search."""
-        searched = isinstance(self.method, Adaptive) and self.parts is None and self.leaves is None
-        return Slopes.of(self.whole.leaning) if searched else None
-
-    @property
     def again(self) -> Method:
         """The method with what its search found, so that none is made again."""
         if not isinstance(self.method, Adaptive):
             return self.method
-        return replace(self.method, cuts=self.cuts, slopes=self.slopes)
+        return replace(self.method, cuts=self.cuts)
 
     def serves(self, network: Network, box: Box | Points, method: Method) -> bool:
         """Whether these are the bounds that the method would give for that network and domain."""
-        given = (method.cuts, method.slopes) if isinstance(method, Adaptive) else (None, None)
+        given = method.cuts if isinstance(method, Adaptive) else None
         return (
             self.method == method
-            and given[0] in (None, self.cuts)
-            and given[1] in (None, self.slopes)
+            and given in (None, self.cuts)
             and self.box.same(box)
             and self.network.same(network)
         )
@@ -264,28 +252,13 @@ def reach(
     if isinstance(chosen, Adaptive) and chosen.cutting(network.size_in):
         leaves = _adapt(network, domain, chosen, whole, progress or silent)
         return Reach(network, domain, chosen, whole, leaves=leaves)
-    if not isinstance(chosen, Split):
-        return Reach(network, domain, chosen, whole)
-    return Reach(network, domain, chosen, whole, _split(network, domain, chosen, whole, progress))
+    return Reach(network, domain, chosen, whole)
 
 
 def whole_box(network: Network, box: Box, method: Method, progress: Progress) -> Ranges:
     """Bounds on the box itself, before anything is cut."""
     backward = not isinstance(method, Interval) and _bearable(network)
-    cutting = isinstance(method, Adaptive) and method.cutting(network.size_in)
-    choose = _chooser(network, method) if backward and not cutting else None
-    lo, hi = box.lo[None], box.hi[None]
-    return propagate(network, lo, hi, backward=backward, choose=choose, progress=progress)
-
-
-def _chooser(network: Network, method: Method) -> Chooser | None:
-    """Where slopes come from: a search, or an earlier one."""
-    if not isinstance(method, Adaptive):
-        return None
-    if method.slopes is not None:
-        method.slopes.check(network)
-        return method.slopes
-    return SlopeSearch(network, method.seconds)
+    return propagate(network, box.lo[None], box.hi[None], backward=backward, progress=progress)
 
 
 def _bearable(network: Network) -> bool:
@@ -302,16 +275,7 @@ def _on_data(network: Network, points: Points, method: Method, progress: Progres
     if points.radius == 0:
         return Ranges(network, ranges_at(network, points.x), ())
     backward = not isinstance(method, Interval)
-    return _on_boxes(network, *points.boxes, backward, None, progress)
-
-
-def _split(
-    network: Network, box: Box, method: Split, whole: Ranges, progress: Progress | None
-) -> Ranges:
-    """CROWN on the sub-boxes of the grid, in batches that keep a tile in cache."""
-    return _on_boxes(
-        network, *sub_boxes(box, grid(network, box, method)), True, whole.values, progress
-    )
+    return _on_boxes(network, *points.boxes, backward, progress)
 
 
 def _on_boxes(
@@ -319,14 +283,13 @@ def _on_boxes(
     lo: Array,
     hi: Array,
     backward: bool,
-    known: Mapping[str, Range] | None,
     progress: Progress | None,
 ) -> Ranges:
     """Bounds on many boxes, in batches that keep a tile in cache."""
     widest = max(network.sizes.values())
     batch = max(1, TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
     parts = [slice(start, start + batch) for start in range(0, len(lo), batch)]
-    items = [(network, lo[part], hi[part], backward, known) for part in parts]
+    items = [(network, lo[part], hi[part], backward) for part in parts]
     found: list[Mapping[str, Range]] = []
     with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
         for start in range(0, len(items), ROUND):
@@ -336,16 +299,10 @@ def _on_boxes(
     return merged(network, found, backward)
 
 
-def values_on(
-    network: Network,
-    lo: Array,
-    hi: Array,
-    backward: bool,
-    known: Mapping[str, Range] | None,
-) -> Mapping[str, Range]:
+def values_on(network: Network, lo: Array, hi: Array, backward: bool) -> Mapping[str, Range]:
     """The ranges of all values on a batch of boxes."""
     with np.errstate(all="ignore"):  # threads do not take it over from who started them
-        return propagate(network, lo, hi, backward=backward, known=known).values
+        return propagate(network, lo, hi, backward=backward).values
 
 
 def _adapt(

@@ -55,8 +55,8 @@ def sketch(
 def of_scaled(first: Sketch | Reach, network: Network, *, progress: Progress = silent) -> Reach:
     """Bounds of `network`, the one that was looked at first with its units scaled.
 
-    By the cuts and slopes that were found then: they depend on the scales, and whoever knows the
-    network without them, to make another one or to compare it with one, must find the same.
+    By the cuts that were found then: they depend on the scales, and whoever knows the network
+    without them, to make another one or to compare it with one, must find the same.
     """
     if isinstance(first, Reach) and first.network.same(network):
         return first

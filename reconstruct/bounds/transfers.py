@@ -177,17 +177,6 @@ def handed_on(pull: Pull) -> bool:
     return isinstance(pull, AsIs | _ByBand)
 
 
-def along(step: Transfer, form: Array, z: Array) -> Array:
-    """The value at z, (rows, size), of those lines that a form takes: up to rounding, no bound."""
-    pull = step.pull
-    if isinstance(pull, _ByChoice):
-        z, pull = z[:, pull.chosen[0]], pull.inner
-    assert isinstance(pull, _ByBand)
-    below = form >= 0
-    slope = np.where(below, pull.lower_slope, pull.upper_slope)
-    return np.asarray(slope * z + step.plain + np.where(below, step.signed, -step.signed))
-
-
 def narrowed(step: Transfer, units: Array, matrix: Array | None) -> Transfer:
     """The same node for some of its units; `matrix` is its map restricted to what they see."""
     pull: Pull = AsIs()
@@ -198,13 +187,8 @@ def narrowed(step: Transfer, units: Array, matrix: Array | None) -> Transfer:
     return replace(step, pull=pull, plain=step.plain[:, units], signed=step.signed[:, units])
 
 
-def transfer(
-    node: Node,
-    ranges: Mapping[str, Range],
-    support: Support = Support.AREA,
-    shares: Array | None = None,
-) -> Transfer:
-    """The node seen backwards, given the bounds of its inputs, and the slopes of an activation."""
+def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
+    """The node seen backwards, given the bounds of its inputs."""
     op = node.op
     lo, hi = ranges[node.inputs[0]]
     size = int(lo.shape[1])
@@ -212,7 +196,7 @@ def transfer(
         if isinstance(op, Map):
             return _map(op, magnitude(lo, hi), size)
         if isinstance(op, Activation):
-            return _activation(op, lo, hi, support, shares)
+            return _activation(op, lo, hi, support)
         none = np.zeros((1, size))  # a sum hands its coefficients on
         return Transfer(AsIs(), none, none, np.zeros(1))
 
@@ -233,10 +217,8 @@ def _map(op: Map, reach: Array, size: int) -> Transfer:
     return charged(ByMap(op, size), loss.plain, none, loss.error, loss.floor)
 
 
-def _activation(
-    op: Activation, lo: Array, hi: Array, support: Support, shares: Array | None
-) -> Transfer:
-    band, chosen, reach = op.band(lo, hi, support, shares), op.chosen(lo, hi), magnitude(lo, hi)
+def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Transfer:
+    band, chosen, reach = op.band(lo, hi, support), op.chosen(lo, hi), magnitude(lo, hi)
     if chosen is None:
         return _band(band, reach)
     step = _band(band, np.take_along_axis(reach, chosen, axis=1))

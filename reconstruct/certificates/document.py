@@ -117,11 +117,6 @@ def build_document(
         "float32_bound": _hex(certificate.float32_bound),
         "alignment": [list(pair) for pair in certificate.alignment],
         "lines": dict(certificate.lines),
-        "slopes": {
-            last: {name: row.hex() for name, row in rows.items()}
-            for last, rows in certificate.slopes.items()
-        },
-        "grid": None if certificate.grid is None else list(certificate.grid),
         "tree": None if certificate.tree is None else certificate.tree.hex(),
         "leaf_lines": certificate.leaf_lines,
         "scales": {name: list(row) for name, row in certificate.scales.items()},

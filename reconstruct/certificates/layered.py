@@ -8,14 +8,13 @@ from math import isfinite
 
 import numpy as np
 
-from reconstruct.bounds import Reach, Split
-from reconstruct.bounds.subboxes import grid
+from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.figures import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Box, Network, Unitwise
+from reconstruct.networks import Network, Unitwise
 from reconstruct.networks.activations import TIE
 from reconstruct.numbers.double_double import upward
 
@@ -80,19 +79,9 @@ def _filled(
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
         lines=_lines(known, alignment),
-        slopes=_slopes(known, alignment),
-        grid=_grid(known),
         tree=None if known.cuts is None else known.cuts.code,
         leaf_lines=known.leaves is not None and known.leaves.lines,
     )
-
-
-def _grid(known: Reach) -> tuple[int, ...] | None:
-    """How a split cuts the box, None for other methods."""
-    method, box = known.method, known.box
-    if not isinstance(method, Split) or not isinstance(box, Box):
-        return None
-    return grid(known.network, box, method)
 
 
 def _claimed(bound: float | None) -> float | None:
@@ -123,13 +112,3 @@ def _lines(known: Reach, alignment: Alignment) -> dict[str, str]:
             lo, hi = known.whole.values[node.inputs[0]]
             marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
     return marks
-
-
-def _slopes(known: Reach, alignment: Alignment) -> dict[str, dict[str, bytes]]:
-    """The sets of slopes that were searched for, as far as they are of cuts."""
-    found = known.slopes
-    cuts = {name for name, _ in alignment.pairs}
-    return {
-        last: {name: row for name, row in rows.items() if name in cuts}
-        for last, rows in (found.sets if found is not None else {}).items()
-    }

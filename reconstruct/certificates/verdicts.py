@@ -112,12 +112,11 @@ class Certificate:
     `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
     in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
     that the network with rational norms equals the target by `==`; `bound` is then still that of
-    the network as written in floats. `alignment`, `lines`, `slopes`, `grid` and `tree` are
-    hints for the checker: the cuts, which bent units take slope 1 below, sets of searched slopes,
-    the sub-boxes of a split, the tree of a branch and bound (with `leaf_lines`, lines are carried
-    back on its leaves too). With `scales`, segments speak of the target with the units of these
-    activations multiplied by powers of two, which is the same function. The target's own bounds,
-    of |fl(g) − g| for g with its units so scaled, are there to compare with.
+    the network as written in floats. `alignment`, `lines` and `tree` are hints for the checker:
+    the cuts, which bent units take slope 1 below, the tree of a branch and bound, and whether
+    lines are carried back on its leaves too. With `scales`, segments speak of the target with the
+    units of these activations multiplied by powers of two, which is the same function. The target's
+    own bounds, of |fl(g) − g| for g with its units so scaled, are there to compare with.
     """
 
     verdict: Verdict
@@ -135,10 +134,8 @@ class Certificate:
     witness: Witness | None = None
     exact_identity: bool = False
     tried: tuple[str, ...] = ()
-    grid: tuple[int, ...] | None = None
     tree: bytes | None = field(default=None, repr=False)
     leaf_lines: bool = False
-    slopes: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
     scales: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     target_float64_bound: float | None = None
     target_float32_bound: float | None = None

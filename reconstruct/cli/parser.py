@@ -182,9 +182,9 @@ def _add_bounds(parser: argparse._ActionsContainer) -> None:
         "--bounds",
         choices=["interval", "crown", "adaptive"],
         help="how to bound the target's values, from fast to tight: interval arithmetic, crown "
-        "(linear relaxations), adaptive (cuts the domain where that "
-        "helps, and with more than 16 inputs searches for the slopes of crown); tighter bounds "
-        "give smaller shifts (adaptive, with more than 8 inputs by slopes alone)",
+        "(linear relaxations), adaptive (crown on parts of the domain, which is split where that "
+        "helps; with more than 16 inputs the same as crown); tighter bounds give smaller shifts "
+        "(adaptive, with more than 8 inputs crown)",
     )
     parser.add_argument(
         "--bounds-seconds", type=float, metavar="T", help="time that adaptive bounds may take"

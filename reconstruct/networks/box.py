@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,17 +92,6 @@ class Box:
         else:
             codes = rng.integers(0, 2, size=(limit, self.size))
         return np.where(codes == 1, self.hi, self.lo)
-
-    def split(self, parts: tuple[int, ...]) -> Iterator[Box]:
-        """The grid of sub-boxes with `parts[i]` equal pieces along coordinate i; they cover it."""
-        edges = [
-            np.concatenate([[lo], lo + (hi - lo) * np.arange(1, p) / p, [hi]])
-            for lo, hi, p in zip(self.lo, self.hi, parts, strict=True)
-        ]
-        for index in np.ndindex(*parts):
-            lo = np.array([e[i] for e, i in zip(edges, index, strict=True)])
-            hi = np.array([e[i + 1] for e, i in zip(edges, index, strict=True)])
-            yield Box(lo, np.maximum(lo, hi))
 
     def __repr__(self) -> str:
         if self.lo.ndim == 0:

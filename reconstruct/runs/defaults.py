@@ -12,14 +12,14 @@ from reconstruct.constructions.nodes import norm_at
 from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)
-FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time; else slopes
+FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
 LEAST_BOXES, MOST_BOXES = 64, 512
 FLOAT32_MORE = 16
 WEIGHTS_PER_BOX = 4000  # frozen weights: bounding a box takes about as long as solving for them
 
 
 def default_bounds(network: Network, dtype: str = "float64") -> Adaptive:
-    """A branch and bound where there are few inputs, elsewhere CROWN with searched slopes.
+    """A branch and bound where there are few inputs, elsewhere CROWN.
 
     A network that is written in float32 rounds by what its ranges are too wide: it gets more boxes,
     for some ten seconds.

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reconstruct.bounds import Adaptive, Crown, Reach, Split, reach
+from reconstruct.bounds import Adaptive, Crown, Reach, reach
 from reconstruct.bounds.adaptive import Cuts, bound_leaves, find_cuts
 from reconstruct.bounds.adaptive.tree import Growing
 from reconstruct.bounds.adaptive.worst import Symbols, Worst
@@ -226,7 +226,7 @@ def test_many_inputs_are_left_to_crown():
 # --- asked for twice ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [Adaptive(boxes=64), Crown(), Split(parts=2)])
+@pytest.mark.parametrize("method", [Adaptive(boxes=64), Crown()])
 def test_functionals_are_bounded_once(monkeypatch, method):
     network, box = wiggly(), Box([-1.0, -1.0], [1.0, 1.0])
     known = reach(network, box, method)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reconstruct.bounds import Adaptive, Crown, Interval, Split, reach
+from reconstruct.bounds import Adaptive, Crown, Interval, reach
 from reconstruct.networks import Affine, Box, Network, Node, Relu
 
 from .cases import points_of, random_box, random_network
 from .rational import holds, rational_forms, rational_values
 
-METHODS = [Interval(), Crown(), Split(parts=2), Split(budget=5), Adaptive(boxes=48)]
+METHODS = [Interval(), Crown(), Adaptive(boxes=48)]
 
 
 def check(network: Network, box: Box, method, rng) -> None:

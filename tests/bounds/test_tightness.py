@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from reconstruct.bounds import Crown, Interval, Reach, Split, reach
+from reconstruct.bounds import Adaptive, Crown, Interval, Reach, reach
 from reconstruct.bounds.propagation import propagate
-from reconstruct.bounds.subboxes import grid
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Network
 
@@ -31,11 +30,11 @@ def small() -> Network:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_crown_is_never_looser_than_interval_nor_split_than_crown(seed):
+def test_crown_is_never_looser_than_interval(seed):
     rng = np.random.default_rng(1000 + seed)
     network = random_network(rng)
     box = random_box(rng, network.size_in)
-    found = [reach(network, box, m) for m in (Interval(), Crown(), Split(parts=3))]
+    found = [reach(network, box, m) for m in (Interval(), Crown())]
     for name in network.sizes:
         forms = rng.normal(size=(4, network.sizes[name]))
         for get in (lambda r, n=name: r.bounds(n), lambda r, n=name, f=forms: r.functionals(n, f)):
@@ -55,13 +54,11 @@ def test_a_straight_network_is_bounded_to_rounding():
     assert np.allclose(hi, centre + radius, rtol=1e-12) and np.all(hi >= centre + radius)
 
 
-def test_split_approaches_the_true_range():
+def test_smaller_boxes_approach_the_true_range():
     network, box = small(), Box(-1, 1)
     values = network(box.of_size(3).sample(20_000, np.random.default_rng(2)))
-    widths = [
-        np.sum(np.ptp(reach(network, box, m).bounds("layer3"), axis=0))
-        for m in (Interval(), Crown(), Split(parts=2), Split(parts=6), Split(parts=16))
-    ]
+    methods = (Interval(), Crown(), *(Adaptive(boxes=n) for n in (16, 256, 2048)))
+    widths = [np.sum(np.ptp(reach(network, box, m).bounds("layer3"), axis=0)) for m in methods]
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] <= 1.5 * np.sum(np.ptp(values, axis=0))
 
@@ -80,15 +77,6 @@ def test_lean_bounds_hold_what_the_full_ones_hold():
         assert np.all(lean.values[name][1] >= full.values[name][1] - 1e-9)
 
 
-def test_the_grid_keeps_to_its_budget_and_cuts_what_matters():
-    weight = np.array([[5.0, 0.01, 1.0]])
-    network = Network.mlp([weight, [[1.0]]], None)
-    parts = grid(network, Box([-1, -1, 0.5], [1, 1, 0.5]), Split(budget=12))
-    assert np.prod(parts) <= 12
-    assert parts[0] > parts[1] and parts[2] == 1
-    assert grid(network, Box(-1, 1).of_size(3), Split(parts=4)) == (4, 4, 4)
-
-
 def test_errors_name_what_came_and_what_was_needed():
     found = reach(small(), Box(-1, 1))
     with pytest.raises(InputError, match="no node named 'nothing'"):
@@ -97,8 +85,8 @@ def test_errors_name_what_came_and_what_was_needed():
         found.functionals("act1", np.zeros((2, 7)))
     with pytest.raises(InputError, match="2 functionals need as many offsets"):
         found.functionals("act1", np.zeros((2, 8)), np.zeros(3))
-    with pytest.raises(InputError, match="at least 1 part"):
-        Split(parts=0)
+    with pytest.raises(InputError, match="at least 1 box"):
+        Adaptive(boxes=0)
     with pytest.raises(InputError, match="3 inputs, but the domain has 2"):
         reach(small(), Box([0, 0], [1, 1]))
 
@@ -130,9 +118,9 @@ def test_acas_crown_is_far_tighter_than_interval(acas):
     """Interval bounds of the last hidden layer are above 1e5; sampled values stay below 2e3."""
     last = acas.activation_nodes()[-1].inputs[0]
     box = Box(-0.5, 0.5)
-    interval, crown, split = (
-        largest(reach(acas, box, m), last) for m in (Interval(), Crown(), Split(budget=64))
+    interval, crown, adaptive = (
+        largest(reach(acas, box, m), last) for m in (Interval(), Crown(), Adaptive(boxes=64))
     )
     assert interval > 1e5
     assert crown < interval / 4
-    assert split < crown / 1.5
+    assert adaptive < crown / 1.5

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reconstruct.bounds import Crown, Interval, Split
+from reconstruct.bounds import Adaptive, Crown, Interval
 from reconstruct.certificates import Certificate, Rigor, Verdict, certify, enclose
 from reconstruct.errors import InputError
 from reconstruct.networks import (
@@ -47,7 +47,7 @@ def assert_replayed(certificate: Certificate, target: Network, other: Network, b
 
 
 @pytest.mark.parametrize("statistics", [False, True])
-@pytest.mark.parametrize("method", [Interval(), Crown(), Split(parts=2)])
+@pytest.mark.parametrize("method", [Interval(), Crown(), Adaptive(boxes=16)])
 def test_a_reconstruction_is_certified_near_its_rounding(statistics, method) -> None:
     target, network, box = pair(statistics=statistics, method=method)
     certificate = certify(target, network, domain=box, bounds=method)

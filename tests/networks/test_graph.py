@@ -149,15 +149,11 @@ def test_boxes_refuse_what_is_no_box(lo, hi, message):
         Box(lo, hi)
 
 
-def test_boxes_sample_corners_and_split():
+def test_boxes_sample_and_have_corners():
     rng = np.random.default_rng(4)
     box = Box([-1.0, 0.0], [1.0, 0.5])
     assert all(box.contains(x) for x in box.sample(100, rng))
     assert {tuple(c) for c in box.corners(8, rng)} == {(-1, 0), (1, 0), (-1, 0.5), (1, 0.5)}
     assert len(box.corners(3, rng)) == 3
-    parts = list(box.split((3, 2)))
-    assert len(parts) == 6
-    for x in box.sample(200, rng):
-        assert any(part.contains(x) for part in parts)
     with pytest.raises(InputError, match="3 inputs, but the domain has 2"):
         box.of_size(3)

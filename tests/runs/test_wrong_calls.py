@@ -38,7 +38,6 @@ CALLS: dict[str, tuple[Callable[[rc.Network], Any], str]] = {
     "block": (lambda net: rc.Deep(block=2.5), "block size must be a whole number, but is 2.5"),
     "layers": (lambda net: rc.Stacked(layers=[2]), "layers must be a number, but is .2. .* list"),
     "rank": (lambda net: rc.Factored(rank=float("nan")), "rank must be a whole number, but is nan"),
-    "parts": (lambda net: rc.Split(parts=True), "parts of a split must be a number, but is True"),
     "boxes": (lambda net: rc.Adaptive(boxes="9"), "write 9 without quotes"),
     "cuts": (lambda net: rc.Adaptive(cuts=b"\0"), "cuts must be the tree .* bytes"),
     "density": (lambda net: rc.draw(net, sparsity="0.5"), "density .* write 0.5 without quotes"),

@@ -70,30 +70,6 @@ class Support(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Bends:
-    """Units with one breakpoint `at` inside of their interval, a line on either side of it.
-
-    Where the graph bends up there (`below`), a line below it may have any slope from `left` to
-    `right` and still touch it; where it bends down (`above`), a line above it. All are (boxes, n).
-    """
-
-    below: Array
-    above: Array
-    left: Array
-    right: Array
-    at: Array
-
-    @property
-    def free(self) -> Array:
-        return self.below | self.above
-
-    def slope(self, shares: Array) -> Array:
-        """From the slope on the left, share 0, to the one on the right, share 1."""
-        between = self.left + shares * (self.right - self.left)
-        return np.where(shares == 1, self.right, between)
-
-
-@dataclass(frozen=True, eq=False)
 class Band:
     """`lower_slope·z + lower ≤ f(z) ≤ upper_slope·z + upper` on the interval, each (boxes, n)."""
 
@@ -137,17 +113,8 @@ class Activation(Operation):
         """Bounds of f(z) for `lo ≤ z ≤ hi`, each (boxes, size)."""
 
     @abstractmethod
-    def band(
-        self, lo: Array, hi: Array, support: Support = Support.AREA, shares: Array | None = None
-    ) -> Band:
-        """Lines below and above f on `[lo, hi]`, in the units that `chosen` names.
-
-        `shares` gives the slopes of units whose support is free (see `Bends`) instead.
-        """
-
-    def bends(self, lo: Array, hi: Array) -> Bends | None:
-        """The units whose support is free; None where there is none of that kind."""
-        return None
+    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
+        """Lines below and above f on `[lo, hi]`, in the units that `chosen` names."""
 
     def chosen(self, lo: Array, hi: Array) -> Array | None:
         """Which input each line of `band` speaks of, (boxes, size); None: each its own."""
@@ -252,25 +219,7 @@ class Unitwise(Activation):
                 bent = bent | (lo < piece.hi)
         return np.asarray(~bent)
 
-    def bends(self, lo: Array, hi: Array) -> Bends:
-        """The units whose support is free; none where an exponential takes part."""
-        lo, hi = np.broadcast_arrays(lo, hi)
-        below, above = np.zeros(lo.shape, dtype=bool), np.zeros(lo.shape, dtype=bool)
-        left, right, at = np.zeros(lo.shape), np.zeros(lo.shape), np.zeros(lo.shape)
-        inside = [(lo < point) & (point < hi) for point in self.breakpoints]
-        alone = np.sum(inside, axis=0) == 1
-        for here, first, second in zip(inside, self.pieces, self.pieces[1:], strict=False):
-            if isinstance(first, Line) and isinstance(second, Line):
-                here = here & alone
-                below |= here & (first.slope < second.slope)
-                above |= here & (first.slope > second.slope)
-                left, right = np.where(here, first.slope, left), np.where(here, second.slope, right)
-                at = np.where(here, first.hi, at)
-        return Bends(below, above, left, right, at)
-
-    def band(
-        self, lo: Array, hi: Array, support: Support = Support.AREA, shares: Array | None = None
-    ) -> Band:
+    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
         """A band around f on `[lo, hi]`: exact on a single straight piece, else chord and support.
 
         Where f is not straight between vertices both slopes must be 0: the intercepts are then
@@ -278,11 +227,6 @@ class Unitwise(Activation):
         """
         with np.errstate(all="ignore"):
             lower_slope, upper_slope = map(_finite, self.slopes(lo, hi, support))
-            if shares is not None:
-                bends = self.bends(lo, hi)
-                slope = _finite(bends.slope(shares))
-                lower_slope = np.where(bends.below, slope, lower_slope)
-                upper_slope = np.where(bends.above, slope, upper_slope)
             lower, upper = self.image(lo, hi)
             below, above = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
             for z in self._vertices(lo, hi):

@@ -91,9 +91,7 @@ class MaxPool(Activation):
         best = np.argmax(self._windows_of(lo, -np.inf), axis=1)
         return np.asarray(self.windows[best, np.arange(self.windows.shape[1])])
 
-    def band(
-        self, lo: Array, hi: Array, support: Support = Support.AREA, shares: Array | None = None
-    ) -> Band:
+    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
         """`z_j ≤ max ≤ largest hi`, j the chosen pixel; `max = z_j` where no other exceeds it."""
         chosen = self.chosen(lo, hi)
         assert chosen is not None

@@ -111,7 +111,6 @@ def forged(
             "float32_bound": None,
             "alignment": [[name, name] for name in cuts],
             "lines": {},
-            "grid": None,
             "segments": segments,
             "exact_identity": False,
             "exact_norms": None,

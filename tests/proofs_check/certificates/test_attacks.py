@@ -186,7 +186,6 @@ def test_pieces_that_are_no_function_are_not_checkable(pieces) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     [
-        (("grid",), [10**400, 1, 1], "grid"),
         (("bound",), 10**400, "bound"),
         (("seconds",), 10**400, None),
         (("segments", 0, "target_node"), "\ud800", "segments[0].target_node"),

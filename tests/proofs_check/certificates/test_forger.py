@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.attack.forger import at, fields, forge, forgeries, is_true
 from proofs_check.certificates import CheckStatus, check
-from reconstruct.bounds import Split
+from reconstruct.bounds import Adaptive
 from reconstruct.certificates import Certificate
 from reconstruct.constructions import Wide, draw
 from reconstruct.khatri_rao import Exact
@@ -37,7 +37,7 @@ def with_statistics(folder: Path) -> Certificate:
     rng = np.random.default_rng(2)
     target = random_target(rng, (2, 2, 1), activation=Elu())
     network = wide(target, BOX, rng, statistics=True)
-    return certified(folder, target, network, BOX, bounds=Split(parts=2))
+    return certified(folder, target, network, BOX, bounds=Adaptive(boxes=16))
 
 
 def refuted(folder: Path) -> Certificate:

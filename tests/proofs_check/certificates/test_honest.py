@@ -15,14 +15,14 @@ import pytest
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.views import View
-from reconstruct.bounds import Crown, Interval, Split
+from reconstruct.bounds import Adaptive, Crown, Interval
 from reconstruct.networks import Affine, Box, Clip, Elu, LeakyRelu, Mixing, Network, Relu, Selu
 from tests.certificates.building import random_target, wide
 from tests.proofs_check.certificates.making import certified
 
 ACTIVATIONS = [Relu(), LeakyRelu(0.1), LeakyRelu(3.0), LeakyRelu(-0.5), Elu(0.3), Selu()]
 ACTIVATIONS += [Clip(-1.0, 1.0), Clip(0.0, 6.0), Clip(-np.inf, 2.0)]
-METHODS = [Crown(), Interval(), Split(parts=2)]
+METHODS = [Crown(), Interval(), Adaptive(boxes=16)]
 
 
 def perturbed(target: Network) -> Network:
