@@ -9,13 +9,13 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.deep.construction import Deep
+from reconstruct.constructions.deep import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.fitted import Fitted
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.grouped import Grouped
 from reconstruct.constructions.one_layer import linear_as_relu, one_layer
-from reconstruct.constructions.stacked.construction import Stacked
+from reconstruct.constructions.stacked import Stacked
 from reconstruct.constructions.wide import Wide
 
 CONSTRUCTIONS = {

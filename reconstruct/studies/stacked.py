@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reconstruct.constructions.blueprint import share
-from reconstruct.constructions.stacked.construction import least_widths, shared_out
-from reconstruct.constructions.stacked.gauss_newton import fit
-from reconstruct.constructions.stacked.product import Product
+from reconstruct.constructions.stacked import Product, fit, least_widths, shared_out
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent

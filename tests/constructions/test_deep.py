@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Verdict
-from reconstruct.constructions.deep.backward import Stretch, solve_in_floats
-from reconstruct.constructions.deep.carrying import Carried
-from reconstruct.constructions.deep.chain import read_chain
+from reconstruct.constructions.chain import read_chain
+from reconstruct.constructions.deep import Carried, Stretch, solve_backward
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, ConjugateGradient, Status
@@ -226,7 +225,7 @@ def test_spare_width_is_spent_on_the_condition():
     frozen = rc.draw(target, rc.Deep(block=1, ratio=2.0), seed=0)
     chain = chain_of(target, frozen)
     W = dense(target.nodes[0].op.weight)
-    blocks = solve_in_floats(chain, W, np.ones(16), Auto(), silent, Stretch())
+    blocks = solve_backward(chain, W, np.ones(16), Auto(), silent, Stretch())
     assert max(block.condition for block in blocks) < 1e3
     for link, block in zip(chain.links, blocks, strict=True):
         start, stop = link.block

@@ -10,8 +10,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Rigor
-from reconstruct.constructions.deep.exact import height
-from reconstruct.constructions.deep.proof import prove_deep
+from reconstruct.constructions.deep_exact import height, prove_deep
 from reconstruct.khatri_rao import Exact
 from reconstruct.networks import (
     Add,

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Verdict
-from reconstruct.constructions.stacked import gauss_newton
-from reconstruct.constructions.stacked.construction import shared_out
-from reconstruct.constructions.stacked.gauss_newton import fit
-from reconstruct.constructions.stacked.product import Product
+from reconstruct.constructions import stacked
+from reconstruct.constructions.stacked import Product, StackLimits, fit, shared_out
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import ConjugateGradient, Exact, Status
 from reconstruct.networks import Affine, Node, Norm
@@ -45,7 +43,7 @@ def test_the_jacobian_is_the_derivative_and_passes_the_dot_test(sizes, seed):
     product, rng = random_product(sizes, seed), np.random.default_rng(seed)
     scales = tuple(rng.normal(size=n) for n in product.widths)
     jacobian = product.jacobian(scales)
-    step, Y = rng.normal(size=jacobian.unknowns), rng.normal(size=product.shape)
+    step, Y = rng.normal(size=sum(product.widths)), rng.normal(size=(sizes[-1], sizes[0]))
     image = jacobian.apply(step)
     assert np.vdot(image, Y) == pytest.approx(step @ jacobian.adjoint(Y), rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(jacobian.dense() @ step, image.ravel(), atol=1e-9)
@@ -198,13 +196,12 @@ def test_hcas_in_two_hidden_layers_per_map():
 def test_steps_end_where_they_gain_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """At its solution a fit tries a few dampings more, not all: each is a factorisation."""
     calls: list[int] = []
-    solved = gauss_newton.la.cho_solve
-    monkeypatch.setattr(
-        gauss_newton.la, "cho_solve", lambda *given: calls.append(1) or solved(*given)
-    )
-    monkeypatch.setattr(gauss_newton, "CLOSE", 0.0)  # rounding is for the steps to find out
+    solved = stacked.la.cho_solve
+    monkeypatch.setattr(stacked.la, "cho_solve", lambda *given: calls.append(1) or solved(*given))
+    # how close is close enough is for the steps to find out
+    monkeypatch.setattr(stacked, "LIMITS", StackLimits(close=0.0))
     product = random_product([6, 40, 30, 5])
     W = np.random.default_rng(1).normal(size=(5, 6))
-    found = gauss_newton.fit(product, W, silent)
+    found = fit(product, W, silent)
     assert found.converged and found.residual < 1e-13
     assert len(calls) <= len(found.history) + 12

@@ -1,1 +1,0 @@
-"""The deep and narrow construction (Theorem 2)."""

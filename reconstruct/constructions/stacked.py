@@ -1,0 +1,527 @@
+"""The stacked construction: L hidden norm layers in their linear range, no skip connections.
+
+    h ↦ N_out( M_L act( N_L( … act( N_1( M_0 h ) ) ) ) ),      P(s) = M_L D_L M_{L-1} … D_1 M_0 = W
+
+Moving a factor from one diagonal to the next changes nothing, so of the Σ n_i parameters L − 1 are
+spent: Σ n_i ≥ m·k + L − 1 is necessary for all W. That it nearly suffices for random factors is
+measured, not proved: the diagonals D_i = diag(s_i) are found by damped Gauss-Newton (Levenberg and
+Marquardt) from random starts. Each step is the least one, in units of the diagonals, that solves
+the linearised equations with damping,
+
+    δ = Jᵀ (J Jᵀ + λ I)⁻¹ (W − P(s)),
+
+with J Jᵀ factored while it is small, and conjugate gradients on the Khatri-Rao structure of J
+beyond that. Whether a residual is small is checked by the certificate.
+
+Rests on proofs_check: stacked-width.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+
+from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
+from reconstruct.constructions.chain import Chain, LinkScale, ShiftedChain, read_chain, shift_chain
+from reconstruct.constructions.construction import LayerSolution, SiteSolution, Task
+from reconstruct.constructions.deep import unit_of
+from reconstruct.constructions.nodes import check_geometry, kernel_of
+from reconstruct.constructions.sites import Site
+from reconstruct.constructions.two_layers import channels, joined
+from reconstruct.errors import InputError
+from reconstruct.khatri_rao import Auto, Direct, RankProof, Solver, Status
+from reconstruct.networks import Mixing, Network, Norm, dense
+from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.given import whole
+from reconstruct.progress import Progress, Step
+
+Scales = tuple[Vector, ...]
+
+
+@dataclass(frozen=True)
+class StackLimits:
+    """How far the search for the diagonals goes, and when its result is said to have failed."""
+
+    starts: int = 4
+    steps: int = 200  # at most, from one start
+    close: float = 2.0**-50  # relative residual at which rounding is all that is left
+    accepted: float = 1e-10  # relative residual that counts when no step improves it
+    rounding: float = 1e-6  # expected rounding error beyond which float64 does not carry the map
+    dense_bytes: int = 1 << 29  # largest J that is formed
+    least_damping: float = 1e-16  # relative to the mean eigenvalue of J Jᵀ
+    most_damping: float = 1e6
+    inner: int = 2000  # conjugate gradients for one step
+
+
+LIMITS = StackLimits()
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """`layers` hidden layers for each map; `ratio` times the neurons that they need.
+
+    `ratio` multiplies what parameters ask for, m·k + L − 1 neurons in all, shared out evenly. The
+    first layer needs k neurons and the last m (W's rows lie in the row space of M_0, its columns in
+    the column space of M_L), those between min(m, k); where they do not fit, a map takes fewer.
+    """
+
+    layers: int = 2
+    ratio: float = 1.3
+
+    def __post_init__(self) -> None:
+        check_ratio(self.ratio)
+        if whole(self.layers, "the number of layers") < 1:
+            raise InputError(f"a stack needs at least 1 hidden layer, but layers is {self.layers}")
+
+    @property
+    def name(self) -> str:
+        return "stacked"
+
+    @property
+    def summary(self) -> str:
+        return (
+            "each affine map of the target is rebuilt by a plain stack of frozen layers whose "
+            "widths add up to little more than m·k"
+        )
+
+    def plan(self, op: Mixing) -> StackedPlan:
+        m, k = op.kernels[0].shape
+        for layers in range(self.layers, 0, -1):
+            total = hidden_width(self.ratio, m * k + layers - 1)
+            if sum(least_widths(m, k, layers)) <= total:
+                break
+        return StackedPlan(op, shared_out(total, least_widths(m, k, layers)))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio, "layers": self.layers}
+
+
+def least_widths(m: int, k: int, layers: int) -> list[int]:
+    """What each layer needs to let every m × k matrix pass."""
+    inner = [min(m, k)] * layers
+    inner[0], inner[-1] = k, max(m, inner[-1])
+    return inner if layers > 1 else [m * k]
+
+
+def shared_out(total: int, least: list[int]) -> tuple[int, ...]:
+    """`total` in shares that are as even as their least values allow."""
+    widths = list(least)
+    for _ in range(total - sum(least)):
+        widths[widths.index(min(widths))] += 1
+    return tuple(widths)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedPlan:
+    """The map `op`, m × k in each group, in hidden layers of these widths, one behind the other."""
+
+    op: Mixing
+    widths: tuple[int, ...]
+
+    left_out = None
+    alone = True
+
+    @property
+    def rows(self) -> int:
+        return int(self.op.kernels[0].shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.op.kernels[0].shape[1])
+
+    @property
+    def groups(self) -> int:
+        return len(self.op.kernels)
+
+    @property
+    def blueprint(self) -> Blueprint:
+        first, *rest = (self.groups * width for width in (*self.widths, self.rows))
+        hidden = [LayerPlan(width, None, carry=True) for width in rest]
+        entering = LayerPlan(first, (0, self.cols), carry=False)
+        return Blueprint(rest[-1], self.cols, (entering, *hidden), self.groups)
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        return ((self.rows, self.cols, sum(self.widths)),) * self.groups
+
+    @property
+    def needed(self) -> int:
+        """The least Σ n_i that reaches every W: m·k, and 1 for each factor between neighbours."""
+        return self.rows * self.cols + len(self.widths) - 1
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        found = [channels(frozen, layer) // self.groups for layer in site.layers[:-1]]
+        where = f"map {number} ({site.target!r})"
+        check_geometry(self.op, frozen, site, where)
+        if sum(found) < self.needed:
+            raise InputError(
+                f"{where} needs hidden widths of at least m·k + L − 1 = {self.needed} in all, but "
+                f"the frozen network has {' + '.join(map(str, found))} = {sum(found)}; widen it by "
+                f"{self.needed - sum(found)}"
+            )
+        least = least_widths(self.rows, self.cols, len(found))
+        for i, (width, needed) in enumerate(zip(found, least, strict=True), start=1):
+            if width < needed:
+                raise InputError(
+                    f"{where} needs at least {needed} neurons in hidden layer {i} of "
+                    f"{len(found)} to let every {self.rows}×{self.cols} matrix pass, but it has "
+                    f"{width}; share the neurons out otherwise, or use fewer layers"
+                )
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        if solver.rational:
+            raise InputError(
+                "the exact solver works with --construction wide and deep: the diagonals of a "
+                "stack solve polynomial equations, whose solutions are not rational"
+            )
+        chains = [read_chain(site, frozen, g, self.groups) for g in range(self.groups)]
+        pairs = zip(chains, task.each, strict=True)
+        found = [self._solve_group(chain, part, solver, progress) for chain, part in pairs]
+        norms = (joined(parts) for parts in zip(*(own for own, _ in found), strict=True))
+        named = dict(zip((layer.norm for layer in site.layers), norms, strict=True))
+        return SiteSolution(named, tuple(row for _, row in found))
+
+    def _solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> tuple[tuple[Norm, ...], LayerSolution]:
+        """The norms of one group, and what is told of it."""
+        start = time.perf_counter()
+        unit = unit_of(task.weight)
+        inner = task.with_map(task.weight / unit, task.bias / unit)
+        product = Product.of(chain)
+        found = fit(product, inner.weight, progress, dense=isinstance(solver, Auto | Direct))
+        shifted, scales = _shift_stack(chain, product, inner, found.scales, unit)
+        rounding = float(np.linalg.norm(shifted.rounding(inner)))
+        status = Status.SOLVED if found.converged else Status.NOT_CONVERGED
+        if found.converged and not rounding <= LIMITS.rounding:
+            status = Status.ILL_CONDITIONED
+        row = LayerSolution(
+            s=np.concatenate([np.asarray(s, np.float64) for s in scales]),
+            status=status,
+            solver=found.solver,
+            residual=found.residual,
+            shape=(self.rows, self.cols),
+            condition=found.condition,
+            history=found.history,
+            seconds=time.perf_counter() - start,
+            index=task.index,
+            name=task.name,
+            shift_max=max(shifted.shift_max),
+            said=self._said(found, status, rounding),
+            steps=len(found.history) - 1,
+        )
+        return shifted.norms, row
+
+    def _said(self, found: Fit, status: Status, rounding: float) -> str:
+        condition = "unknown" if found.condition is None else f"{found.condition:.1e}"
+        numbers = (
+            f"{len(self.widths)} hidden layers of {' + '.join(map(str, self.widths))} = "
+            f"{sum(self.widths)} neurons for {self.needed} needed, relative residual "
+            f"{found.residual:.1e} after {len(found.history) - 1} steps from start "
+            f"{found.starts}, condition {condition}, float64 rounding about {rounding:.1e}"
+        )
+        if status is Status.SOLVED:
+            return f"solved: M_L D_L … D_1 M_0 equals W to rounding ({numbers})"
+        remedy = "use a larger --ratio or fewer --layers"
+        if status is Status.ILL_CONDITIONED:
+            return f"ill_conditioned: {status.explanation} ({numbers}); {remedy}"
+        return f"not_converged: no start of Gauss-Newton reached W ({numbers}); {remedy}"
+
+    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+        """None: the equations are polynomials, and their Jacobian holds solved numbers."""
+        return (None,) * self.groups
+
+    def describe(self) -> Mapping[str, Any]:
+        return {
+            "widths": sum(self.widths),
+            "needed": self.needed,
+            "hidden layers": len(self.widths),
+        }
+
+
+def _shift_stack(
+    chain: Chain, product: Product, task: Task, scales: Scales, unit: float
+) -> tuple[ShiftedChain, Scales]:
+    """The norms for these σ, and the σ after fitting bounded pieces; the last norm times `unit`.
+
+    Where a piece is bounded, the layer's diagonal is scaled down by a power of two until its values
+    fit, and the last norm takes the factor back: scaling between diagonals is free.
+    """
+    factor = 1.0
+    for _ in range(2 * len(scales) + 1):
+        inner = task.with_map(task.weight / factor, task.bias / factor)
+        own = [
+            LinkScale(s := sigma / link.piece.slope, link.real_scale(s), B)
+            for link, sigma, B in zip(chain.links, scales, product.lefts(scales), strict=True)
+        ]
+        shifted = shift_chain(chain, inner, own, unit * factor)
+        wide = [i for i, value in enumerate(shifted.overflow) if value > 1]
+        if not wide:
+            break
+        over = 2 * shifted.overflow[wide[0]]
+        scales = tuple(s / over if i == wide[0] else s for i, s in enumerate(scales))
+        factor *= over
+    return shifted, scales
+
+
+# --- the product and its derivative -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """`P(s) = M_L D_L … D_1 M_0` of the frozen factors `M_0` (n_1 × k), `M_1` (n_2 × n_1), …, `M_L`
+    (m × n_L), in float64.
+
+    The derivative in s_i is `δ ↦ A_i diag(δ) B_i` with `A_i = M_L D_L … M_i` and
+    `B_i = M_{i-1} … M_0`: the Khatri-Rao matrix of A_i and B_i.
+    """
+
+    factors: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, chain: Chain) -> Product:
+        """The maps of a chain whose first link alone takes inputs in."""
+        first, *rest = chain.links
+        maps = [first.entry, *(link.carry for link in rest), kernel_of(chain.last)]
+        return cls(tuple(dense(one) for one in maps if one is not None))
+
+    @property
+    def layers(self) -> int:
+        return len(self.factors) - 1
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """n_1, …, n_L."""
+        return tuple(len(factor) for factor in self.factors[:-1])
+
+    def value(self, scales: Sequence[Vector]) -> Array:
+        """P(s), m × k."""
+        value = self.factors[0]
+        for s, factor in zip(scales, self.factors[1:], strict=True):
+            value = factor @ (s[:, None] * value)
+        return value
+
+    def lefts(self, scales: Sequence[Vector]) -> tuple[Array, ...]:
+        """A_1, …, A_L."""
+        found = [self.factors[-1]]
+        for i in range(self.layers - 1, 0, -1):
+            found.append((found[-1] * scales[i]) @ self.factors[i])
+        return tuple(reversed(found))
+
+    def rights(self, scales: Sequence[Vector]) -> tuple[Array, ...]:
+        """B_1, …, B_L."""
+        found = [self.factors[0]]
+        for i in range(1, self.layers):
+            found.append(self.factors[i] @ (scales[i - 1][:, None] * found[-1]))
+        return tuple(found)
+
+    def jacobian(self, scales: Sequence[Vector]) -> Jacobian:
+        """J at s, its columns in units of the typical size of each s_i."""
+        units = [float(np.sqrt(np.mean(s**2))) or 1.0 for s in scales]
+        lefts = tuple(u * A for u, A in zip(units, self.lefts(scales), strict=True))
+        return Jacobian(lefts, self.rights(scales), tuple(units))
+
+
+@dataclass(frozen=True, eq=False)
+class Jacobian:
+    """`J δ = Σ_i A_i diag(δ_i) B_i`, with adjoint `Jᵀ Y = (diag(A_iᵀ Y B_iᵀ))_i`.
+
+    It is applied without being formed, and formed only while it is small.
+    """
+
+    lefts: tuple[Array, ...]
+    rights: tuple[Array, ...]
+    units: tuple[float, ...]
+
+    @property
+    def equations(self) -> int:
+        return len(self.lefts[0]) * int(self.rights[0].shape[1])
+
+    def apply(self, step: Vector) -> Array:
+        """`J δ`, m × k."""
+        parts = self._split(step)
+        terms = [(A * d) @ B for A, d, B in zip(self.lefts, parts, self.rights, strict=True)]
+        return np.asarray(sum(terms[1:], start=terms[0]))
+
+    def adjoint(self, Y: Array) -> Vector:
+        """`Jᵀ Y`."""
+        parts = [
+            np.einsum("il,il->l", A, Y @ B.T) for A, B in zip(self.lefts, self.rights, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def dense(self) -> Array:
+        """J itself, (m·k) × Σ n_i."""
+        blocks = [
+            (A[:, None, :] * B.T[None, :, :]).reshape(-1, len(B))
+            for A, B in zip(self.lefts, self.rights, strict=True)
+        ]
+        return np.hstack(blocks)
+
+    def moved(self, scales: Sequence[Vector], step: Vector) -> Scales:
+        """`s + δ`, the step taken out of its units."""
+        parts = self._split(step)
+        return tuple(s + u * d for s, u, d in zip(scales, self.units, parts, strict=True))
+
+    def _split(self, step: Vector) -> list[Vector]:
+        return np.split(step, np.cumsum([len(B) for B in self.rights])[:-1])
+
+
+# --- Gauss-Newton -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The best scales found; `history` holds the relative residuals of the start that gave them.
+
+    `condition` is that of J at the solution, where J was formed; `starts` how many were tried.
+    """
+
+    scales: Scales
+    history: tuple[float, ...]
+    condition: float | None
+    starts: int
+    solver: str
+
+    @property
+    def residual(self) -> float:
+        return self.history[-1]
+
+    @property
+    def converged(self) -> bool:
+        return self.residual <= LIMITS.accepted
+
+
+def fit(product: Product, W: Array, progress: Progress, *, dense: bool = True) -> Fit:
+    """Scales with `P(s) = W`, or the best of several starts; `dense=False` never forms J."""
+    if not W.any():
+        zero = tuple(np.zeros(n) for n in product.widths)
+        return Fit(zero, (0.0,), None, 0, "zero")
+    small = 8 * W.size * max(W.size, sum(product.widths)) <= LIMITS.dense_bytes
+    best: Fit | None = None
+    for start in range(LIMITS.starts):
+        found = _descend(product, W, start, small and dense, progress)
+        if best is None or found.residual < best.residual:
+            best = found
+        if best.converged:
+            break
+    assert best is not None
+    return best
+
+
+def _descend(product: Product, W: Array, start: int, dense: bool, progress: Progress) -> Fit:
+    scales = _random_start(product, W, np.random.default_rng(start))
+    size = float(np.linalg.norm(W))
+    rest = W - product.value(scales)
+    history = [float(np.linalg.norm(rest)) / size]
+    damping = 1e-3
+    for number in range(LIMITS.steps):
+        step = _damped(product.jacobian(scales), rest, dense)
+        taken = _improve(product, W, scales, step, damping, history[-1] * size)
+        if taken is None:
+            break
+        scales, rest, damping = taken
+        history.append(float(np.linalg.norm(rest)) / size)
+        progress(Step("Gauss-Newton", number + 1, None, history[-1]))
+        if history[-1] <= LIMITS.close or _is_at_rounding(history):
+            break
+    condition = _condition(product.jacobian(scales)) if dense else None
+    name = "gauss-newton" if dense else "gauss-newton cg"
+    return Fit(scales, tuple(history), condition, start + 1, name)
+
+
+def _is_at_rounding(history: list[float]) -> bool:
+    """Whether a step near the solution gained next to nothing: they are quadratic there."""
+    return history[-1] <= LIMITS.accepted and history[-1] > history[-2] / 2
+
+
+def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scales:
+    """Entries around 1, scaled alike so that the product is as large as W."""
+    scales = [1 + 0.5 * rng.normal(size=n) for n in product.widths]
+    ratio = float(np.linalg.norm(W) / (np.linalg.norm(product.value(scales)) or 1.0))
+    return tuple(ratio ** (1 / product.layers) * s for s in scales)
+
+
+def _damped(
+    jacobian: Jacobian, rest: Array, dense: bool
+) -> tuple[Jacobian, Callable[[float], Vector]]:
+    """The step for any damping; J Jᵀ is formed once for all of them."""
+    if not dense:
+        return jacobian, lambda damping: _by_iteration(jacobian, rest, damping)
+    J = jacobian.dense()
+    gram = J @ J.T
+    mean = float(np.trace(gram)) / len(gram)
+
+    def step(damping: float) -> Vector:
+        shifted = gram + damping * mean * np.eye(len(gram))
+        return np.asarray(J.T @ la.cho_solve(la.cho_factor(shifted), rest.ravel()))
+
+    return jacobian, step
+
+
+def _improve(
+    product: Product,
+    W: Array,
+    scales: Scales,
+    step: tuple[Jacobian, Callable[[float], Vector]],
+    damping: float,
+    size: float,
+) -> tuple[Scales, Array, float] | None:
+    """The first damped step that lowers the residual, with its residual and the next damping.
+
+    Damping falls to a fifth after a step that helped and grows fourfold after one that did not;
+    near the solution more than five times that of the step before does not help.
+    """
+    jacobian, damped = step
+    near = size <= LIMITS.accepted * float(np.linalg.norm(W))
+    most = 5.0 * max(damping, LIMITS.least_damping) if near else LIMITS.most_damping
+    while damping <= min(LIMITS.most_damping, most):
+        try:
+            moved = jacobian.moved(scales, damped(damping))
+        except la.LinAlgError:
+            damping = max(damping, LIMITS.least_damping) * 4.0
+            continue
+        rest = W - product.value(moved)
+        if float(np.linalg.norm(rest)) < size:
+            return moved, rest, max(0.2 * damping, LIMITS.least_damping)
+        damping = max(damping, LIMITS.least_damping) * 4.0
+    return None
+
+
+def _by_iteration(jacobian: Jacobian, rest: Array, damping: float) -> Vector:
+    """`Jᵀ (J Jᵀ + λ I)⁻¹ r` by conjugate gradients in the m × k space of equations.
+
+    To a relative residual of 1e-4: each step of Gauss-Newton gains about as much.
+    """
+    mean = sum(
+        float(np.sum(np.sum(A**2, axis=0) * np.sum(B**2, axis=1)))
+        for A, B in zip(jacobian.lefts, jacobian.rights, strict=True)
+    )
+    shift = damping * mean / jacobian.equations
+    y, left = np.zeros_like(rest), rest.copy()
+    direction, size = left.copy(), float(np.vdot(left, left))
+    enough = 1e-4**2 * size
+    for _ in range(LIMITS.inner):
+        image = jacobian.apply(jacobian.adjoint(direction)) + shift * direction
+        length = size / float(np.vdot(direction, image))
+        y += length * direction
+        left -= length * image
+        before, size = size, float(np.vdot(left, left))
+        if size <= enough:
+            break
+        direction = left + (size / before) * direction
+    return jacobian.adjoint(y)
+
+
+def _condition(jacobian: Jacobian) -> float:
+    """The 2-norm condition number of J (its rows), by the eigenvalues of J Jᵀ."""
+    J = jacobian.dense()
+    values = np.linalg.eigvalsh(J @ J.T)
+    return float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf")
