@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 WRITTEN = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^( *)```.*?^\1```$", flags=re.MULTILINE | re.DOTALL)
-NEEDED = ("mkdocs", "material", "mkdocstrings")
+NEEDED = ("mkdocs", "material", "mkdocstrings", "latex2mathml")
 with_mkdocs = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in NEEDED),
     reason="the site is built by mkdocs (pip install '.[docs]'); `make docs` does it",
