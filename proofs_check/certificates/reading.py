@@ -27,7 +27,7 @@ SCHEMA = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 NODES = 2**18  # a tree of more nodes than this is refused
 POWERS = 1000  # a power of two beyond this is refused
-DIGITS = 2**22  # a rational of longer text than this is refused
+DIGITS = 2**16  # a rational of longer text than this is refused: its gcd takes a third of a second
 WORDS = {
     "verdict": ("certified", "refuted", "undecided"),
     "rigor": ("exact", "rigorous", "numerical"),

@@ -227,7 +227,7 @@ class Composites(Generic[N]):
 
     def _seen(self, node: Node, start: int, stop: int, positions: int) -> Form[N]:
         """Units of a source that only moved, as channels at that many positions."""
-        found = self._looked_through(node.name)
+        found = self._through_places(node)
         if found is None:
             raise _not_composed(node, f"pixels of {positions} positions are themselves composed")
         source, index = found
@@ -238,7 +238,11 @@ class Composites(Generic[N]):
         """A value that only moves units of a source: the source, and where each unit comes from."""
         if name in self.sources:
             return self.sources[name], np.arange(self.network.sizes[name])
-        node = self.network.node(name)
+        return self._through_places(self.network.node(name))
+
+    def _through_places(self, node: Node) -> tuple[str, Array] | None:
+        """The same for the node's operation, even when its value is itself a cut: a cut must never
+        be compared by a form over itself."""
         index = places(node.op)
         below = None if index is None else self._looked_through(node.inputs[0])
         if index is None or below is None:
