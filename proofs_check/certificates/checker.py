@@ -19,7 +19,7 @@ import numpy as np
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, Figures
-from proofs_check.certificates.files import read_certificate, read_network
+from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.point import check_witness
 from proofs_check.certificates.pointwise import prove_at_points
 from proofs_check.certificates.reading import digest, parse, read
@@ -50,6 +50,7 @@ class _Outcome:
     bound: float | None
     verified: tuple[str, ...]
     unverified: tuple[str, ...]
+    shared: tuple[str, ...]
 
 
 def check(
@@ -81,6 +82,7 @@ def check(
         outcome.verified,
         time.perf_counter() - start,
         outcome.unverified,
+        outcome.shared,
     )
 
 
@@ -105,7 +107,9 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
         raise CheckFailed("digest", "the certificate was changed after it was written")
     claimed = tuple(field for field in KINDS if getattr(claims, field) is not None)
     unverified = tuple(field for field in claimed if field not in verified)
-    return _Outcome(claims.bound, verified, unverified)
+    networks = {"target": ours, "candidate": theirs}
+    shared = tuple(name for name, network in networks.items() if SHARED in network.metadata)
+    return _Outcome(claims.bound, verified, unverified, shared)
 
 
 def _require_order(claims: Claims) -> None:

@@ -57,5 +57,6 @@ def as_text(report: CheckReport) -> str:
     claims = ", ".join(report.verified) or "nothing"
     left = ", ".join(report.unverified)
     claims += f"; claimed and not verified: {left}" if left else ""
+    claims += f"; {' and '.join(report.shared)} read by the shared reader" if report.shared else ""
     bound = "" if report.bound is None else f"; |f − g| ≤ {report.bound:.3g} on the domain"
     return f"{head}{report.reason} (verified again: {claims}{bound}; {report.seconds:.1f} s)"

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proofs_check.certificates.claims import FilePart
+from proofs_check.certificates.reader import NotPlain, read_plain
 from proofs_check.certificates.report import CheckFailed, Missing
 from reconstruct.errors import InputError
-from reconstruct.formats import load
 from reconstruct.networks import Network
+
+SHARED = "read by the shared reader"  # in the metadata of a network
 
 
 def read_certificate(path: Path) -> tuple[bytes, Path]:
@@ -37,7 +39,7 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
     for place in found:
         try:
             _require_data(place.parent, part, field)
-            network = load(place, nnet_header=part.nnet_header)
+            network = _read(place, part)
         except Missing as missing:
             failure = missing
             continue
@@ -49,6 +51,18 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
             return network
         failure = CheckFailed(f"{field}.{differs[0]}", f"{place.name}: {differs[1]}")
     raise failure
+
+
+def _read(place: Path, part: FilePart) -> Network:
+    """By the checker's own reader; by the one that the certifier has where that one does not do."""
+    try:
+        return read_plain(place)
+    except (NotPlain, OSError):
+        from reconstruct.formats import load
+
+    network = load(place, nnet_header=part.nnet_header)
+    told = {**network.metadata, SHARED: True}
+    return Network(network.size_in, network.nodes, network.output, network.source, told)
 
 
 def _require_data(folder: Path, part: FilePart, field: str) -> None:

@@ -31,7 +31,8 @@ _EXPLANATIONS = {
 class CheckReport:
     """`field` names what failed; `verified` the claims that were proved again.
 
-    `unverified` names the figures that are claimed and that this checker does not prove.
+    `unverified` names the figures that are claimed and that this checker does not prove, `shared`
+    the networks that were read by the certifier's reader, because the checker's own is too small.
     """
 
     status: CheckStatus
@@ -41,6 +42,7 @@ class CheckReport:
     verified: tuple[str, ...]
     seconds: float
     unverified: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
