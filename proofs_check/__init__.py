@@ -1,4 +1,4 @@
-"""Every statement that `reconstruct` rests on, machine-checked, and refuted when a hypothesis goes.
+"""Every statement that `reconstruct` rests on, checked, and refuted when a hypothesis goes.
 
     python -m proofs_check                    the table
     python -m proofs_check --list             the statements
@@ -14,10 +14,11 @@ from proofs_check.core import (
     Effort,
     Evidence,
     Finding,
+    Formal,
+    Level,
     Method,
     Negative,
     Outcome,
-    Scope,
     Statement,
     Verdict,
 )
@@ -29,10 +30,11 @@ __all__ = [
     "Effort",
     "Evidence",
     "Finding",
+    "Formal",
+    "Level",
     "Method",
     "Negative",
     "Outcome",
-    "Scope",
     "Statement",
     "Verdict",
     "judge",

@@ -11,7 +11,7 @@ refuted by a test written for the occasion, and a reader may inject a subject of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
@@ -20,9 +20,9 @@ Subject = TypeVar("Subject")
 
 
 class Outcome(Enum):
-    """What became of a statement."""
+    """What became of a check or a statement; how much a pass is worth, its level says."""
 
-    PROVED = "proved"
+    PASSED = "passed"
     REFUTED = "refuted"
     INCONCLUSIVE = "inconclusive"
 
@@ -32,16 +32,18 @@ class Outcome(Enum):
 
 
 _OUTCOMES = {
-    Outcome.PROVED: "every check passed, and among them one that proves what the scope claims",
+    Outcome.PASSED: "no check found a counterexample, and one of them is exact",
     Outcome.REFUTED: "a check found a counterexample, which is given",
-    Outcome.INCONCLUSIVE: "a check could not run, or none of those that passed proves the scope",
+    Outcome.INCONCLUSIVE: "a check could not run, or none of those that passed is exact",
 }
 
 
 class Method(Enum):
     """How a check works; `explanation` says what it shows and what it does not."""
 
-    GENERAL = "general"
+    COQ = "coq"
+    WHOLE = "whole"
+    STEP = "step"
     SYMBOLIC = "symbolic"
     RATIONAL = "rational"
     MODULAR = "modular"
@@ -55,8 +57,11 @@ class Method(Enum):
 
 
 _METHODS = {
-    Method.GENERAL: "an argument for every size, written in the docstring, whose finite steps are "
-    "run: identities with symbolic sizes, witnesses and index maps at many sizes",
+    Method.COQ: "a theorem of `proofs_check/coq`, each step checked by the proof assistant",
+    Method.WHOLE: "all that the claim says: the sizes themselves are symbols, one unit stands "
+    "apart from all others, or every case of a finite claim is visited",
+    Method.STEP: "the decisive step of the written proof (the docstring of its file), executed at "
+    "the sizes listed",
     Method.SYMBOLIC: "an identity between polynomials in independent symbols: true for all values, "
     "at the sizes listed",
     Method.RATIONAL: "exact rational arithmetic, compared by ==, at the instances listed",
@@ -70,11 +75,31 @@ _METHODS = {
 }
 
 
-class Scope(Enum):
-    """What the claim quantifies over; `proved` means no more than this."""
+class Level(Enum):
+    """What a pass is worth: how far the run itself is the proof."""
 
-    EVERY_SIZE = "every size"
-    THESE_SIZES = "these sizes"
+    COMPLETE = "complete"
+    DECISIVE = "decisive step run"
+    TEXTBOOK = "textbook"
+
+    @property
+    def explanation(self) -> str:
+        return _LEVELS[self]
+
+
+_LEVELS = {
+    Level.COMPLETE: "the run itself is a proof of the whole claim, for all sizes",
+    Level.DECISIVE: "a written proof, whose decisive step the run executes at small sizes",
+    Level.TEXTBOOK: "a written proof of a standard fact, which the run samples",
+}
+
+
+def level(methods: Iterable[Method]) -> Level:
+    """The level that passed checks of these methods reach."""
+    used = set(methods)
+    if used & {Method.COQ, Method.WHOLE}:
+        return Level.COMPLETE
+    return Level.DECISIVE if Method.STEP in used else Level.TEXTBOOK
 
 
 class Effort(Enum):
@@ -135,15 +160,28 @@ class Negative(Generic[Subject]):
 
 
 @dataclass(frozen=True)
+class Formal(Generic[Subject]):
+    """A theorem of `proofs_check/coq/<file>.v`, and the subject that it was written down for.
+
+    Coq knows nothing of the Python functions of a subject: theorem and subject say the same because
+    whoever reads both sees it. So the theorem counts for this subject and for no changed one.
+    """
+
+    file: str
+    theorem: str
+    subject: Subject
+
+
+@dataclass(frozen=True)
 class Statement(Generic[Subject]):
     """One link of the chain.
 
     name         short, unique, used by `--only`
     claim        one sentence
     hypotheses   what the claim needs
-    scope        what it quantifies over
     paper        where Giannou, Rajput and Papailiopoulos (arXiv 2302.07937) have it
     depends_on   names of the statements its proof uses
+    formal       the same as a theorem in Coq, where there is one
 
     The code that rests on it names it, `proofs_check: NAME` in a docstring (see `chain.relied_on`).
     """
@@ -151,12 +189,12 @@ class Statement(Generic[Subject]):
     name: str
     claim: str
     hypotheses: tuple[str, ...]
-    scope: Scope
     paper: str
     depends_on: tuple[str, ...]
     subject: Subject
     checks: tuple[Check[Subject], ...]
     negatives: tuple[Negative[Subject], ...]
+    formal: Formal[Subject] | None = None
 
 
 @dataclass(frozen=True)
@@ -185,15 +223,16 @@ class Refutation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A statement judged: its outcome, the evidence for it, and its negatives."""
+    """A statement judged: its outcome, the level of a pass, the evidence, and its negatives."""
 
     name: str
     outcome: Outcome
+    level: Level
     evidence: tuple[Evidence, ...]
     negatives: tuple[Refutation, ...]
     seconds: float
 
     @property
     def holds(self) -> bool:
-        """Proved, and every negative caught."""
-        return self.outcome is Outcome.PROVED and all(n.caught for n in self.negatives)
+        """Passed, and every negative caught."""
+        return self.outcome is Outcome.PASSED and all(n.caught for n in self.negatives)

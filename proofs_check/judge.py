@@ -15,21 +15,24 @@ from proofs_check.core import (
     Negative,
     Outcome,
     Refutation,
-    Scope,
     Statement,
     Subject,
     Verdict,
+    level,
 )
+from proofs_check.formal import by_coq
 
 
 def judge(statement: Statement[Any], effort: Effort = Effort.DEFAULT) -> Verdict:
     """All checks on the statement's subject, then all checks on each negative's subject."""
     started = perf_counter()
-    evidence = tuple(examine(check, statement.subject, effort) for check in statement.checks)
+    checks = (*statement.checks, *by_coq(statement))
+    evidence = tuple(examine(check, statement.subject, effort) for check in checks)
     negatives = tuple(refute(statement, negative) for negative in statement.negatives)
     return Verdict(
         name=statement.name,
-        outcome=decide(statement.scope, evidence),
+        outcome=decide(evidence),
+        level=level(e.method for e in evidence if e.outcome is Outcome.PASSED),
         evidence=evidence,
         negatives=negatives,
         seconds=perf_counter() - started,
@@ -43,7 +46,7 @@ def examine(check: Check[Subject], subject: Subject, effort: Effort) -> Evidence
     probability: float | None = None
     try:
         finding = check.run(subject, effort)
-        outcome = Outcome.PROVED
+        outcome = Outcome.PASSED
         sizes, detail = finding.sizes, finding.detail
         probability = finding.error_probability
     except Counterexample as found:
@@ -54,22 +57,15 @@ def examine(check: Check[Subject], subject: Subject, effort: Effort) -> Evidence
     return Evidence(check.method, outcome, sizes, detail, probability, counterexample, seconds)
 
 
-def decide(scope: Scope, evidence: Iterable[Evidence]) -> Outcome:
-    """Refuted by any counterexample; proved only by methods that prove what the scope claims.
-
-    A claim about every size needs a general argument; a claim about the sizes listed needs any
-    exact method. Numerical evidence proves neither, though it can refute.
-    """
+def decide(evidence: Iterable[Evidence]) -> Outcome:
+    """Refuted by any counterexample; passed only if nothing broke down and one check is exact."""
     found = tuple(evidence)
     if any(e.outcome is Outcome.REFUTED for e in found):
         return Outcome.REFUTED
-    if any(e.outcome is not Outcome.PROVED for e in found):
+    exact = any(e.method is not Method.NUMERICAL for e in found)
+    if not exact or any(e.outcome is not Outcome.PASSED for e in found):
         return Outcome.INCONCLUSIVE
-    if scope is Scope.EVERY_SIZE:
-        proves = any(e.method is Method.GENERAL for e in found)
-    else:
-        proves = any(e.method is not Method.NUMERICAL for e in found)
-    return Outcome.PROVED if proves else Outcome.INCONCLUSIVE
+    return Outcome.PASSED
 
 
 def refute(statement: Statement[Subject], negative: Negative[Subject]) -> Refutation:

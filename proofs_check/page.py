@@ -16,8 +16,9 @@ import networkx as nx
 
 from proofs_check import chain
 from proofs_check.core import Evidence, Method, Outcome, Refutation, Statement, Verdict
+from proofs_check.formal import MISSING, available
 from proofs_check.judge import judge
-from proofs_check.table import probability
+from proofs_check.table import probability, standing
 
 PAGE = Path(__file__).parents[1] / "docs" / "proofs.md"
 
@@ -30,9 +31,12 @@ page is made from such a run by `python -m proofs_check.page`. The theorem is th
 Rajput and Papailiopoulos (COLT 2023, arXiv 2302.07937). How to add a statement:
 [adding-a-statement.md](adding-a-statement.md).
 
-*Proved* means no more than the scope says. **Every size** rests on a general argument, written in
-the docstring of its file, whose finite steps were run; **these sizes** on an exact computation at
-the sizes listed. Numerical evidence supports and never proves.
+What a pass is worth, its **level** says: *complete*, the run itself is a proof of the whole claim,
+for all sizes, by symbols that stand for sizes or as a theorem of the proof assistant Coq (`make
+proofs`); *decisive step run*, a written proof (the docstring of its file), whose decisive step the
+run executes at small sizes; *textbook*, a written proof of a standard fact, which the run samples.
+A theorem in Coq and the Python beside it are two transcriptions of one claim: that they say the
+same, a reader has to see.
 """
 
 
@@ -72,14 +76,13 @@ def _chain() -> str:
 
 
 def _overview(verdicts: Sequence[Verdict]) -> str:
-    lines = ["## All statements", "", "| statement | outcome | for | how | negatives caught |"]
-    lines.append("|---|---|---|---|---|")
+    lines = ["## All statements", "", "| statement | level | how | negatives caught |"]
+    lines.append("|---|---|---|---|")
     for verdict in verdicts:
-        scope = chain.find(verdict.name).scope.value
         how = ", ".join(dict.fromkeys(e.method.value for e in verdict.evidence))
         caught = f"{sum(n.caught for n in verdict.negatives)} of {len(verdict.negatives)}"
         link = f"[{verdict.name}](#{verdict.name})"
-        lines.append(f"| {link} | {verdict.outcome.value} | {scope} | {how} | {caught} |")
+        lines.append(f"| {link} | {standing(verdict)} | {how} | {caught} |")
     return "\n".join([*lines, ""])
 
 
@@ -95,7 +98,7 @@ def _statement(statement: Statement[Any], verdict: Verdict, group: str) -> str:
         "",
         f"{_plain(statement.claim)}",
         "",
-        f"- **{verdict.outcome.value}** for {statement.scope.value}, in [`{file}`](../{file})",
+        f"- **{standing(verdict)}**, in [`{file}`](../{file})",
         *(f"- needs: {_plain(hypothesis)}" for hypothesis in statement.hypotheses),
         f"- paper: {statement.paper}",
         f"- rests on: {uses}",
@@ -108,7 +111,7 @@ def _statement(statement: Statement[Any], verdict: Verdict, group: str) -> str:
 
 
 def _evidence(evidence: Evidence) -> str:
-    if evidence.outcome is not Outcome.PROVED:
+    if evidence.outcome is not Outcome.PASSED:
         return f"- {evidence.method.value}: {evidence.outcome.value}"
     error = probability(evidence.error_probability)
     note = {"0": "no error", "–": "no bound claimed"}.get(error, f"error ≤ {error}")
@@ -136,6 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=PAGE)
     parser.add_argument("--check", action="store_true", help="exit 1 if the page is out of date")
     options = parser.parse_args(argv)
+    if not available():  # without Coq the page would say less than is true
+        print(MISSING, file=sys.stderr)
+        return 2
     text = render([judge(s) for s in chain.STATEMENTS])
     if options.check:
         current = options.output.exists() and options.output.read_text("utf-8") == text

@@ -7,9 +7,10 @@ from textwrap import fill
 from typing import Any
 
 from proofs_check.chain import relied_on
-from proofs_check.core import Evidence, Refutation, Statement, Verdict
+from proofs_check.core import Evidence, Level, Outcome, Refutation, Statement, Verdict
+from proofs_check.formal import MISSING
 
-NAME, OUTCOME, HOW, ERROR, SECONDS = 25, 12, 10, 7, 6
+NAME, OUTCOME, HOW, ERROR, SECONDS = 25, 17, 10, 7, 6
 """Column widths; what is left of the line goes to the sizes."""
 
 
@@ -26,14 +27,20 @@ def probability(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.0e}"
 
 
+def standing(verdict: Verdict) -> str:
+    """The level of a statement that passed, the outcome of one that did not."""
+    passed = verdict.outcome is Outcome.PASSED
+    return verdict.level.value if passed else verdict.outcome.value
+
+
 def header(width: int) -> str:
     """The column titles."""
-    return _line("statement", "outcome", "how", "sizes", "error", "s", width)
+    return _line("statement", "level", "how", "sizes", "error", "s", width)
 
 
 def rows(verdict: Verdict, width: int) -> Iterator[str]:
     """The lines of one verdict."""
-    name, outcome = verdict.name, verdict.outcome.value
+    name, outcome = verdict.name, standing(verdict)
     for evidence in verdict.evidence:
         yield _evidence(name, outcome, evidence, width)
         name, outcome = "", ""
@@ -72,15 +79,35 @@ def _line(
     ).rstrip()
 
 
-def summary(verdicts: tuple[Verdict, ...], seconds: float) -> str:
-    """One line: how many hold, how many negatives were caught, how long it took."""
+def summary(verdicts: tuple[Verdict, ...], seconds: float, width: int) -> str:
+    """One screen: the statements of each level by name, what failed in full, and the counts."""
+    lines = []
+    for level in Level:
+        names = [v.name for v in verdicts if v.outcome is Outcome.PASSED and v.level is level]
+        if names:
+            lines.append(fill(f"{level.value} ({len(names)}): {level.explanation}", width))
+            text = ", ".join(names)
+            indent = "  "
+            lines.append(
+                fill(
+                    text,
+                    width,
+                    initial_indent=indent,
+                    subsequent_indent=indent,
+                    break_on_hyphens=False,
+                )
+            )
+    lines += [row for v in verdicts if not v.holds for row in rows(v, width)]
     negatives = [n for v in verdicts for n in v.negatives]
-    held = sum(v.outcome.value == "proved" for v in verdicts)
+    refuted = sum(v.outcome is Outcome.REFUTED for v in verdicts)
     caught = sum(n.caught for n in negatives)
-    return (
-        f"{held} of {len(verdicts)} statements proved, {caught} of {len(negatives)} "
-        f"negative checks caught, {seconds:.1f} s"
+    held = sum(v.outcome is Outcome.PASSED for v in verdicts)
+    counts = (
+        f"{held} of {len(verdicts)} statements passed, {refuted} refuted; {caught} of "
+        f"{len(negatives)} changed ones refuted, as they must be; {seconds:.1f} s"
     )
+    lines.append(fill(counts, width))
+    return "\n".join(lines)
 
 
 def report(statement: Statement[Any], verdict: Verdict, width: int) -> str:
@@ -89,12 +116,17 @@ def report(statement: Statement[Any], verdict: Verdict, width: int) -> str:
     def block(label: str, text: str) -> str:
         return fill(f"{label:<12}{text}", width, subsequent_indent=" " * 12)
 
-    lines = [f"{statement.name}: {verdict.outcome.value} for {statement.scope.value}", ""]
+    lines = [f"{statement.name}: {standing(verdict)}"]
+    if verdict.outcome is Outcome.PASSED:
+        lines.append(block("", verdict.level.explanation))
+    lines.append("")
     lines.append(block("claim", statement.claim))
     lines += [block("needs", hypothesis) for hypothesis in statement.hypotheses]
     lines.append(block("paper", statement.paper))
     lines.append(block("rests on", ", ".join(statement.depends_on) or "nothing here"))
     lines.append(block("used by", ", ".join(relied_on(statement.name)) or "no code yet"))
+    if statement.formal and verdict.level is not Level.COMPLETE:
+        lines += ["", block("coq", f"not run: {MISSING}")]
     for evidence in verdict.evidence:
         lines += ["", block(evidence.method.value, _story(evidence))]
         lines.append(block("", evidence.method.explanation))

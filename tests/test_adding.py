@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from proofs_check import Counterexample, Effort, Finding, Method, Negative, Scope, chain
+from proofs_check import Counterexample, Effort, Finding, Method, Negative, chain
 from proofs_check.cli import main as prove
 from proofs_check.core import Statement, by
 from reconstruct.certificates.document import write_certificate
@@ -260,7 +260,6 @@ ODD = Statement(
     name="odd-numbers",
     claim="The first n odd numbers add up to n².",
     hypotheses=("n is whole",),
-    scope=Scope.THESE_SIZES,
     paper="",
     depends_on=("vec-identity",),
     subject=lambda n: n * n,

@@ -282,9 +282,11 @@ def prove(options: Namespace) -> int:
     """The same as `python -m proofs_check`."""
     from proofs_check.cli import main as prove_statements
 
-    words = [f"--{flag}" for flag in ("json", "thorough", "list") if getattr(options, flag)]
-    if options.only is not None:
-        words += ["--only", options.only]
+    words = [
+        f"--{flag}" for flag in ("json", "thorough", "list", "verbose") if getattr(options, flag)
+    ]
+    for name in options.only or ():
+        words += ["--only", name]
     return prove_statements(words)
 
 

@@ -257,10 +257,11 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_prove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    prove = _command(commands, "prove", "machine-check every statement that the tool rests on")
-    prove.add_argument("--json", action="store_true")
-    prove.add_argument("--only", metavar="NAME")
-    prove.add_argument("--thorough", action="store_true")
+    prove = _command(commands, "prove", "check every statement that the tool rests on")
+    prove.add_argument("--json", action="store_true", help="a JSON document on stdout")
+    prove.add_argument("--only", metavar="NAME", action="append", help="this statement in full")
+    prove.add_argument("--thorough", action="store_true", help="larger sizes (minutes)")
+    prove.add_argument("--verbose", action="store_true", help="every check of every statement")
     prove.add_argument("--list", action="store_true", help="names and claims, nothing is run")
 
 

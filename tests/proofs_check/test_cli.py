@@ -25,10 +25,21 @@ def test_list_names_every_statement_and_runs_nothing(capsys: pytest.CaptureFixtu
     assert [line.split()[0] for line in lines] == [s.name for s in chain.STATEMENTS]
 
 
+def test_list_as_json_has_every_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [s["name"] for s in listed] == [s.name for s in chain.STATEMENTS]
+    assert all(s["claim"] and "outcome" not in s for s in listed)
+
+
+def test_summary_is_one_screen(verdicts: dict[str, Verdict]) -> None:
+    assert len(summary(tuple(verdicts.values()), 12.3, 80).splitlines()) <= 24
+
+
 def test_only_shows_one_statement_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "vec-identity"]) == 0
     out = capsys.readouterr().out
-    for text in ("proved for every size", "claim", "used by", "caught", "vec by columns"):
+    for text in ("vec-identity: ", "claim", "used by", "caught", "vec by columns"):
         assert text in out
 
 
@@ -50,7 +61,7 @@ def test_bad_option_is_exit_2() -> None:
 def test_json_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--only", "vec-identity", "--only", "norm-is-affine"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "proofs_check/1"
+    assert document["schema"] == "proofs_check/2"
     assert document["effort"] == "default"
     assert document["holds"] is True
     assert set(document["environment"]) == {
@@ -63,15 +74,15 @@ def test_json_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 def _check_entry(entry: dict[str, Any]) -> None:
     assert set(entry) == {
-        *("name", "claim", "hypotheses", "scope", "paper", "relied_on", "depends_on"),
-        *("outcome", "holds", "seconds", "evidence", "negatives"),
+        *("name", "claim", "hypotheses", "paper", "relied_on", "depends_on", "theorem"),
+        *("outcome", "level", "holds", "seconds", "evidence", "negatives"),
     }
     for evidence in entry["evidence"]:
         assert set(evidence) == {
             *("method", "outcome", "sizes", "detail", "error_probability"),
             *("counterexample", "seconds"),
         }
-        assert evidence["outcome"] == "proved"
+        assert evidence["outcome"] == "passed"
         assert evidence["error_probability"] == 0
     for negative in entry["negatives"]:
         assert set(negative) == {"change", "caught", "method", "counterexample", "seconds"}
@@ -99,7 +110,7 @@ def test_an_uncaught_negative_is_exit_1(
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_table_fits_the_terminal(verdicts: dict[str, Verdict], width: int) -> None:
-    lines = [header(width), summary(tuple(verdicts.values()), 12.3)]
+    lines = [header(width), *summary(tuple(verdicts.values()), 12.3, width).splitlines()]
     for verdict in verdicts.values():
         lines += [line for row in rows(verdict, width) for line in row.splitlines()]
         lines += report(chain.find(verdict.name), verdict, width).splitlines()
@@ -109,11 +120,12 @@ def test_table_fits_the_terminal(verdicts: dict[str, Verdict], width: int) -> No
 def test_summary_counts(verdicts: dict[str, Verdict]) -> None:
     some = tuple(verdicts.values())[:2]
     failed = replace(some[1], outcome=Outcome.INCONCLUSIVE)
-    assert "1 of 2 statements proved" in summary((some[0], failed), 1.0)
+    assert "1 of 2 statements passed" in summary((some[0], failed), 1.0, 80)
 
 
 def test_module_runs_as_a_program() -> None:
     command = [sys.executable, "-m", "proofs_check", "--only", "row-major-index"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("row-major-index: proved")
+    assert run.stdout.startswith("row-major-index: complete")
+    assert run.stderr == ""

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from proofs_check import Check, Counterexample, Effort, Finding, Method, Negative, Outcome, Scope
+from proofs_check import (
+    Check,
+    Counterexample,
+    Effort,
+    Finding,
+    Formal,
+    Level,
+    Method,
+    Negative,
+    Outcome,
+    formal,
+)
 from proofs_check.core import Statement
 from proofs_check.judge import judge
 
@@ -21,12 +32,11 @@ def breaks(subject: int, effort: Effort) -> Finding:
     raise ZeroDivisionError("cannot run")
 
 
-def statement(*checks: Check[int], scope: Scope = Scope.THESE_SIZES) -> Statement[int]:
+def statement(*checks: Check[int]) -> Statement[int]:
     return Statement(
         name="example",
         claim="subjects are not negative.",
         hypotheses=(),
-        scope=scope,
         paper="",
         depends_on=(),
         subject=1,
@@ -35,22 +45,25 @@ def statement(*checks: Check[int], scope: Scope = Scope.THESE_SIZES) -> Statemen
     )
 
 
-EXACT = [m for m in Method if m is not Method.NUMERICAL]
+LEVELS = {Method.COQ: Level.COMPLETE, Method.WHOLE: Level.COMPLETE, Method.STEP: Level.DECISIVE}
 
 
-@pytest.mark.parametrize("method", EXACT)
-def test_an_exact_method_proves_the_sizes_listed(method: Method) -> None:
-    verdict = judge(statement(Check(method, passes)))
-    assert verdict.outcome is Outcome.PROVED
+@pytest.mark.parametrize("method", [m for m in Method if m is not Method.NUMERICAL])
+def test_a_pass_has_the_level_of_its_best_method(method: Method) -> None:
+    verdict = judge(statement(Check(Method.RATIONAL, passes), Check(method, passes)))
+    assert verdict.outcome is Outcome.PASSED
     assert verdict.holds
+    assert verdict.level is LEVELS.get(method, Level.TEXTBOOK)
 
 
-@pytest.mark.parametrize("method", [m for m in Method if m is not Method.GENERAL])
-def test_only_a_general_argument_proves_every_size(method: Method) -> None:
-    alone = statement(Check(method, passes), scope=Scope.EVERY_SIZE)
-    assert judge(alone).outcome is Outcome.INCONCLUSIVE
-    both = replace(alone, checks=(*alone.checks, Check(Method.GENERAL, passes)))
-    assert judge(both).outcome is Outcome.PROVED
+def test_a_theorem_counts_for_its_own_subject_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formal, "available", lambda: True)
+    monkeypatch.setattr(formal, "examine", lambda file, theorem: Finding("every size", theorem))
+    proved = replace(statement(Check(Method.STEP, passes)), formal=Formal("file", "theorem", 1))
+    assert judge(proved).level is Level.COMPLETE
+    assert judge(replace(proved, subject=2)).level is Level.DECISIVE
+    monkeypatch.setattr(formal, "available", lambda: False)
+    assert judge(proved).level is Level.DECISIVE
 
 
 def test_numerical_evidence_never_proves() -> None:
@@ -67,7 +80,7 @@ def test_a_check_that_cannot_run_is_inconclusive_and_says_why() -> None:
 
 
 def test_one_counterexample_refutes_whatever_else_passed() -> None:
-    broken = replace(statement(Check(Method.GENERAL, passes)), subject=-3)
+    broken = replace(statement(Check(Method.STEP, passes)), subject=-3)
     verdict = judge(broken)
     assert verdict.outcome is Outcome.REFUTED
     assert verdict.evidence[0].counterexample == "subject -3 is negative"
@@ -78,7 +91,7 @@ def test_a_negative_that_passes_is_not_caught() -> None:
         statement(Check(Method.RATIONAL, passes)), negatives=(Negative("nothing changed", 1),)
     )
     verdict = judge(weak)
-    assert verdict.outcome is Outcome.PROVED
+    assert verdict.outcome is Outcome.PASSED
     assert not verdict.negatives[0].caught
     assert not verdict.holds
 
@@ -92,4 +105,5 @@ def test_a_negative_that_only_crashes_is_not_caught() -> None:
 def test_every_method_and_outcome_explains_itself() -> None:
     assert all(method.explanation for method in Method)
     assert all(outcome.explanation for outcome in Outcome)
+    assert all(level.explanation for level in Level)
     assert "degree / prime" in Method.MODULAR.explanation

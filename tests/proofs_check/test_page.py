@@ -33,6 +33,7 @@ def test_page_is_written_and_compared(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(page, "available", lambda: True)
     monkeypatch.setattr(page, "judge", lambda statement: verdicts[statement.name])
     output = str(tmp_path / "docs" / "proofs.md")
     assert page.main(["-o", output, "--check"]) == 1

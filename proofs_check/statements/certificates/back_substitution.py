@@ -29,7 +29,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -128,7 +127,7 @@ def below_every_value(claim: Duality, effort: Effort) -> Finding:
     return Finding(f"{count} networks 2-3-3-2, 55 points each", "bound ≤ value, in rationals")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def products_of_signs(claim: Duality, effort: Effort) -> Finding:
     """One unit is every width: Λσ − Λ·line ≥ 0 on a grid of lo, hi, z, Λ; the chord in symbols."""
     p, q, x = sympy.symbols("p q x", positive=True)  # lo = −p, hi = q
@@ -150,7 +149,7 @@ def products_of_signs(claim: Duality, effort: Effort) -> Finding:
                 f"Λ={c}, z={z} in [{lo}, {hi}]: Λσ(z) = {value} lies below the line's "
                 f"{form[0] * z + const}"
             )
-    return Finding("every size: units add up", "the chord in symbols, 1470 cases of signs")
+    return Finding("units add up", "the chord in symbols, 1470 cases of signs")
 
 
 DUALITY = Statement(
@@ -158,7 +157,6 @@ DUALITY = Statement(
     claim="Replacing each σ(z_j) by a line below it where its coefficient is ≥ 0 and by one above "
     "it where it is < 0, back to the input, gives a lower bound on the box.",
     hypotheses=("each line holds on a range that the unit's input cannot leave",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; the bounds of the target (CROWN) rest on it",
     depends_on=("active-relu-is-identity",),
     subject=Duality(),

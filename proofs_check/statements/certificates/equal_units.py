@@ -26,7 +26,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -62,7 +61,7 @@ def rest_stays_between(claim: Pairing, effort: Effort) -> Finding:
     return Finding(f"c, z, δ in thirds up to {grid[-1]}", f"all {len(grid) ** 3} triples")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def signs_in_symbols(claim: Pairing, effort: Effort) -> Finding:
     """Homogeneity by the signs of c and z; r by the signs of c z and c z + δ: r (δ − r) ≥ 0."""
     p, q = sympy.symbols("p q", positive=True)
@@ -122,7 +121,6 @@ EQUAL_UNITS = Statement(
     claim="If z_i = c z_j + δ, then σ(z_i) is c σ(z_j) for c ≥ 0, or |c| (σ(z_j) − z_j) for c < 0, "
     "up to a rest between min(0, δ) and max(0, δ).",
     hypotheses=("σ is the ReLU: positively homogeneous, monotone, 1-Lipschitz",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; the comparison of any two networks rests on it",
     depends_on=("back-substitution",),
     subject=Pairing(),

@@ -26,7 +26,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -59,7 +58,7 @@ class Splitting:
         return 1 << self.bits
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def integers_are_floats(claim: Splitting, effort: Effort) -> Finding:
     """|n| ≤ 2^P is a float of P bits, all n for P ≤ 10; then 2^t·2^b·2^b ≤ 2^P, and 2^P + 1."""
     for bits in range(2, effort.choose(10, 14)):
@@ -135,7 +134,6 @@ SPLITTING = Statement(
     claim="Sums of at most 2^13 products of integer slices of at most 20 bits are exact in "
     "float64, in any order; five slices leave at most 2^(e − 101) of a number below 2^e.",
     hypotheses=("2b + t ≤ P for slices of b bits, 2^t terms and P bits of precision",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; residuals of the certificate are evaluated by it",
     depends_on=("accumulated-rounding",),
     subject=Splitting(),

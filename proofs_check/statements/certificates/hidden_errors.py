@@ -30,7 +30,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -83,7 +82,7 @@ def entries_are_below_their_diagonal(rule: LengthRule, effort: Effort) -> Findin
     return Finding(f"{count} maps of 3 rows", "|G|_ij² ≤ G_ii G_jj, in rationals")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def lagrange(rule: LengthRule, effort: Effort) -> Finding:
     """Lagrange's identity in symbols: what the bound leaves over is a sum of squares."""
     units = effort.choose(4, 6)
@@ -101,7 +100,6 @@ HIDDEN = Statement(
     claim="Errors |ν_l| ≤ n_l of hidden units move c B ν by at most √(Σ n_l · c G cᵀ), "
     "G = B diag(n) Bᵀ; and |B| diag(n) |B|ᵀ is at most √(G_ii G_jj), entry by entry.",
     hypotheses=("no n_l is negative",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper, which computes without errors; the figures in floats need it",
     depends_on=(),
     subject=LengthRule(),

@@ -36,7 +36,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -273,7 +272,7 @@ def every_norm_of_a_small_format(rule: Rule, effort: Effort) -> Finding:
     return Finding(f"6 bits, n ≤ 2, {count} evaluations", "three ways, each in all its orders")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def roundings_of_every_term(rule: Rule, effort: Effort) -> Finding:
     """The same programs run on counts: no term meets more roundings than the rule counts."""
     top, op = effort.choose(30, 100), Counting()
@@ -291,7 +290,7 @@ def roundings_of_every_term(rule: Rule, effort: Effort) -> Finding:
         meets["h"] = n + 1 + c.folded
         terms = (({"": 0}, {"h": 0}),) * n
         _within(folded(op, terms, {"b": 0}, *known), meets, 0, f"folded, {n=}, {alone=}, {held=}")
-    return Finding(f"every n; counted for n ≤ {top}", "each count is n plus a constant")
+    return Finding(f"counted for n ≤ {top}", "each count is n plus a constant")
 
 
 def _within(found: Iterator[Meets], most: Mapping[str, int], last: int, where: str) -> None:
@@ -312,10 +311,11 @@ NORM_ROUNDING = Statement(
     "count one less where γ and β are numbers of the format.",
     hypotheses=(
         "rounding to nearest, nothing underflows or overflows",
+        "v ≥ 0 and ε ≥ 0, so that v + ε cancels nothing",
+        "a root that is correctly rounded, as IEEE 754 asks",
         "the map's weights and bias are numbers of the format",
         "(n + 10)·u ≤ 1/2",
     ),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper, which computes in real numbers",
     depends_on=("accumulated-rounding", "norm-is-affine"),
     subject=Rule(),

@@ -27,7 +27,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -118,7 +117,7 @@ def no_value_leaves_its_bounds(claim: Symbols, effort: Effort) -> Finding:
     return Finding(f"{count} networks 2-3-3-1, 5 leaves each", "values within, in rationals")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def one_unit_and_one_cut(claim: Symbols, effort: Effort) -> Finding:
     """The tube holds f at every point of a grid; the new form spans it; the halves cover."""
     slope, low, high, z, e = sympy.symbols("slope low high z e", real=True)
@@ -138,7 +137,7 @@ def one_unit_and_one_cut(claim: Symbols, effort: Effort) -> Finding:
         parts = claim.cut(box, coordinate)
         if not any((lo <= x).all() and (x <= hi).all() for lo, hi in parts):
             raise Counterexample(f"x={exact.show(x)} is in no part of the box")
-    return Finding("every size and depth: induction", "the tube at 392 points, halves that cover")
+    return Finding("induction", "the tube at 392 points, halves that cover")
 
 
 SYMBOLS = Statement(
@@ -146,7 +145,6 @@ SYMBOLS = Statement(
     claim="On each leaf of a tree of cuts, centre ± Σ|forms| bounds a value that is carried as a "
     "linear form in shared symbols; the worst over the leaves bounds it on the box.",
     hypotheses=("every bent unit has a symbol of its own", "the leaves cover the box"),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; ranges by branch and bound rest on it",
     depends_on=("active-relu-is-identity",),
     subject=Symbols(),

@@ -31,7 +31,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -149,7 +148,7 @@ def nothing_is_stretched_further(rule: LengthRule, effort: Effort) -> Finding:
     return Finding(f"{count} maps of up to 3 × 4", "length² ≤ bound², in rationals")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def cauchy_and_schwarz(rule: LengthRule, effort: Effort) -> Finding:
     """What the bound of a row leaves over is a sum of squares, and ‖M x‖² = xᵀ (MᵀM) x."""
     units = effort.choose(4, 6)
@@ -179,7 +178,6 @@ WEIGHTED = Statement(
         "weights are positive",
         "slopes of chords lie within D̄ ± q for errors as large as they may be",
     ),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper, which computes without errors; the figures of a certificate need it",
     depends_on=("carried-errors",),
     subject=LengthRule(),

@@ -21,7 +21,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -65,7 +64,7 @@ def every_small_window(claim: Maximum, effort: Effort) -> Finding:
     return Finding(f"windows of 2 and 3 places, integers to {top}", f"all {count} cases")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def one_step_for_any_window(claim: Maximum, effort: Effort) -> Finding:
     """max(a, b) of two is enough, by induction: with a' = a + d, b' = b + e in symbols."""
     a, gap, d, e = sympy.symbols("a gap d e", nonnegative=True)
@@ -86,7 +85,6 @@ MAXIMUM = Statement(
     claim="A maximum over a window moves no further than its values do; it is at least the value "
     "with the largest lower bound, and equal to it where no other can exceed it.",
     hypotheses=("pads take no part, and every window holds a value",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; max pooling stands in f where it stands in g",
     depends_on=(),
     subject=Maximum(),

@@ -20,7 +20,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -70,7 +69,7 @@ def factored_network_is_exact(claim: LowRank, effort: Effort) -> Finding:
     return Finding(f"{len(shapes)} shapes, rank ≤ 2", "equal by == on D, width max(r·k, m·r)")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def shift_between_factors(claim: LowRank, effort: Effort) -> Finding:
     """U (V h + t) + (b − U t) = (U V) h + b, with V h + t ≥ 0 on D: the ReLU between is active."""
     for m, k, r in product((1, 2), (1, 2), (1, 2)):
@@ -83,7 +82,7 @@ def shift_between_factors(claim: LowRank, effort: Effort) -> Finding:
         W = exact.integers(rng, 5, r) @ exact.integers(rng, r, 6)
         U, V = factor(W, claim.rank(exact.rank(W)))
         exact.same(f"U V of W={exact.show(W)}, r={len(V)}", U @ V, W)
-    return Finding("every size; symbols ≤ 2, ranks ≤ 3", "U V = W and the shift cancels")
+    return Finding("symbols ≤ 2, ranks ≤ 3", "U V = W and the shift cancels")
 
 
 LOW_RANK = Statement(
@@ -91,7 +90,6 @@ LOW_RANK = Statement(
     claim="A map of rank r is rebuilt as two maps in a row, V (r × k) then U (m × r), of width "
     "max(r·k, m·r).",
     hypotheses=("W = U V exactly", "the value between them shifted to be positive"),
-    scope=Scope.EVERY_SIZE,
     paper="remark to Theorem 1",
     depends_on=("two-frozen-layers", "rank-of-a-product"),
     subject=LowRank(),

@@ -21,7 +21,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -50,7 +49,7 @@ def scattered(parts: dict[tuple[int, int], Any], rows: int, cols: int, b: int) -
     return whole
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def product_falls_apart(claim: BlockSystems, effort: Effort) -> Finding:
     """M2 diag(s) M1, with the zeros of both written out, is B_ij diag(s_ij) A_ij block by block."""
     b, q = 2, 2
@@ -103,7 +102,6 @@ BLOCK_SYSTEMS = Statement(
         "a unit sees one block of inputs and feeds one block of outputs",
         "weights of a continuous distribution",
     ),
-    scope=Scope.EVERY_SIZE,
     paper="beyond the paper",
     depends_on=("khatri-rao-full-rank", "two-frozen-layers"),
     subject=BlockSystems(),

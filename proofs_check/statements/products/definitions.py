@@ -28,7 +28,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -72,7 +71,14 @@ def khatri_rao(A: Matrix, B: Matrix) -> Matrix:
     return Products().khatri_rao(A, B)
 
 
-@by(Method.GENERAL)
+def _read_back(laws: Products) -> None:
+    """pair(row(a,b)) = (a,b) with symbolic a, b < k."""
+    a, b, k = symbols.a, symbols.b, symbols.k
+    for name, back, start in zip("ab", laws.pair(laws.row(a, b, k), k), (a, b), strict=True):
+        identical(f"{name} of pair(row(a,b)) for symbolic a, b < k", within(back, b, k), start)
+
+
+@by(Method.WHOLE)
 def index_is_a_bijection(laws: Products, effort: Effort) -> Finding:
     """pair(row(a,b)) = (a,b) with symbolic m, k: one-to-one; m·k pairs and m·k rows: onto."""
     top = effort.choose(16, 40)
@@ -84,17 +90,16 @@ def index_is_a_bijection(laws: Products, effort: Effort) -> Finding:
                     f"m={m}, k={k}: (a,b)=({a},{b}) goes to row {r}, which is read back as "
                     f"{laws.pair(r, k)}"
                 )
-    a, b, k = symbols.a, symbols.b, symbols.k
-    for name, back, start in zip("ab", laws.pair(laws.row(a, b, k), k), (a, b), strict=True):
-        identical(f"{name} of pair(row(a,b)) for symbolic a, b < k", within(back, b, k), start)
-    return Finding(f"every m, k; run for m, k ≤ {top}", "pair(row(a,b)) = (a,b), symbolically")
+    _read_back(laws)
+    return Finding(
+        f"every m, k in symbols; run for m, k ≤ {top}", "pair(row(a,b)) = (a,b), symbolically"
+    )
 
 
 ROW_INDEX = Statement(
     name="row-major-index",
     claim="(a, b) ↦ a·k + b is a bijection from pairs a < m, b < k to rows 0 … m·k − 1.",
     hypotheses=("0 ≤ b < k",),
-    scope=Scope.EVERY_SIZE,
     paper="a convention of this project",
     depends_on=(),
     subject=Products(),
@@ -109,7 +114,7 @@ ROW_INDEX = Statement(
 )
 
 
-@by(Method.GENERAL)
+@by(Method.WHOLE)
 def columns_of_kronecker(laws: Products, effort: Effort) -> Finding:
     """Column j of A ⊙ B is column (j, j) of A ⊗ B: the same entry, with symbolic sizes."""
     A, B, a, b, j = entry("A"), entry("B"), symbols.a, symbols.b, symbols.j
@@ -118,6 +123,7 @@ def columns_of_kronecker(laws: Products, effort: Effort) -> Finding:
         laws.khatri_rao_entry(A, B, a, b, j),
         laws.kronecker_entry(A, B, a, b, j, j),
     )
+    _read_back(laws)
     identical("entry of A⊗B", laws.kronecker_entry(A, B, a, b, j, j), A[a, j] * B[b, j])
     top = effort.choose(3, 4)
     for m, k, n in product(range(1, top), range(1, top), range(1, 4)):
@@ -128,7 +134,9 @@ def columns_of_kronecker(laws: Products, effort: Effort) -> Finding:
             for a in range(m):
                 block = whole[a * k : (a + 1) * k, j * n : (j + 1) * n]
                 identical(f"block ({a},{j}) of A⊗B", block, X[a, j] * Y)
-    return Finding(f"every size; run for m, k < {top}, n < 4", "entries agree symbolically")
+    return Finding(
+        f"every size in symbols; run for m, k < {top}, n < 4", "entries agree symbolically"
+    )
 
 
 @by(Method.RATIONAL)
@@ -152,7 +160,6 @@ DEFINITIONS = Statement(
     name="kronecker-khatri-rao",
     claim="Column j of A ⊙ B is A[:,j] ⊗ B[:,j], which is column (j, j) of A ⊗ B.",
     hypotheses=("A and B have the same number of columns",),
-    scope=Scope.EVERY_SIZE,
     paper="definitions behind Theorem 1",
     depends_on=("row-major-index",),
     subject=Products(),
@@ -184,7 +191,7 @@ def _factorised(laws: Products, kind: str) -> None:
     )
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def mixed_product_at_every_size(laws: Products, effort: Effort) -> Finding:
     """The double sum over pairs (c,d) splits into a product of two single sums."""
     for kind in ("Khatri-Rao", "Kronecker"):
@@ -204,7 +211,7 @@ def mixed_product_at_every_size(laws: Products, effort: Effort) -> Finding:
             laws.kronecker(A, B) @ laws.kronecker(C, D),
             laws.kronecker(left, right),
         )
-    return Finding(f"every size; symbols m < {top}, others ≤ 2", "the summands factorise")
+    return Finding(f"symbols m < {top}, others ≤ 2", "the summands factorise")
 
 
 @by(Method.RATIONAL)
@@ -226,7 +233,6 @@ MIXED_PRODUCT = Statement(
     name="mixed-product",
     claim="(A ⊗ B)(C ⊙ D) = AC ⊙ BD, and (A ⊗ B)(C ⊗ D) = AC ⊗ BD.",
     hypotheses=("the inner sizes match",),
-    scope=Scope.EVERY_SIZE,
     paper="standard rule of both products",
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=Products(),

@@ -21,7 +21,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -45,7 +44,7 @@ def _normal_form(m: int, n: int, r: int) -> Matrix:
     return D
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def rank_by_normal_forms(rule: RankRule, effort: Effort) -> Finding:
     """A = P D_r Q and B = P' D_s Q' with invertible P, Q, so A⊗B = (P⊗P')(D_r⊗D_s)(Q⊗Q').
 
@@ -64,9 +63,7 @@ def rank_by_normal_forms(rule: RankRule, effort: Effort) -> Finding:
                     f"D_{r} ({m}x{n}) with D_{s} ({n}x2): {len(ones)} ones in {len(rows)} rows and "
                     f"{len(columns)} columns, but the rule says rank {expected}"
                 )
-    return Finding(
-        f"every size; normal forms ≤ {top}", "D_r ⊗ D_s has r·s ones, none sharing a line"
-    )
+    return Finding(f"normal forms ≤ {top}", "D_r ⊗ D_s has r·s ones, none sharing a line")
 
 
 @by(Method.RATIONAL)
@@ -90,7 +87,6 @@ KRONECKER_RANK = Statement(
     name="kronecker-rank",
     claim="rank(A ⊗ B) = rank(A) · rank(B).",
     hypotheses=(),
-    scope=Scope.EVERY_SIZE,
     paper="standard rule, used for the Khatri-Rao rank",
     depends_on=("mixed-product", "rank-of-a-product"),
     subject=RankRule(),

@@ -22,7 +22,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -56,7 +55,7 @@ def kernel_in_column_space(A: Matrix, B: Matrix) -> int:
     return int(N.shape[1] + C.shape[1] - exact.rank(np.column_stack([N, C])))
 
 
-@by(Method.GENERAL)
+@by(Method.RATIONAL)
 def adapted_basis(rule: ProductRank, effort: Effort) -> Finding:
     """Rank-nullity for A on col(B), each step constructed.
 
@@ -78,7 +77,7 @@ def adapted_basis(rule: ProductRank, effort: Effort) -> Finding:
                 f"A={exact.show(A)}, B={exact.show(B)}: null(A) ∩ col(B) has dimension "
                 f"{kernel.shape[1]}, the rule says {rule.overlap(A, B)}"
             )
-    return Finding(f"every size; {count} pairs to 4x4", "kernel and images built for each pair")
+    return Finding(f"{count} pairs to 4x4", "kernel and images built for each pair")
 
 
 @by(Method.RATIONAL)
@@ -111,7 +110,6 @@ RANK_OF_PRODUCT = Statement(
     claim="rank(AB) = rank(B) − dim(null(A) ∩ col(B)); so rank(AB) = rank(B) iff A is "
     "one-to-one on the column space of B.",
     hypotheses=("null(A) ∩ col(B) = {0}, for equality of the ranks",),
-    scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proofs of Theorems 1 and 2",
     depends_on=(),
     subject=ProductRank(kernel_in_column_space),
@@ -156,7 +154,7 @@ def every_small_system(rule: Solvability, effort: Effort) -> Finding:
     return Finding(f"fields of 2 and 3, to {effort.choose('2x3', '3x3')}", f"all {count} systems")
 
 
-@by(Method.GENERAL)
+@by(Method.RATIONAL)
 def column_space_argument(rule: Solvability, effort: Effort) -> Finding:
     """A solution is a combination of columns equal to b: then [A|b] has the same column space.
 
@@ -181,14 +179,13 @@ def column_space_argument(rule: Solvability, effort: Effort) -> Finding:
                 exact.same("A x against b", A @ x, b)
         if exact.solve(A, planted) is None or exact.solve(A, outside) is not None:
             raise Counterexample(f"planted or outside b misjudged: A={exact.show(A)}")
-    return Finding(f"every size; {count} systems 5x3", "planted and orthogonal right-hand sides")
+    return Finding(f"{count} systems 5x3", "planted and orthogonal right-hand sides")
 
 
 SOLVABLE = Statement(
     name="solvable-iff-rank",
     claim="A x = b has a solution if and only if rank(A) = rank([A | b]).",
     hypotheses=("augmented rank equal to rank",),
-    scope=Scope.EVERY_SIZE,
     paper="standard fact, used in the proof of Theorem 1",
     depends_on=(),
     subject=Solvability(lambda rank, augmented: rank == augmented),

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from proofs_check import exact, symbols
-from proofs_check.core import Effort, Finding, Method, Negative, Scope, Statement, by
+from proofs_check.core import Effort, Finding, Method, Negative, Statement, by
 from proofs_check.exact import Matrix
 from proofs_check.statements.products.definitions import Products, khatri_rao
 from proofs_check.symbols import entry, identical, unknowns, within
@@ -83,14 +83,14 @@ def _integer_draws(seed: int, effort: Effort) -> list[tuple[Matrix, Matrix, Matr
 
 
 def _symbol_sizes(effort: Effort) -> str:
-    return f"every m, k, n; symbols ≤ {effort.choose(2, 3)}"
+    return f"symbols ≤ {effort.choose(2, 3)}"
 
 
 def _integer_sizes(effort: Effort) -> str:
     return effort.choose("5 shapes, m, k ≤ 5, n ≤ 16", "7 shapes, m, k ≤ 8, n ≤ 64")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def same_sum_in_every_row(system: System, effort: Effort) -> Finding:
     """Row a·k + b of K s and entry (a,b) of M2 diag(s) M1 are sums of the same terms."""
     M1, M2, s, j = entry("M1"), entry("M2"), entry("s"), symbols.j
@@ -119,7 +119,6 @@ VEC_IDENTITY = Statement(
     name="vec-identity",
     claim="vec(M2 diag(s) M1) = (M2 ⊙ M1ᵀ) s, with vec row by row.",
     hypotheses=("vec stacks rows, matching the row index a·k + b",),
-    scope=Scope.EVERY_SIZE,
     paper="the step of Theorem 1 that turns a layer into a linear system",
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=System(),
@@ -135,7 +134,7 @@ VEC_IDENTITY = Statement(
 )
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def same_double_sum(system: System, effort: Effort) -> Finding:
     """<K s, vec Y> and <s, diag(M2ᵀ Y M1ᵀ)> are sums over j, a, b of the same terms."""
     M1, M2, Y, s = entry("M1"), entry("M2"), entry("Y"), entry("s")
@@ -167,7 +166,6 @@ ADJOINT = Statement(
     name="adjoint",
     claim="The adjoint of s ↦ M2 diag(s) M1 is Y ↦ diag(M2ᵀ Y M1ᵀ).",
     hypotheses=("the inner product of matrices is Σ X[a,b] Y[a,b]",),
-    scope=Scope.EVERY_SIZE,
     paper="not in the paper; the iterative solver needs it",
     depends_on=("vec-identity",),
     subject=System(),
@@ -185,7 +183,7 @@ ADJOINT = Statement(
 )
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def gram_factorises(system: System, effort: Effort) -> Finding:
     """(KᵀK)[i,j] = Σ_a Σ_b (M2[a,i] M2[a,j])·(M1[i,b] M1[j,b]): the two sums separate."""
     M1, M2, a, b, i, j = entry("M1"), entry("M2"), symbols.a, symbols.b, symbols.i, symbols.j
@@ -216,7 +214,6 @@ GRAM = Statement(
     name="gram-hadamard",
     claim="KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2) for K = M2 ⊙ M1ᵀ.",
     hypotheses=(),
-    scope=Scope.EVERY_SIZE,
     paper="standard rule joining the Khatri-Rao and the Hadamard product",
     depends_on=("row-major-index", "kronecker-khatri-rao"),
     subject=System(),

@@ -22,7 +22,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -90,7 +89,7 @@ class Ensemble:
     product: Callable[[Residues, Residues], Residues] = integer_khatri_rao
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def witness_is_a_permutation(ensemble: Ensemble, effort: Effort) -> Finding:
     """At the witness every row and column of K holds exactly one 1: det K = ±1."""
     top = effort.choose(8, 16)
@@ -107,7 +106,7 @@ def witness_is_a_permutation(ensemble: Ensemble, effort: Effort) -> Finding:
             )
         if m * k <= 16:
             exact.same(f"K at the witness, m={m}, k={k}", K, khatri_rao(M2, M1.T))
-    return Finding(f"every m, k; witness run for m, k ≤ {top}", "K is a permutation, det K = ±1")
+    return Finding(f"witness run for m, k ≤ {top}", "K is a permutation, det K = ±1")
 
 
 @by(Method.MODULAR)
@@ -150,7 +149,6 @@ FULL_RANK = Statement(
     claim="M2 ⊙ M1ᵀ has full row rank m·k with probability 1 when M1 (n × k) and M2 (m × n) are "
     "drawn from a density and n ≥ m·k.",
     hypotheses=("weights independent, with a density", "width n ≥ m·k", "M1 and M2 not tied"),
-    scope=Scope.EVERY_SIZE,
     paper="the full-rank lemma behind Theorem 1",
     depends_on=("vec-identity", "polynomial-zero-set"),
     subject=Ensemble(),

@@ -20,7 +20,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -35,7 +34,7 @@ class Composition:
     agreement: Callable[[tuple[int, ...]], set[int]] = lambda reached: set(reached)
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def induction_step(claim: Composition, effort: Effort) -> Finding:
     """The step f2∘f1 = g2∘g1 on D, over *all* functions of a three-point set.
 
@@ -92,7 +91,6 @@ LAYERWISE = Statement(
     claim="If each segment of f equals the corresponding map of g on all values g takes there, "
     "then f = g on D.",
     hypotheses=("agreement on the values g reaches, not merely on D",),
-    scope=Scope.EVERY_SIZE,
     paper="Theorem 1, from one layer to the network",
     depends_on=("two-frozen-layers",),
     subject=Composition(),

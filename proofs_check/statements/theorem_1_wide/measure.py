@@ -26,7 +26,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -87,7 +86,7 @@ def _write(coefficients: Coefficients, exponents: Sequence[tuple[int, ...]]) -> 
     return str(sympy.Add(*terms))
 
 
-@by(Method.GENERAL)
+@by(Method.SYMBOLIC)
 def fubini_induction(family: ZeroSets, effort: Effort) -> Finding:
     """Run the induction on random polynomials: split off the last variable down to a constant.
 
@@ -107,7 +106,7 @@ def fubini_induction(family: ZeroSets, effort: Effort) -> Finding:
             terms = zip(coefficients, exponents, strict=True)
             monomials = (c * sympy.Mul(*map(sympy.Pow, variables[:3], e)) for c, e in terms)
             _descend(sympy.Add(*monomials), list(variables[:3]), rng)
-    return Finding(f"every number of variables; {count} runs", "leading coefficients never vanish")
+    return Finding(f"{count} runs", "leading coefficients never vanish")
 
 
 def _descend(polynomial: Any, variables: list[Any], rng: np.random.Generator) -> None:
@@ -136,7 +135,6 @@ ZERO_SET = Statement(
     claim="The zero set of a non-zero polynomial has Lebesgue measure zero; over a field of q "
     "elements it holds at most deg/q of all points.",
     hypotheses=("the polynomial is not the zero polynomial", "it is a polynomial"),
-    scope=Scope.EVERY_SIZE,
     paper="standard fact behind every 'with probability 1' of Theorems 1 to 3",
     depends_on=(),
     subject=ZeroSets(admits=any),

@@ -17,7 +17,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -36,7 +35,7 @@ class NormForm:
     root: Callable[[Any, Any], Any] = lambda v, eps: sympy.sqrt(v + eps)
 
 
-@by(Method.GENERAL)
+@by(Method.WHOLE)
 def one_neuron_is_all(form: NormForm, effort: Effort) -> Finding:
     """A norm layer acts on each neuron alone, so one neuron in symbols is every width."""
     gamma, beta, mu, z, c, s, t = sympy.symbols("gamma beta mu z c s t")
@@ -56,8 +55,7 @@ NORM = Statement(
     name="norm-is-affine",
     claim="A norm layer with frozen statistics is z ↦ s∘z + t, every (s, t) is reached by some "
     "(γ, β), and a bias c ahead of it only moves t by s∘c.",
-    hypotheses=("v + ε > 0", "statistics frozen"),
-    scope=Scope.EVERY_SIZE,
+    hypotheses=("v ≥ 0, ε ≥ 0, v + ε > 0", "statistics frozen"),
     paper="setting of the paper: scale and shift of a norm layer",
     depends_on=(),
     subject=NormForm(),

@@ -25,7 +25,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -54,7 +53,7 @@ class DeepNetwork:
     s: list[Matrix]
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def one_step_back(claim: Deep, effort: Effort) -> Finding:
     """B(s∘(M h + A x) + t) = B' h + (B diag(s) A) x + B t in symbols; M ↦ (B diag(s)) M is onto."""
     for m, n, k in product((1, 2), (1, 2, 3), (1, 2)):
@@ -70,9 +69,7 @@ def one_step_back(claim: Deep, effort: Effort) -> Finding:
         for column in range(n):
             if exact.rank(C) != m or exact.solve(C, wanted[:, column]) is None:
                 raise Counterexample(f"M ↦ C M misses {exact.show(wanted)} for C={exact.show(C)}")
-    return Finding(
-        "every size, every depth: induction", "one step in symbols; B_{i−1} takes every value"
-    )
+    return Finding("induction", "one step in symbols; B_{i−1} takes every value")
 
 
 @by(Method.RATIONAL)
@@ -165,7 +162,6 @@ DEEP = Statement(
     claim="The blocks B_i diag(s_i) A_i = W^(i), B_{i−1} = B_i diag(s_i) M_i, solved from the "
     "last to the first, make the narrow network equal W x on D (n ≥ m·k).",
     hypotheses=("no s_i (i > 1) has a zero, so no block of W is zero at width m·k", "D is bounded"),
-    scope=Scope.EVERY_SIZE,
     paper="Theorem 2",
     depends_on=(
         "khatri-rao-full-rank",

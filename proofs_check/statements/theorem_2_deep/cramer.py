@@ -21,7 +21,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -75,7 +74,7 @@ def adjugate_inverts(rule: Cofactors, effort: Effort) -> Finding:
     return Finding(f"sizes 1 … {top}", "adj(B) B = det(B) I in independent symbols")
 
 
-@by(Method.GENERAL)
+@by(Method.RATIONAL)
 def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
     """Row i of adj(B) times column j of B is det of B with column i replaced by column j.
 
@@ -96,7 +95,7 @@ def alternating_argument(rule: Cofactors, effort: Effort) -> Finding:
                 raise Counterexample(
                     f"two equal columns, determinant {value}: {exact.show(replaced)}"
                 )
-    return Finding(f"every size; run to {top}", "cofactor expansion, equal columns cancel")
+    return Finding(f"run to {top}", "cofactor expansion, equal columns cancel")
 
 
 CRAMER = Statement(
@@ -104,7 +103,6 @@ CRAMER = Statement(
     claim="B⁻¹ = adj(B)/det(B); the solution of B x = w is x_j = det(B with column j replaced "
     "by w)/det(B), a ratio of polynomials.",
     hypotheses=("det(B) ≠ 0",),
-    scope=Scope.EVERY_SIZE,
     paper="standard fact, used for the non-zero entries in Theorem 2",
     depends_on=(),
     subject=Cofactors(adjugate),

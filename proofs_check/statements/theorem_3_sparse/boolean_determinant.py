@@ -20,7 +20,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -77,7 +76,7 @@ def _without(X: Residues, i: int, j: int) -> Residues:
     return np.delete(np.delete(X, i, axis=0), j, axis=1)
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def permutations_split(claim: Boolean, effort: Effort) -> Finding:
     """Permutations of n with σ(j) = i are those of the other rows and columns: n · (n−1)! = n!."""
     for n in range(1, effort.choose(6, 8)):
@@ -89,11 +88,21 @@ def permutations_split(claim: Boolean, effort: Effort) -> Finding:
             }
             if smaller != set(permutations(range(n))):
                 raise Counterexample(f"n={n}, column {j}: the split misses a permutation")
-    identity = np.eye(effort.choose(4, 5), dtype=np.int64)
-    if claim.determinant(identity) != 1 or claim.determinant(0 * identity) != 0:
-        raise Counterexample("identity or zero matrix misjudged")
+    rng = np.random.default_rng(84)
+    for n in range(1, effort.choose(7, 8)):
+        P = np.eye(n, dtype=np.int64)[rng.permutation(n)]  # one permutation, one way to match
+        for lost in range(n + 1):
+            X = P.copy()
+            X[:lost] = 0
+            if claim.determinant(X) != (lost == 0):
+                raise Counterexample(f"{X.tolist()}: determinant {claim.determinant(X)}")
+            j = int(rng.integers(n))
+            expanded = any(X[i, j] and claim.determinant(_without(X, i, j)) for i in range(n))
+            if claim.determinant(X) != expanded:
+                raise Counterexample(f"{X.tolist()}: expansion along {j} differs")
     return Finding(
-        f"every n; split run to n = {effort.choose(5, 7)}", "grouping σ by σ(j) is a bijection"
+        f"split to n = {effort.choose(5, 7)}, expanded to n = {effort.choose(6, 7)}",
+        "grouping σ by σ(j) is a bijection",
     )
 
 
@@ -102,7 +111,6 @@ BOOLEAN = Statement(
     claim="The Boolean determinant is 1 iff there is a perfect matching, and expands along any "
     "column: bdet X = ∨_i X[i,j] ∧ bdet(X without row i, column j).",
     hypotheses=("or, not exclusive or, between permutations",),
-    scope=Scope.EVERY_SIZE,
     paper="Boolean determinant in the proof of Theorem 3",
     depends_on=(),
     subject=Boolean(),

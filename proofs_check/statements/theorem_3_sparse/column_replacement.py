@@ -31,7 +31,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -95,7 +94,7 @@ def _root_above(value: Fraction, degree: int) -> Fraction:
     return min(root, Fraction(1))
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def hoelder_and_log_convexity(claim: Replacement, effort: Effort) -> Finding:
     """F(x) F(x+2) − F(x+1)² = α(1−α)β^x(1−β)² ≥ 0 in symbols; Hölder's step on all small S."""
     alpha, beta, x = sympy.symbols("alpha beta x", positive=True)
@@ -120,7 +119,7 @@ def hoelder_and_log_convexity(claim: Replacement, effort: Effort) -> Finding:
             bound = prod(full[size] for size in rows)
             if miss**m > bound or any(full[y] ** k > full[k] ** y for y in rows):
                 raise Counterexample(f"Hölder's step fails at m={m}, k={k}, p={p}, S={S:b}")
-    return Finding("every m, k, p; steps run for m·k ≤ 6", "Hölder over rows, then log-convexity")
+    return Finding("steps run for m·k ≤ 6", "Hölder over rows, then log-convexity")
 
 
 REPLACEMENT = Statement(
@@ -128,7 +127,6 @@ REPLACEMENT = Statement(
     claim="For every row set S, P(u ⊗ v misses S) ≤ (1 − q)^|S| with (1 − q)^M = P(u ⊗ v = 0); "
     "so replacing columns of K's pattern by Bern(q) columns only lowers P(non-singular).",
     hypotheses=("u, v independent Bern(p)", "columns independent", "q no larger than stated"),
-    scope=Scope.EVERY_SIZE,
     paper="column replacement with Bern(q) in the proof of Theorem 3; this q is ours",
     depends_on=("boolean-determinant", "sparse-pattern-rank"),
     subject=Replacement(),

@@ -27,7 +27,6 @@ from proofs_check.core import (
     Finding,
     Method,
     Negative,
-    Scope,
     Statement,
     by,
 )
@@ -162,7 +161,7 @@ def larger_patterns(claim: Pattern, effort: Effort) -> Finding:
     return Finding(f"random, d ≤ {top} (K {top**2}), p = 0.15 to 0.5", "matching = rank, each time")
 
 
-@by(Method.GENERAL)
+@by(Method.STEP)
 def monomials_are_distinct(claim: Pattern, effort: Effort) -> Finding:
     """All matchings of the full pattern: distinct monomials, and (a_j, b_j) read back from each."""
     for m, k in ((1, 2), (2, 1), (2, 2), (1, 4), (3, 2), *effort.choose((), ((2, 4), (7, 1)))):
@@ -176,7 +175,7 @@ def monomials_are_distinct(claim: Pattern, effort: Effort) -> Finding:
                 )
             seen[monomial] = sigma
     return Finding(
-        f"every m, k, n; run for m·k ≤ {effort.choose(6, 8)}",
+        f"run for m·k ≤ {effort.choose(6, 8)}",
         "the monomial of a matching names the matching",
     )
 
@@ -186,7 +185,6 @@ PATTERN = Statement(
     claim="For independent weights on a fixed support the generic rank of M2 ⊙ M1ᵀ equals its "
     "structural rank; so no pattern with a perfect matching is generically singular.",
     hypotheses=("kept weights independent, with a density", "M1 and M2 not tied"),
-    scope=Scope.EVERY_SIZE,
     paper="first step of Theorem 3; that the pattern decides exactly is shown here",
     depends_on=("khatri-rao-full-rank", "polynomial-zero-set"),
     subject=Pattern(),
