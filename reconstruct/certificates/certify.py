@@ -18,11 +18,9 @@ from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points
 from reconstruct.certificates.comparable import comparable, output_scale
-from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
-from reconstruct.certificates.sharper import Aligned, by_cutting, by_lengths
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.mirrored import fold_mirrored
@@ -41,8 +39,6 @@ FLOATS = ("float64_bound", "float32_bound", "target_float64_bound", "target_floa
 SEARCH_AND_JOINT = 90.0  # seconds for both, where no limit is given
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
 HOPPING_SHARE = 0.15  # of the time that is left for the joint bound
-JOINT_SHARE = 0.1  # of that, for a first joint bound where cuts are aligned
-CUTTING_SHARE = 0.9  # of what is left then, where the cuts are aligned
 
 
 def certify(
@@ -98,11 +94,8 @@ class _Work:
     offered: Reach | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
-    layered: Layered | None = None  # of that alignment
-    recursion: Layered | None = None  # the last that was made
 
     def __post_init__(self) -> None:
-        self.proof = self  # whose cuts gave the best bound: ours, or those of folded networks
         self.replay = Replay(self.target, self.network, self.box)
         self.pair = self.target, self.network  # what the joint bound is about: equal functions
         self.powers = powers(self.target, self.network, self.box)
@@ -124,18 +117,17 @@ class _Work:
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
         deadline = self._deadline()
-        best = self._by_lengths(self._folded(found))
+        best = self._folded(found)
         if _or_inf(best.bound) <= tolerance:
             return self._certified(best)
         witness = self._search(tolerance, deadline)
         if witness is not None:  # beside a witness stand the bounds that a checker can repeat
             return self._refuted(found, witness, "search")
-        for attempt in (self._joint_for_short, self._by_cutting, self._joint):
-            witness, best = attempt(best, tolerance, deadline)
-            if witness is not None:
-                return self._refuted(found, witness, "branch and bound")
-            if _or_inf(best.bound) <= tolerance:
-                return self._certified(best)
+        witness, best = self._joint(best, tolerance, deadline)
+        if witness is not None:
+            return self._refuted(found, witness, "branch and bound")
+        if _or_inf(best.bound) <= tolerance:
+            return self._certified(best)
         # undecided: who wants bounds anyway is given those that a checker can repeat
         rest = found if bound_anyway and found.bound is not None else best
         return replace(rest, tried=tuple(self.tried))
@@ -177,7 +169,7 @@ class _Work:
                 if isinstance(self.box, Points) and _or_inf(found.bound) > start.tolerance:
                     found = self._signed(alignment, found)
                 if found.bound is not None and found.bound < _or_inf(best.bound):
-                    best, self.alignment, self.layered = found, alignment, self.recursion
+                    best, self.alignment = found, alignment
                 if _or_inf(best.bound) <= start.tolerance:
                     break
         except OutOfTime:
@@ -197,8 +189,7 @@ class _Work:
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
         """The layered proof with these cuts; its scales are hints for the checker too."""
-        proof = prove(self._reach(), self.network, alignment, start, self.tried, self._tick)
-        found, self.recursion = proof.certificate, proof.layered
+        found = prove(self._reach(), self.network, alignment, start, self.tried, self._tick)
         if found.bound is None:
             return found
         return replace(found, scales={n: tuple(row.tolist()) for n, row in self.powers.items()})
@@ -247,42 +238,7 @@ class _Work:
         self.tried += plain.tried
         if best.bound is None or best.bound >= _or_inf(found.bound):
             return found
-        self.proof = plain
         return self._general(found, best.bound)
-
-    def _aligned(self) -> Aligned | None:
-        """Both networks with the cuts that gave the best bound on a box."""
-        proof = self.proof
-        if proof.alignment is None or proof.layered is None or not isinstance(self.box, Box):
-            return None
-        return Aligned(proof._reach(), proof.network, proof.alignment, proof.layered)
-
-    def _by_lengths(self, found: Certificate) -> Certificate:
-        """Euclidean norms of the differences."""
-        pair = self._aligned()
-        if pair is None or time.perf_counter() > self._deadline():
-            return found
-        self.tell(Step("lengths of differences", 0, None))
-        return self._better(found, by_lengths(pair, self.tried))
-
-    def _joint_for_short(
-        self, found: Certificate, tolerance: float, deadline: float
-    ) -> tuple[Witness | None, Certificate]:
-        """The joint bound before boxes are cut: cuts that were paired wrongly are never equal."""
-        if self._aligned() is None:
-            return None, found
-        now = time.perf_counter()
-        return self._joint(found, tolerance, now + JOINT_SHARE * (deadline - now))
-
-    def _by_cutting(
-        self, found: Certificate, tolerance: float, deadline: float
-    ) -> tuple[None, Certificate]:
-        """The difference on smaller and smaller boxes."""
-        pair, now = self._aligned(), time.perf_counter()
-        if pair is None or now > deadline:
-            return None, found
-        end = now + CUTTING_SHARE * (deadline - now)
-        return None, self._better(found, by_cutting(pair, tolerance, end, self.tried, self.tell))
 
     def _better(self, found: Certificate, bound: float) -> Certificate:
         return self._general(found, bound) if bound < _or_inf(found.bound) else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 
 import numpy as np
@@ -21,14 +21,6 @@ from reconstruct.numbers.double_double import upward
 PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """A certificate, and the recursion that it rests on (None: there is no bound)."""
-
-    certificate: Certificate
-    layered: Layered | None = None
-
-
 def prove(
     known: Reach,
     network: Network,
@@ -36,7 +28,7 @@ def prove(
     start: Certificate,
     tried: list[str],
     tick: Callable[[int, int], None],
-) -> Proof:
+) -> Certificate:
     """The certificate `start` with the bounds that this alignment gives, if it gives any.
 
     `known` bounds the target's values; what was done is told in `tried`.
@@ -46,10 +38,10 @@ def prove(
         layered = bound_layers(target, network, known, alignment, tick)
     except UnsupportedError as error:
         tried.append(f"layer by layer: {error}")
-        return Proof(start)
+        return start
     if not isfinite(layered.bound):
         tried.append("layer by layer: no finite bound")
-        return Proof(start)
+        return start
     tried.append(
         f"layer by layer: {len(alignment.pairs)} cuts aligned of "
         f"{len(target.activation_nodes())} activations in the target, bound "
@@ -60,8 +52,7 @@ def prove(
     for kind, bound, reason in zip(FLOATS, found.floats, found.reasons, strict=True):
         if bound is None:
             tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
-    certificate = _filled(start, found, layered, alignment, known)
-    return Proof(certificate, layered)
+    return _filled(start, found, layered, alignment, known)
 
 
 def _filled(

@@ -5,9 +5,10 @@ If the input of one ReLU is a multiple of another's but for a small rest, z_i = 
     c > 0:  relu(z_i) = c·relu(z_j) + r,            r between min(0, δ) and max(0, δ),
     c < 0:  relu(z_i) = |c|·(relu(z_j) − z_j) + r,
 
-because relu is 1-Lipschitz, monotone and positively homogeneous. With that, what both networks
-share cancels in the linear bounds of their difference, whatever the order and the scale of
-their units. Pairs are guessed from samples; that they hold is proved by bounding δ.
+because relu is 1-Lipschitz, monotone and positively homogeneous. So r = δ/2 ± |δ|/2: the first
+part stays linear and is carried on, the second costs max|δ|/2. With that, what both networks share
+cancels in the linear bounds of their difference, whatever the order and the scale of their units.
+Pairs are guessed from samples; that they hold is proved by bounding δ.
 
 Rests on proofs_check: equal-units.
 """
@@ -22,11 +23,14 @@ from scipy import sparse
 from reconstruct.bounds.propagation import Ranges, tile_rows
 from reconstruct.bounds.transfers import AsIs, Swap, charged
 from reconstruct.networks import Box, Network, Node, Relu
-from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, midpoint
+from reconstruct.numbers.arrays import Array, Matrix, Range
+from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, up
 
 PROBES = 192
-ALIKE = 1e-4  # relative distance from a multiple up to which a pair is tried
+# Relative distance from a multiple up to which a pair is tried. Pairs that are farther apart cost
+# more than they gain: ACAS Xu 1_1 and its perturbed copy take three times as long at 2e-2.
+ALIKE = 5e-3
+DENSE = 2**16  # entries of a matrix that is multiplied without looking for zeros
 POOL = 20_000  # units among which a partner is looked for, at most
 
 
@@ -66,7 +70,7 @@ class Pairing:
         low, high = self._rests(state, node, pairs)
         with np.errstate(all="ignore"):
             gap = np.where((lo < 0) & (hi > 0), -lo * hi / (hi - lo), 0.0)
-            loss = np.sum(np.maximum(high, 0.0) - np.minimum(low, 0.0), axis=0)
+            loss = np.sum(magnitude(low, high), axis=0)
             better = loss < np.sum(gap, axis=0)[[p.unit for p in pairs]]
         if not better.any():
             return None
@@ -162,7 +166,7 @@ def _rounded(factor: float) -> float:
 def _swap(
     state: Ranges, node: Node, inputs: dict[str, str], pairs: list[Pair], rests: Range
 ) -> Swap:
-    """The pairs as matrices; r and the rounding of the moves as constants.
+    """The pairs as matrices; |δ|/2 and the rounding of the moves as constants.
 
     The move of |c|Λ_i to a unit errs by γ_n per coefficient (n summands at most), which costs
     γ_n·|c|·|value| per unit of |Λ_i|; underflow costs n·η per value.
@@ -173,9 +177,8 @@ def _swap(
     units = [p.unit for p in pairs]
     keep[units] = 0.0
     with np.errstate(all="ignore"):
-        middle, radius = midpoint(np.minimum(rests[0], 0.0), np.maximum(rests[1], 0.0))
-        plain[:, units], gap[:, units] = middle, -radius
-        moves = _moves(pairs, inputs, state.network, size)
+        gap[:, units] = -up(0.5 * magnitude(*rests))
+        moves = _moves(pairs, inputs, inputs[node.name], state.network, size)
         error, floor = np.zeros((state.boxes, size)), np.zeros(state.boxes)
         for name, matrix in moves:
             reach = magnitude(*state.values[name])
@@ -185,22 +188,23 @@ def _swap(
 
 
 def _moves(
-    pairs: list[Pair], inputs: dict[str, str], network: Network, size: int
+    pairs: list[Pair], inputs: dict[str, str], own: str, network: Network, size: int
 ) -> tuple[tuple[str, sparse.csr_array], ...]:
-    """|c|·Λ_i to the partner's ReLU, and c·Λ_i to the partner's input where c < 0."""
-    entries: dict[str, list[tuple[int, int, float]]] = {}
+    """|c|·Λ_i to the partner's ReLU, ½Λ_i to the unit's own input, and −½|c|·Λ_i to the partner's:
+    c·Λ_i where c < 0, less half of c·Λ_i in any case."""
+    entries: dict[str, list[tuple[int, int, float]]] = {own: []}
     for pair in pairs:
         entries.setdefault(pair.node, []).append((pair.unit, pair.index, abs(pair.factor)))
-        if pair.factor < 0:
-            entry = (pair.unit, pair.index, pair.factor)
-            entries.setdefault(inputs[pair.node], []).append(entry)
+        entry = (pair.unit, pair.index, -0.5 * abs(pair.factor))
+        entries.setdefault(inputs[pair.node], []).append(entry)
+        entries[own].append((pair.unit, pair.unit, 0.5))
     return tuple(
-        (
-            name,
-            sparse.csr_array(
-                ([c for *_, c in group], ([i for i, *_ in group], [j for _, j, _ in group])),
-                shape=(size, network.sizes[name]),
-            ),
-        )
-        for name, group in entries.items()
+        (name, _matrix(group, size, network.sizes[name])) for name, group in entries.items()
     )
+
+
+def _matrix(entries: list[tuple[int, int, float]], rows: int, columns: int) -> Matrix:
+    """Entries at (row, column), added up; dense where small, for products are faster then."""
+    units, others, factors = zip(*entries, strict=True)
+    made = sparse.csr_array((factors, (units, others)), shape=(rows, columns))
+    return made.toarray() if rows * columns <= DENSE else made

@@ -154,7 +154,6 @@ def test_what_stays_undecided_has_the_bounds_that_can_be_checked(monkeypatch, an
     work = _Work
     monkeypatch.setattr(work, "_probe", lambda self, tolerance: None)
     monkeypatch.setattr(work, "_search", lambda self, tolerance, deadline: None)
-    monkeypatch.setattr(work, "_by_cutting", lambda self, best, *rest: (None, best))
     monkeypatch.setattr(
         work, "_joint", lambda self, best, *rest: (None, self._general(best, best.bound / 2))
     )
