@@ -8,6 +8,7 @@ side.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import lcm
 
 import numpy as np
@@ -18,15 +19,16 @@ from proofs_check.certificates.columns import BITS, Column, RationalNorm, column
 from proofs_check.certificates.form import Form, stacked
 from proofs_check.certificates.pixels import Pixels
 from proofs_check.certificates.report import NotCheckable
-from proofs_check.certificates.rows import Block, Rows
+from proofs_check.certificates.rows import Block, Narrow, Rows, spread
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.views import View, kernel_of
+from proofs_check.certificates.views import Places, View, kernel_of
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
 from reconstruct.networks.sums import Add
 
 TILE = 2**22  # entries of a map that are held at once
+GROUPED = 512  # rows of a grouped layer, about: each has zeros for all that the others see
 MOST_WORK = 2**37  # products of one composition: about half an hour
 
 
@@ -50,8 +52,15 @@ class Forms:
         self.doubts: dict[str, Floats] = {}  # per inner activation: how far from its line
         self.bends: dict[str, Bend] = {}
         self.pixels = Pixels(network, sources) if kernels else None
+        self.narrow: Narrow = {}  # what some groups see, in all that their layer sees
+        self._seen: dict[str, tuple[View, View, Places] | None] = {}
         self._held: dict[tuple[str, int], Form] = {}
         self._columns: dict[tuple[str, int], tuple[Column, Column]] = {}
+
+    @cached_property
+    def looks(self) -> Pixels:
+        """What grouped maps look at, rows being units or not."""
+        return self.pixels or Pixels(self.network, self.sources)
 
     def bend(self, node: Node) -> Bend:
         """The meaning of an activation."""
@@ -64,9 +73,20 @@ class Forms:
         """At how many positions the rows of a node's form stand."""
         return 1 if self.pixels is None else self.pixels.positions(name) or 1
 
-    def blocks(self, name: str, positions: int) -> list[tuple[int, int]]:
-        size = self.network.sizes[name] // positions
-        return [(start, min(size, start + CHUNK)) for start in range(0, size, CHUNK)]
+    def blocks(
+        self, name: str, positions: int, start: int = 0, stop: int | None = None
+    ) -> list[tuple[int, int]]:
+        """Spans of rows to look at together: of a grouped layer few groups, for the columns of a
+        span are all that its groups see."""
+        stop = self.network.sizes[name] // positions if stop is None else stop
+        node, step = self.nodes.get(name), CHUNK
+        while node and node.name not in self.sources and isinstance(node.op, Diagonal | Unitwise):
+            node = self.nodes.get(node.inputs[0])
+        op = None if node is None or node.name in self.sources else node.op
+        if isinstance(op, Convolution) and op.groups > 1:
+            each = op.channels // op.groups
+            step = each * max(1, GROUPED // each)
+        return [(at, min(stop, at + step)) for at in range(start, stop, step)]
 
     def whole(self, name: str, positions: int = 1) -> Form:
         return self.rows(name, 0, self.network.sizes[name] // positions, positions)
@@ -154,18 +174,41 @@ class Forms:
         if direct is not None:
             return direct
         key = node.name, positions
+        grouped = isinstance(op, Convolution) and op.groups > 1 and op.geometry.plain
+        if key not in self._held and grouped and positions == op.positions:
+            assert isinstance(op, Convolution)
+            self._held[key] = self._group_by_group(node, op, positions)
         if key not in self._held:
             total = Form.constant(op.channel_bias if positions > 1 else op.bias, positions)
 
             def product(span: tuple[int, int]) -> Form:
                 block = self.block(inside, *span, positions)
                 _require_bearable(node, op, block)
-                return _product(op, block, slice(*span))
+                return spread(_product(op, block, slice(*span)), self.narrow)
 
             for part in side_by_side(product, self.blocks(inside, positions)):
                 total = total.plus(part)
             self._held[key] = total
         return self._held[key].part(start, stop)
+
+    def _group_by_group(self, node: Node, op: Convolution, positions: int) -> Form:
+        """A grouped map of channels: the outputs of a group see inputs of their own."""
+        kernel = np.asarray(op.kernel, dtype=np.float64).reshape(op.groups, -1, op.kernel.shape[1])
+        rows, inputs = kernel.shape[1:]
+
+        def group(number: int) -> Form:
+            bias = op.channel_bias[number * rows : (number + 1) * rows]
+            total, first = Form.constant(bias, positions), number * inputs
+            for span in self.blocks(node.inputs[0], positions, first, first + inputs):
+                block = self.block(node.inputs[0], *span, positions)
+                weight = kernel[number, :, span[0] - first : span[1] - first]
+                total = total.plus(spread(block.mixed(weight), self.narrow))
+            return total
+
+        parts = list(side_by_side(group, range(op.groups)))
+        unit = lcm(*(part.unit for part in parts))
+        layout = tuple(dict.fromkeys(view for part in parts for view in part.layout))
+        return stacked([part.over(layout, unit) for part in parts])
 
     def _direct(self, node: Node, op: Mixing, start: int, stop: int, positions: int) -> Form | None:
         found = self._entries(node, op, start, stop, positions)
@@ -180,7 +223,12 @@ class Forms:
         """The map itself where it acts on a source, or its kernel where that looks at one."""
         (inside,) = node.inputs
         view, weight = None, None
-        if positions > 1 and self.pixels is not None and isinstance(op, Convolution):
+        grouped = None
+        if isinstance(op, Convolution) and op.groups > 1 and positions == op.positions:
+            grouped = self._of_groups(node, op, start, stop)
+        if grouped is not None:
+            view, weight = grouped
+        elif positions > 1 and self.pixels is not None and isinstance(op, Convolution):
             view = self.pixels.window(node.name, op)
             weight = None if view is None else kernel_of(op, start, stop)
         elif inside in self.sources:
@@ -190,6 +238,62 @@ class Forms:
             return None
         bias = op.channel_bias if positions > 1 else op.bias
         return view, np.column_stack([weight, bias[start:stop]])
+
+    def _of_groups(
+        self, node: Node, op: Convolution, start: int, stop: int
+    ) -> tuple[View, Floats] | None:
+        """Rows of a grouped map over what their groups see of a source; None where it is composed.
+
+        Where two groups see one place, and for all rows together, columns are all that the map
+        sees, each place once: so maps are compared, however their groups lie.
+        """
+        if self.network.source not in self.sources:  # as where a network is evaluated at a point
+            return None
+        if node.name not in self._seen:
+            window = self.looks.window(node.name, op)
+            self._seen[node.name] = None if window is None else (window, *_distinct(window, self))
+        found = self._seen[node.name]
+        if found is None:
+            return None
+        window, whole, places = found
+        each, seen = op.channels // op.groups, window.columns // op.groups
+        first, last = start // each, -(-stop // each)
+        rows = kernel_of(op.only(first, last))[start - first * each : stop - first * each]
+        part = slice(first * seen, last * seen)
+        if _apart(places[part]) and last - first < op.groups:
+            assert window.index is not None
+            view = View.of(window.source, window.index[part])
+            self.narrow[view] = whole, places[part]
+            return view, rows
+        if not all(_apart(places[g * seen : (g + 1) * seen]) for g in range(first, last)):
+            return None
+        full = np.zeros((len(rows), whole.columns))
+        for row, entries in enumerate(rows):
+            own = slice((start + row) // each * seen, ((start + row) // each + 1) * seen)
+            there = places[own] >= 0
+            local = entries[own.start - part.start : own.stop - part.start]
+            full[row, places[own][there]] = local[there]
+        return whole, full
+
+
+def _distinct(window: View, forms: Forms) -> tuple[View, Places]:
+    """All that a window looks at, each place once and in the order of its first column, and the
+    place of every column in it, −1 for what is filled up by zeros."""
+    index = window.index
+    assert index is not None
+    if index.shape[1] == 1:
+        (name,) = (n for n, known in forms.sources.items() if known == window.source)
+        return View(window.source, forms.network.sizes[name]), index[:, 0]
+    _, first, column = np.unique(index, axis=0, return_index=True, return_inverse=True)
+    kept = [place for place in np.sort(first) if (index[place] >= 0).any()]
+    number = {place: at for at, place in enumerate(kept)}
+    places = np.array([number.get(first[c], -1) for c in column.ravel()])
+    return View.of(window.source, index[kept]), places
+
+
+def _apart(places: Places) -> bool:
+    kept = places[places >= 0]
+    return len(np.unique(kept)) == len(kept)
 
 
 def _require_bearable(node: Node, op: Mixing, block: Block) -> None:

@@ -103,7 +103,7 @@ class Ranges:
         constant, doubt = (_at_positions(part[:, -1], form.positions) for part in (middle, error))
         low, high = Tally.start(constant, doubt), Tally.start(-constant, doubt)
         for view, part in form.parts():
-            if self.point and view.index is not None:
+            if self.point and view.index is not None and form.positions > 1:
                 near, room = self._nearly(view, middle[:, part], error[:, part])
                 low, high = low.add(near, room), high.add(-near, room)
                 continue

@@ -22,7 +22,7 @@ from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.pixels import ANY, common, runs
 from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.rows import Block
+from proofs_check.certificates.rows import Block, spread
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
@@ -198,11 +198,13 @@ class Recursion:
     def _by_units(self, form: Block, floats: Range) -> Range:
         """By the ranges of the source's units, over all leaves: near to the best where a row sees
         few units, as those of grouped layers do."""
-        if len(form.layout) != 1 or self.leaves is None:
+        if len(form.layout) != 1:
             return np.full(form.rows, -np.inf), np.full(form.rows, np.inf)
         source = form.layout[0].source
         known = meet([reach.ranges[source] for reach in self.reach], self.whole)
-        return Ranges(source, *meet([known, self.leaves.ranges[source]], 1)).of_form(form, floats)
+        if self.leaves is not None:
+            known = meet([known, self.leaves.ranges[source]], 1)
+        return Ranges(source, *known).of_form(form, floats)
 
     def _on_boxes(self, form: Block, floats: Range) -> Range:
         return meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
@@ -242,6 +244,15 @@ class Recursion:
         """The same for some rows, and the bounds of F h + d."""
         form = forms.block(node.inputs[0], *span, positions)
         floats = form.floats()
+        if form.layout and form.layout[0] in forms.narrow:
+            # Shifts of grouped layers come from intervals of the few inputs that a unit sees:
+            # only where these say too little is the dearer question asked.
+            lo, hi = self._by_units(form, floats)
+            doubt = deviation(forms, node, widened(lo, hi, moved(form, floats, errors)))
+            if not doubt.any():
+                return doubt, lo, hi
+            form = spread(form, forms.narrow)
+            floats = form.floats()
         lo, hi = self._range(form, floats)
         by = moved(form, floats, errors)
         doubt = deviation(forms, node, widened(lo, hi, by))

@@ -172,6 +172,8 @@ class Evaluation:
             raise NoBound(f"{node.name!r} may overflow {np.dtype(self.format.dtype).name}")
 
     def _map(self, op: Mixing, value: Value) -> Value:
+        if isinstance(op, Convolution) and op.groups > 1:
+            return self._by_groups(op, value)
         if isinstance(op, Convolution) and op.positions > 1:
             return self._kernel(op, value)
         if op.shape[0] * op.shape[1] > MOST_ENTRIES:
@@ -203,6 +205,18 @@ class Evaluation:
             count = int(op.summands) + BIAS
             found.append(self._rows(kernel[rows], biases, value, count, product))
         return _joined(found)
+
+    def _by_groups(self, op: Convolution, value: Value) -> Value:
+        """A grouped map, all positions and groups at once: each kernel meets its own inputs."""
+        places = windows(op).reshape(op.groups, -1, op.positions)
+        kernel = np.asarray(op.kernel, dtype=np.float64).reshape(op.groups, -1, places.shape[1])
+        biases = np.repeat(np.asarray(op.channel_bias, dtype=np.float64), op.positions)[None]
+
+        def product(values: Floats, weight: Floats) -> Floats:
+            met = np.where(places >= 0, values[:, places], 0.0)
+            return np.asarray(np.matmul(weight, met)).reshape(len(values), -1)
+
+        return self._rows(kernel, biases, value, int(op.summands) + BIAS, product)
 
     def _tree(self, tree: Spread) -> Value:
         """Sums that are spelled out, as the map that they are, with the roundings they have."""

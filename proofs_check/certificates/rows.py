@@ -12,6 +12,7 @@ rows: W (s∘A) = (W∘s) A, in integers as ever. What is asked for exactly beco
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.columns import Column
 from proofs_check.certificates.form import Form, Layout
-from proofs_check.certificates.views import View
+from proofs_check.certificates.views import Places, View
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +119,24 @@ class Rows:
 
 
 Block = Form | Rows  # some rows of a value, to be bounded or multiplied
+Narrow = dict[View, tuple[View, Places]]
+AnyBlock = TypeVar("AnyBlock", Form, Rows)
+
+
+def spread(block: AnyBlock, narrow: Narrow) -> AnyBlock:
+    """A form over what some groups see, over all that their layer sees."""
+    if len(block.layout) != 1 or block.layout[0] not in narrow:
+        return block
+    whole, places = narrow[block.layout[0]]
+    there = np.flatnonzero(places >= 0)
+
+    def wide(narrow: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        out = np.zeros((*narrow.shape[:-1], whole.columns + 1), dtype=narrow.dtype)
+        out[..., places[there]] = narrow[..., there]
+        out[..., -1] = narrow[..., -1]
+        return out
+
+    if isinstance(block, Rows):
+        return replace(block, view=whole, weight=wide(block.weight))
+    digits, radius = wide(block.whole.digits), wide(block.radius)
+    return replace(block, layout=(whole,), whole=Whole(digits), radius=radius)

@@ -37,10 +37,12 @@ class View:
         return cls(source, len(places), token, places)
 
     def met(self, values: Floats) -> Floats:
-        """What the columns meet of numbers of the source's units: (columns, positions)."""
+        """What the columns meet of numbers of the source's units: (columns, positions), and one
+        number for each column where there is one position."""
         if self.index is None:
             return values
-        return np.where(self.index >= 0, values[self.index], 0.0)
+        index = self.index[:, 0] if self.index.shape[1] == 1 else self.index
+        return np.where(index >= 0, values[index], 0.0)
 
     @property
     def injective(self) -> bool:

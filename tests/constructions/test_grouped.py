@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import reconstruct as rc
+from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.forms import Forms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
+from tests.proofs_check.certificates.making import certified, edit
 
 
 def systems(groups: int = 40, o: int = 3, c: int = 4, q: int = 18, seed: int = 0):
@@ -210,6 +214,57 @@ def test_a_file_keeps_the_groups_and_is_solved_as_a_frozen_network_again(tmp_pat
 
     result = rc.reconstruct(target, Frozen(again, brought.construction), domain=rc.Box(-0.5, 0.5))
     assert result.status is Status.SOLVED and gap(target, result.network) < 1e-12
+
+
+# --- the checker ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", [rc.Crown(), rc.Adaptive(boxes=32)])
+@pytest.mark.parametrize("target", [mlp(7, 24, 10, 5), mlp(3, 9, 2), image_network(2, 2)])
+def test_the_checker_accepts_blocks_and_no_other_claim(tmp_path, target, bounds) -> None:
+    domain = rc.Box(-0.5, 0.5).of_size(target.size_in)
+    frozen = rc.draw(target, rc.Grouped(block=4), seed=1)
+    result = rc.reconstruct(target, frozen, domain=domain, bounds=bounds)
+    found = certified(tmp_path, target, result.network, domain, bounds=bounds)
+    assert found.verdict.value == "certified"
+    report = check(tmp_path / "certificate.json")
+    assert report.status is CheckStatus.ACCEPTED, report
+    edit(tmp_path, "bound", value=(found.bound / 1e6).hex())
+    assert check(tmp_path / "certificate.json").status is not CheckStatus.ACCEPTED
+
+
+@pytest.mark.parametrize("target", [mlp(7, 24, 10, 5), image_network()])
+def test_the_checker_sees_one_weight_that_was_changed(tmp_path, target) -> None:
+    """An honest certificate of another network than the one that is claimed: none of the blocks
+    is left out of the comparison."""
+    domain = rc.Box(-0.5, 0.5).of_size(target.size_in)
+    result = rebuilt(target, rc.Grouped(block=4))
+    found = certified(tmp_path, target, result.network, domain)
+    maps = [node for node in result.network.nodes if isinstance(node.op, Convolution)]
+    for number, node in enumerate(maps):
+        kernel = np.array(node.op.kernel)
+        kernel[(0, len(kernel) // 2, -1)[number % 3], 0] += 1.0  # entry 0 is never a filled up one
+        changed = Convolution(kernel, node.op.geometry, node.op.offsets, node.op.groups)
+        other = result.network.with_ops({node.name: changed})
+        rc.save(other, tmp_path / "network.npz", dtype=None)
+        digest = hashlib.sha256((tmp_path / "network.npz").read_bytes()).hexdigest()
+        edit(tmp_path, "candidate", "sha256", value=digest)
+        assert check(tmp_path / "certificate.json").status is not CheckStatus.ACCEPTED, node.name
+    assert found.verdict.value == "certified"
+
+
+def test_composed_blocks_are_the_unrolled_forms() -> None:
+    """The checker's forms of a grouped site, group by group, against its matrices multiplied."""
+    target = mlp(7, 13)
+    network = rebuilt(target, rc.Grouped(block=3)).network
+    (act,) = (node for node in network.nodes if isinstance(node.op, Relu))
+    forms = Forms(network, {network.source: "x"})
+    forms.doubts[act.name] = np.zeros(network.sizes[act.name])
+    whole = forms.whole(network.output)
+    middle, _ = whole.floats()
+    assert [view.index for view in whole.layout] == [None]
+    np.testing.assert_allclose(middle[:, :-1], target.nodes[0].op.matrix, atol=1e-12)
+    np.testing.assert_allclose(middle[:, -1], target.nodes[0].op.bias, atol=1e-11)
 
 
 # --- what is refused ------------------------------------------------------------------------------
