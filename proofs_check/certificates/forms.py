@@ -38,6 +38,8 @@ class Forms:
     Without `kernels` every row is one unit, on images too.
     """
 
+    chunk = CHUNK
+
     def __init__(
         self,
         network: Network,
@@ -79,7 +81,7 @@ class Forms:
         """Spans of rows to look at together: of a grouped layer few groups, for the columns of a
         span are all that its groups see."""
         stop = self.network.sizes[name] // positions if stop is None else stop
-        node, step = self.nodes.get(name), CHUNK
+        node, step = self.nodes.get(name), self.chunk
         while node and node.name not in self.sources and isinstance(node.op, Diagonal | Unitwise):
             node = self.nodes.get(node.inputs[0])
         op = None if node is None or node.name in self.sources else node.op

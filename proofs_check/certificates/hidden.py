@@ -66,16 +66,13 @@ def hidden(network: Network, inner: set[str], cuts: set[str]) -> set[str]:
 class Lines(Forms):
     """Forms in which inner activations are lines, with doubts found when they are asked for."""
 
+    chunk = BLOCK
+
     def __init__(
         self, network: Network, sources: dict[str, str], inner: set[str], points: list[At]
     ) -> None:
         super().__init__(network, sources)
         self.inner, self.points = inner, points
-
-    def blocks(self, name: str, positions: int) -> list[tuple[int, int]]:
-        """Few rows at a time: their digits stay in the cache."""
-        size = self.network.sizes[name] // positions
-        return [(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK)]
 
     def block(self, name: str, start: int, stop: int, positions: int) -> Form:
         """Block by block as forms: doubts are found with them."""

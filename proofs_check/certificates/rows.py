@@ -120,7 +120,7 @@ class Rows:
 
 Block = Form | Rows  # some rows of a value, to be bounded or multiplied
 Narrow = dict[View, tuple[View, Places]]
-AnyBlock = TypeVar("AnyBlock", Form, Rows)
+AnyBlock = TypeVar("AnyBlock", bound=Form | Rows)
 
 
 def spread(block: AnyBlock, narrow: Narrow) -> AnyBlock:
