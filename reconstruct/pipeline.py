@@ -7,6 +7,7 @@ interrupted after any site and resumed.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,18 +28,22 @@ from reconstruct.constructions.construction import (
     Examples,
     LayerSolution,
     LeftOut,
+    SitePlan,
     SiteSolution,
 )
-from reconstruct.constructions.drift import drift
-from reconstruct.constructions.frozen import Frozen, as_stored
-from reconstruct.constructions.layout import Layout, lay_out
-from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
+from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.ratio import ratio_for
-from reconstruct.constructions.side_by_side import is_small, solve_side_by_side
-from reconstruct.constructions.sites import Site, Watched, find_sites
-from reconstruct.constructions.tasks import as_seen, drifted, slackened, task_of
+from reconstruct.constructions.sites import (
+    Site,
+    Watched,
+    activation_at,
+    find_sites,
+    mixing_at,
+    norm_at,
+)
+from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, task_of
 from reconstruct.constructions.wide import Wide
-from reconstruct.khatri_rao import RankProof, Solver, Status
+from reconstruct.khatri_rao import RankProof, Solver, Status, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (
     Box,
@@ -53,6 +58,7 @@ from reconstruct.networks.inputs import fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import at_least
+from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import Progress, Step, listener, silent
 
 FROZEN = "the frozen network"
@@ -294,10 +300,10 @@ class _Work:
         jobs = {
             i: partial(self._solve, i, site, drifts, x, ())
             for i, site in enumerate(self.sites, start=1)
-            if i not in kept and is_small(self.layout.plans[site.target], self.solver)
+            if i not in kept and _is_small(self.layout.plans[site.target], self.solver)
         }
         if len(jobs) > 1:
-            solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
+            _solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
 
     def _solve(
         self,
@@ -321,6 +327,53 @@ class _Work:
         hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
         return plan.solve(task, site, self.frozen, self.solver, hear)
+
+
+def _is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
+    """Whether a site is better solved by one thread, beside others: its solves are too short for
+    threads to share (some seconds), and take little memory.
+
+    Not over ranks: every rank has to take its part in the same sums in the same order.
+    """
+    if not plan.alone or solver.rational or cpu_count() == 1 or ranks.current() is not None:
+        return False
+    costs = [solver.cost(*system) for system in plan.systems]
+    return sum(c.work for c in costs) <= flops and all(c.memory <= size for c in costs)
+
+
+def _solve_side_by_side(
+    jobs: Mapping[int, Callable[[Progress], SiteSolution]],
+    progress: Progress,
+    solved: Callable[[int, SiteSolution], None],
+) -> None:
+    """Run the jobs; `progress` and `solved` hear from one thread at a time."""
+    lock, stopped = threading.Lock(), threading.Event()
+
+    def hear(step: Step) -> None:
+        if stopped.is_set():  # another one failed or was interrupted: end at the next step
+            raise _Stopped
+        with lock:
+            progress(step)
+
+    def work(i: int) -> BaseException | None:
+        try:
+            done = jobs[i](hear)
+        except _Stopped:
+            return None
+        except BaseException as error:  # told by the caller, whichever job it was
+            stopped.set()
+            return error
+        with lock:
+            solved(i, done)
+        return None
+
+    for error in list(parallel_map(work, jobs, stop=stopped.set)):
+        if error is not None:
+            raise error
+
+
+class _Stopped(Exception):
+    """Ends a solve whose result nobody waits for."""
 
 
 def _left_out(layout: Layout) -> dict[str, LeftOut | None]:

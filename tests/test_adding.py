@@ -24,10 +24,8 @@ from proofs_check.cli import main as prove
 from proofs_check.core import Statement, by
 from reconstruct.certificates.document import write_certificate
 from reconstruct.cli import main
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.nodes import kernel_of
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, kernel_of
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status

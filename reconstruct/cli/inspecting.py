@@ -11,8 +11,8 @@ from typing import Any
 from reconstruct.cli import choices
 from reconstruct.constructions import factor
 from reconstruct.constructions.costs import ConstructionCost, cost
-from reconstruct.constructions.layout import check_target
-from reconstruct.constructions.nodes import mixing_at
+from reconstruct.constructions.frozen import check_target
+from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import Mixing, Network, nonzeros

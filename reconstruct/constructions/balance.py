@@ -26,7 +26,7 @@ import numpy as np
 
 from reconstruct.bounds import Reach, Sketch
 from reconstruct.constructions.construction import Construction
-from reconstruct.constructions.layout import Layout, plans_of
+from reconstruct.constructions.frozen import Layout, plans_of
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, Mixing, Network, dense
 from reconstruct.networks.gradients import adjoints

@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import Task
-from reconstruct.constructions.nodes import (
+from reconstruct.constructions.shifts import Placing, place
+from reconstruct.constructions.sites import (
+    Layer,
+    Site,
     activation_at,
     group_at,
     kernel_of,
     mixing_at,
     norm_group,
 )
-from reconstruct.constructions.shifts import Placing, place
-from reconstruct.constructions.sites import Layer, Site
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import structural_obstruction
 from reconstruct.networks import Matrix, Mixing, Network, Norm, Piece, dense

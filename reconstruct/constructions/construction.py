@@ -16,8 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.blueprint import Blueprint
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import Blueprint, Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
 from reconstruct.networks import Matrix, Mixing, Network, Norm
 from reconstruct.numbers.arrays import Array, Vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconstruct.constructions.construction import Construction
-from reconstruct.constructions.nodes import mixing_at
+from reconstruct.constructions.sites import mixing_at
 from reconstruct.khatri_rao import plan
 from reconstruct.networks import Network
 from reconstruct.networks.normal_form import rebuilt_nodes

@@ -32,7 +32,6 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.chain import (
     Chain,
     Link,
@@ -54,8 +53,15 @@ from reconstruct.constructions.construction import (
     joined_exactly,
 )
 from reconstruct.constructions.deep_exact import exact_norms, height, prove_deep, solve_exactly
-from reconstruct.constructions.nodes import check_geometry, kernel_of
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import (
+    Blueprint,
+    LayerPlan,
+    Site,
+    check_geometry,
+    check_ratio,
+    hidden_width,
+    kernel_of,
+)
 from reconstruct.constructions.two_layers import check_width, joined
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import (

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.chain import Chain, Link, padded
 from reconstruct.constructions.construction import ExactMap, ExactNorm, Task
-from reconstruct.constructions.nodes import kernel_of
 from reconstruct.constructions.shifts import place
+from reconstruct.constructions.sites import kernel_of
 from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.khatri_rao import solve_exact
 from reconstruct.networks import Matrix, dense

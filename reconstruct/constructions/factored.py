@@ -18,11 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.nodes import activation_at, check_geometry
 from reconstruct.constructions.shifts import place
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import (
+    Blueprint,
+    LayerPlan,
+    Site,
+    activation_at,
+    check_geometry,
+    check_ratio,
+    hidden_width,
+)
 from reconstruct.constructions.two_layers import (
     SolvedLayers,
     TwoLayers,

@@ -23,10 +23,8 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsmr
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, share
 from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
-from reconstruct.constructions.nodes import check_geometry
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_geometry, share
 from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, place_hidden
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status

@@ -1,10 +1,16 @@
-"""Frozen networks: drawn from a seed after a blueprint, or brought by the user."""
+"""Frozen networks: what becomes of each map of a target, and layers drawn for it from a seed.
+
+A `Layout` is the target in normal form with the plan of each of its maps, made once and carried
+along. `draw` makes the layers of the plans' blueprints; a network that the user brings is taken as
+it is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -12,14 +18,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.constructions.construction import Construction, SitePlan
-from reconstruct.constructions.layout import Layout, lay_out
-from reconstruct.constructions.nodes import norm_at
+from reconstruct.constructions.sites import Blueprint, mixing_at, norm_at
 from reconstruct.constructions.wide import Wide
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Activation,
     Add,
+    Map,
     Matrix,
     Mixing,
     Network,
@@ -31,8 +37,61 @@ from reconstruct.networks import (
 from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.networks.given import as_network
-from reconstruct.networks.normal_form import rebuilt
+from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The target in normal form, and the plan of each of its maps by name.
+
+    Sums and activations stand in the frozen network where they stand in the target. `scaled` is the
+    target with units scaled as in the form: bounds are of it, because a certificate speaks of the
+    target's own maps, and bounds of merged ones need not be within them. `lifts` are powers of two
+    by map: its rows are solved for times these, and the site's last norm takes them back.
+    """
+
+    target: Network
+    scaled: Network
+    form: NormalForm
+    plans: Mapping[str, SitePlan]
+    lifts: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def blueprints(self) -> dict[str, Blueprint]:
+        return {name: plan.blueprint for name, plan in self.plans.items()}
+
+
+def lay_out(target: Network, construction: Construction, *, merge: bool = True) -> Layout:
+    """Refuse a target that cannot be rebuilt, and plan each of its maps."""
+    form = normal_form(target, merge=merge)
+    check_target(form.network)
+    return Layout(target, target, form, plans_of(form.network, construction))
+
+
+def plans_of(form: Network, construction: Construction) -> dict[str, SitePlan]:
+    """The plan of each map of a network in normal form."""
+    return {
+        node.name: construction.plan(mixing_at(form, node.name)) for node in rebuilt_nodes(form)
+    }
+
+
+def check_target(network: Network) -> None:
+    """Refuse what no error bound passes: activations that are not Lipschitz, unknown operations."""
+    for node in network.nodes:
+        if isinstance(node.op, Activation) and not isfinite(node.op.lipschitz):
+            raise UnsupportedError(
+                f"node {node.name!r} of the target is a {type(node.op).__name__}, whose slope has "
+                f"no bound; an activation that stands in the frozen network as in the target needs "
+                f"one, so that errors before it stay bounded behind it"
+            )
+        if not isinstance(node.op, Map | Activation | Add):
+            raise UnsupportedError(
+                f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps, "
+                f"sums and activations can be rebuilt"
+            )
+
 
 ROWS = 2**11  # of a weight that are hashed together
 

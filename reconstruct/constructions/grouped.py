@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import (
     ExactMap,
     ExactNorm,
@@ -32,9 +31,17 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.shifts import ROOM, Placing, place
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import (
+    Blueprint,
+    LayerPlan,
+    Site,
+    activation_at,
+    check_ratio,
+    hidden_width,
+    mixing_at,
+    norm_at,
+)
 from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank

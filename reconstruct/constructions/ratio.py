@@ -21,13 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.blueprint import hidden_width
-from reconstruct.constructions.layout import Layout
-from reconstruct.constructions.nodes import mixing_at
+from reconstruct.constructions.frozen import Layout
+from reconstruct.constructions.sites import hidden_width, mixing_at
 from reconstruct.constructions.tasks import functionals_of
-from reconstruct.constructions.variances import deviation, variances_at_outputs
 from reconstruct.errors import InputError
-from reconstruct.networks import dense
+from reconstruct.networks import Domain, Network, dense
+from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.normal_form import rebuilt_nodes
 from reconstruct.numbers.arrays import Vector
 
@@ -106,3 +105,35 @@ def ratio_for(layout: Layout, known: Reach, wanted: float) -> float:
         f"is predicted, and more width gains nothing; tighten the ranges (--bounds adaptive, a "
         f"smaller domain), or ask for {least:.1g} or more"
     )
+
+
+# --- errors of random sign through a network ----------------------------------------------------
+
+
+def variances_at_outputs(
+    network: Network, domain: Domain, own: Mapping[str, Vector | float]
+) -> dict[str, Vector]:
+    """What the variances that maps add to their values, by name, become at the outputs: for each
+    map one number for every sampled input and output.
+
+    Errors of random sign: variances add, and the network's slopes at sampled inputs carry them on
+    by their squares. Numerical: predictions rest on it, no bound.
+    """
+    count = max(16, min(500, 2**23 // sum(network.sizes.values())))  # 2^23 values: 64 MB
+    values = network.values(domain.sample(count, np.random.default_rng(11)))
+    found: dict[str, list[Vector]] = {name: [] for name in own}
+    for j in range(min(network.size_out, 16)):
+        seed = np.zeros((len(values[network.output]), network.size_out))
+        seed[:, j] = 1.0
+        slopes = adjoints(network, values, {network.output: seed})
+        for name, variance in own.items():
+            whole = np.broadcast_to(variance, network.sizes[name])
+            reached = slopes[name] ** 2 @ whole if name in slopes else np.zeros(len(seed))
+            found[name].append(np.asarray(reached))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def deviation(variances: Mapping[str, Vector]) -> float:
+    """The deviation of their sum, where inputs at which it is large count for more."""
+    whole = np.sum(list(variances.values()), axis=0) if variances else np.zeros(1)
+    return math.sqrt(math.sqrt(float(np.mean(whole**2))))

@@ -1,23 +1,37 @@
-"""Finding, in a frozen network, the site that belongs to each affine map of the target.
+"""The frozen sub-graph that stands for one map of the target: as planned, and as found.
 
-The two graphs are walked together. The target's activations and sums must be there in the frozen
-network too; where the target has an affine map, the frozen network must have the layers of the
-construction's blueprint, each with its norm between the linear layer and the activation.
+A *blueprint* is the shape that a construction asks for. Each affine map becomes a *site* of the
+frozen network, a few layers
+
+    h_i = act(N_i(M_i h_{i-1} + A_i x[block_i])),      out = N_out(M_out h_last)
+
+where `x` is the site's input. `M_i` carries the previous layer on; `A_i` lets a block of the
+input in (through a skip connection when it is not the first). The wide construction is the case
+of one entering layer and one carrying layer. Drawing and recognising frozen networks both follow
+the blueprint, so a network from a file is treated exactly as a drawn one.
+
+To find the sites, the two graphs are walked together (`find_sites`). The target's activations and
+sums must be there in the frozen network too; where the target has an affine map, the frozen network
+must have the layers of the blueprint, each with its norm between the linear layer and the
+activation.
+
+Rests on proofs_check: width-is-necessary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan
-from reconstruct.constructions.nodes import mixing_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Activation,
     Add,
+    Affine,
+    Convolution,
+    Matrix,
     Mixing,
     Network,
     Node,
@@ -28,6 +42,165 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.normal_form import rebuilt
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.given import number
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """One frozen layer: its width, the input block that enters, and whether it carries on.
+
+    A layer whose units do not see all that is before them says how many entries a row has, `cols`,
+    and what is `made` of its kernel.
+    """
+
+    width: int
+    block: tuple[int, int] | None
+    carry: bool
+    cols: int | None = None
+    made: Callable[[Matrix], Mixing] | None = None
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """The layers that one affine map (m × k) becomes; rows and widths are those of all groups.
+
+    `moved` repeats or reorders what the site takes in, ahead of its layers.
+    """
+
+    rows: int
+    cols: int
+    layers: tuple[LayerPlan, ...]
+    groups: int = 1
+    moved: Placement | None = None
+
+    @property
+    def weights(self) -> int:
+        """Frozen weights of the site, those that are zero by design left out."""
+        total, before = 0, 0
+        for layer in self.layers:
+            entering = layer.block[1] - layer.block[0] if layer.block else 0
+            carried = before // self.groups if layer.carry else 0
+            total += layer.width * (layer.cols or entering + carried)
+            before = layer.width
+        return total
+
+    @property
+    def tunable(self) -> int:
+        """Gammas and betas of the site."""
+        return sum(2 * layer.width for layer in self.layers)
+
+
+def hidden_width(ratio: float, equations: int) -> int:
+    """`⌈ratio · equations⌉`, the hidden width that `--ratio` asks for."""
+    check_ratio(ratio)
+    return share(ratio, equations)
+
+
+def share(ratio: float, equations: int) -> int:
+    """`⌈ratio · equations⌉`, at least 1, for any ratio."""
+    return max(1, _ceil(ratio * equations))
+
+
+def check_ratio(ratio: float) -> None:
+    """A ratio below 1 leaves fewer unknowns than equations: refuse it before any work."""
+    if not 1.0 <= number(ratio, "the ratio") < 1e6:
+        raise InputError(
+            f"the ratio must be at least 1, so that every map has as many hidden neurons as "
+            f"equations, but is {ratio:g}; 1.5 is a good choice"
+        )
+
+
+def _ceil(value: float) -> int:
+    nearest = round(value)  # 1.1 · 50 is 55.000000000000007: that asks for 55 neurons, not 56
+    return nearest if abs(value - nearest) < 1e-9 * max(1.0, value) else int(-(-value // 1))
+
+
+# --- nodes as what they must be -----------------------------------------------------------------
+
+
+def mixing_at(network: Network, name: str | None) -> Mixing:
+    """The map at a node that is known to be one."""
+    op = network.node(name or "").op
+    assert isinstance(op, Mixing)
+    return op
+
+
+def norm_at(network: Network, name: str) -> Norm:
+    """The norm at a node that is known to be one."""
+    op = network.node(name).op
+    assert isinstance(op, Norm)
+    return op
+
+
+def activation_at(network: Network, name: str | None) -> Activation:
+    """The activation at a node that is known to be one."""
+    op = network.node(name or "").op
+    assert isinstance(op, Activation)
+    return op
+
+
+def group_at(network: Network, name: str | None, group: int) -> Mixing:
+    """One group of the map at a node, as a matrix on its patches; the map itself if it is all."""
+    op = mixing_at(network, name)
+    count = len(op.kernels)
+    if count == 1:
+        return op
+    return Affine(op.kernels[group], np.split(op.channel_bias, count)[group])
+
+
+def norm_group(network: Network, name: str, group: int, count: int) -> Norm:
+    """The norm at a node on the channels of one group of `count`."""
+    norm = norm_at(network, name)
+    each = norm.channels // count
+    return norm.hidden(group * each, (group + 1) * each)
+
+
+def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
+    """Refuse frozen convolutions that do not move over the image as the target's does.
+
+    Those that take in the site's input must have its geometry; those that carry a layer on must
+    take pixel by pixel, because a pad would cut off the shift at the border.
+    """
+    if not isinstance(op, Convolution):
+        return
+    for layer in site.layers:
+        entry = mixing_at(frozen, layer.entry) if layer.entry else None
+        if entry is not None and (
+            not isinstance(entry, Convolution)
+            or (entry.geometry, entry.groups) != (op.geometry, op.groups)
+        ):
+            raise InputError(
+                f"{where} needs a frozen convolution that moves as the target's does, {_moves(op)}"
+                f", but the frozen network has {_moves(entry)}; give it this geometry"
+            )
+        carry = mixing_at(frozen, layer.carry) if layer.carry else None
+        if carry is not None and not (isinstance(carry, Convolution) and carry.geometry.plain):
+            raise InputError(
+                f"{where} needs a 1×1 convolution without padding behind the first one: a pad "
+                f"would cut off the shift at the border; replace it in the frozen network"
+            )
+
+
+def _moves(op: Mixing) -> str:
+    """How the map moves over the image, if it does."""
+    geometry, groups = getattr(op, "geometry", None), getattr(op, "groups", 1)
+    if geometry is None:
+        return f"a {type(op).__name__} map of {op.shape[0]}×{op.shape[1]}"
+    return f"{geometry} in {groups} group{'s' if groups > 1 else ''}"
+
+
+def kernel_of(op: Mixing) -> Matrix:
+    """The one kernel of a map: its matrix itself where every entry is a weight of its own."""
+    kernels = op.kernels
+    if len(kernels) != 1:
+        raise UnsupportedError(
+            f"a map of one group is needed here, but a {type(op).__name__} has {len(kernels)}; use "
+            f"--construction wide, where each group is a system of its own"
+        )
+    return kernels[0]
+
+
+# --- finding the sites --------------------------------------------------------------------------
 
 UNFUSED = (
     "with torch call torch.onnx.export(…, dynamo=False, do_constant_folding=False), or dynamo=True "

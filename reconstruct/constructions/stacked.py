@@ -26,12 +26,18 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.chain import Chain, LinkScale, ShiftedChain, read_chain, shift_chain
 from reconstruct.constructions.construction import LayerSolution, SiteSolution, Task
 from reconstruct.constructions.deep import unit_of
-from reconstruct.constructions.nodes import check_geometry, kernel_of
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import (
+    Blueprint,
+    LayerPlan,
+    Site,
+    check_geometry,
+    check_ratio,
+    hidden_width,
+    kernel_of,
+)
 from reconstruct.constructions.two_layers import channels, joined
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, RankProof, Solver, Status

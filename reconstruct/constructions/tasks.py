@@ -1,21 +1,41 @@
-"""A map of the target as a task: its kernel, and rigorous bounds of what reaches it."""
+"""A map of the target as a task: its kernel, and rigorous bounds of what reaches it.
+
+Where maps before it leave something out, what reaches it has drifted. With W − R in place of W,
+values drift apart by `e' = |W| e + |R| (max|h| + e)` from map to map. Hidden units have to stay
+active on what the approximation reaches, so their shifts must cover the drift; the certificate
+repeats the same recursion with every rounding counted in.
+
+For a rational solver a task has the composition of the target's own maps in rational arithmetic.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.construction import Functionals, Task
-from reconstruct.constructions.exact_maps import exact_composition
-from reconstruct.constructions.layout import Layout
-from reconstruct.constructions.nodes import mixing_at
+from reconstruct.constructions.construction import ExactMap, Functionals, LeftOut, Task
+from reconstruct.constructions.frozen import Layout
 from reconstruct.constructions.shifts import LARGEST
-from reconstruct.errors import InputError
-from reconstruct.networks import Convolution, Matrix, Mixing, Node, dense
+from reconstruct.constructions.sites import mixing_at
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import (
+    Activation,
+    Convolution,
+    Diagonal,
+    Map,
+    Matrix,
+    Mixing,
+    Network,
+    Node,
+    Select,
+    dense,
+)
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.rationals import RationalInterval
 
 
 def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
@@ -120,3 +140,138 @@ def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Fun
         return known.windows(source, kernel[:, used], rows[used])
 
     return functionals
+
+
+# --- drift --------------------------------------------------------------------------------------
+
+
+MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
+
+
+def drift(
+    form: Network, known: Reach, left_out: Mapping[str, LeftOut | None]
+) -> Mapping[str, Vector] | None:
+    """For each value of the target's normal form a bound of what the approximation adds; None if
+    it is none.
+
+    `known` bounds the target; `left_out` says what each map leaves out, as far as it is known:
+    what comes behind a map that is not solved yet is told without it.
+    """
+    if all(rest is None for rest in left_out.values()):
+        return None
+    errors = {form.source: np.zeros(form.size_in)}
+    for node in form.nodes:
+        before = [errors[i] for i in node.inputs]
+        if isinstance(node.op, Map):
+            (error,) = before
+            passed = node.op.absolute(error[None])[0]
+            errors[node.name] = MARGIN * (passed + _added(node, known, left_out, error))
+        elif isinstance(node.op, Activation):
+            errors[node.name] = node.op.carried(before[0])
+        else:
+            errors[node.name] = np.sum(before, axis=0)
+    return errors
+
+
+def _added(
+    node: Node, known: Reach, left_out: Mapping[str, LeftOut | None], error: Vector
+) -> Vector | float:
+    """|R|·(max|h| + e) + |b − b̃| of what the map leaves out, the same at every position."""
+    rest = left_out.get(node.name)
+    if rest is None or not isinstance(node.op, Mixing):
+        return 0.0
+    lo, hi = known.bounds(node.inputs[0])
+    reached = node.op.seen(np.maximum(np.abs(lo), np.abs(hi)) + error)
+    return np.repeat(rest.weight @ reached + rest.bias, node.op.positions)
+
+
+# --- the exact map ------------------------------------------------------------------------------
+
+
+BITS = 64  # to which an irrational factor would be enclosed: it is refused then
+
+
+def exact_composition(network: Network, chain: tuple[str, ...]) -> tuple[ExactMap, ...]:
+    """The kernels that the nodes of `chain` make together, first to last, exactly.
+
+    One for each group of a convolution, which only norms and scalings are folded into; of any other
+    chain the one map that it is.
+    """
+    first, *rest = (network.node(name) for name in chain)
+    if isinstance(first.op, Mixing) and not first.op.own_entries:
+        return _kernels(first.op, rest)
+    total = _as_map(first, network.sizes[first.inputs[0]])
+    for node in rest:
+        total = _compose(_as_map(node, len(total.bias)), total)
+    return (total,)
+
+
+def _kernels(op: Mixing, scalings: list[Node]) -> tuple[ExactMap, ...]:
+    """The kernels of a convolution, each channel scaled and shifted as all of its pixels are."""
+    weight = [
+        row for kernel in op.kernels for row in ExactMap.of(dense(kernel), op.bias[:0]).weight
+    ]
+    bias = [Fraction(float(b)) for b in op.channel_bias]
+    for node in scalings:
+        scales, shifts = (part[:: op.positions] for part in _factors(node))
+        weight = [tuple(s * w for w in row) for s, row in zip(scales, weight, strict=True)]
+        bias = [s * b + t for s, b, t in zip(scales, bias, shifts, strict=True)]
+    rows = len(bias) // len(op.kernels)
+    return tuple(
+        ExactMap(tuple(weight[start : start + rows]), tuple(bias[start : start + rows]))
+        for start in range(0, len(bias), rows)
+    )
+
+
+def _compose(after: ExactMap, before: ExactMap) -> ExactMap:
+    columns = list(zip(*before.weight, strict=True))
+    weight = tuple(
+        tuple(
+            sum((a * b for a, b in zip(row, col, strict=True) if a and b), Fraction(0))
+            for col in columns
+        )
+        for row in after.weight
+    )
+    bias = tuple(
+        sum((a * b for a, b in zip(row, before.bias, strict=True)), offset)
+        for row, offset in zip(after.weight, after.bias, strict=True)
+    )
+    return ExactMap(weight, bias)
+
+
+def _as_map(node: Node, size: int) -> ExactMap:
+    op = node.op
+    if isinstance(op, Mixing):
+        return ExactMap.of(dense(op.matrix), op.bias)
+    if isinstance(op, Select):
+        kept = range(size)[op.block]
+        rows = tuple(tuple(Fraction(int(i == j)) for j in range(size)) for i in kept)
+        return ExactMap(rows, (Fraction(0),) * len(rows))
+    exact, offset = _factors(node)
+    rows = tuple(
+        tuple(exact[i] if i == j else Fraction(0) for j in range(size)) for i in range(size)
+    )
+    return ExactMap(rows, tuple(offset))
+
+
+def _factors(node: Node) -> tuple[list[Fraction], list[Fraction]]:
+    """What a norm or a scaling multiplies each unit by, and what it adds."""
+    if not isinstance(node.op, Diagonal):
+        raise UnsupportedError(
+            f"the exact solver needs maps with rational entries, but {node.name!r} is a "
+            f"{type(node.op).__name__}; use another solver"
+        )
+    scales, shifts = node.op.rationals(BITS)
+    exact = [_rational(node, i, pair) for i, pair in enumerate(scales)]
+    return exact, [_rational(node, i, pair) for i, pair in enumerate(shifts)]
+
+
+def _rational(node: Node, unit: int, between: RationalInterval) -> Fraction:
+    low, high = between
+    if low != high:
+        raise InputError(
+            f"the exact solver needs targets whose norms have a rational √(var + eps), but unit "
+            f"{unit} of {node.name!r} is scaled by an irrational number near {float(low):.9g}; use "
+            f"another solver, which bounds the rounding of the folded norm instead"
+        )
+    return low

@@ -18,9 +18,8 @@ import numpy as np
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
 from reconstruct.constructions.matched_betas import matched
-from reconstruct.constructions.nodes import activation_at, mixing_at, norm_at
 from reconstruct.constructions.shifts import ROOM, Placing, place
-from reconstruct.constructions.sites import Layer
+from reconstruct.constructions.sites import Layer, activation_at, mixing_at, norm_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
     RankProof,

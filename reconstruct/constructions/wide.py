@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconstruct.constructions.blueprint import Blueprint, LayerPlan, check_ratio, hidden_width
 from reconstruct.constructions.construction import SiteSolution, Task, joined_exactly
-from reconstruct.constructions.nodes import check_geometry
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import (
+    Blueprint,
+    LayerPlan,
+    Site,
+    check_geometry,
+    check_ratio,
+    hidden_width,
+)
 from reconstruct.constructions.two_layers import (
     TwoLayers,
     check_width,

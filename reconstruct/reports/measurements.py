@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reconstruct.certificates.verdicts import Certificate
-from reconstruct.constructions.nodes import mixing_at
-from reconstruct.constructions.sites import Site
+from reconstruct.constructions.sites import Site, mixing_at
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation
 from reconstruct.numbers.arrays import Array

@@ -19,10 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.constructions.nodes import mixing_at, norm_at
-from reconstruct.constructions.ratio import VARYING
-from reconstruct.constructions.sites import Site
-from reconstruct.constructions.variances import deviation, variances_at_outputs
+from reconstruct.constructions.ratio import VARYING, deviation, variances_at_outputs
+from reconstruct.constructions.sites import Site, mixing_at, norm_at
 from reconstruct.networks import Domain, Matrix, Network, dense
 
 Vector = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 
 from reconstruct.bounds import Adaptive, Method
 from reconstruct.bounds.methods import as_method
-from reconstruct.constructions.nodes import norm_at
+from reconstruct.constructions.sites import norm_at
 from reconstruct.networks import Network
 
 DOMAIN = (-1.0, 1.0)

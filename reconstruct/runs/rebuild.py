@@ -18,8 +18,7 @@ import numpy as np
 
 from reconstruct.constructions import CONSTRUCTIONS, Construction, Frozen, draw
 from reconstruct.constructions.frozen import as_stored, weights_hash
-from reconstruct.constructions.nodes import norm_at
-from reconstruct.constructions.sites import find_sites
+from reconstruct.constructions.sites import find_sites, norm_at
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, load
 from reconstruct.formats.files import as_path

@@ -15,8 +15,8 @@ import numpy as np
 
 from reconstruct.certificates.room import lacking_room
 from reconstruct.constructions.construction import LayerSolution
-from reconstruct.constructions.nodes import norm_at
 from reconstruct.constructions.raising import raised
+from reconstruct.constructions.sites import norm_at
 from reconstruct.errors import InputError
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import share
+from reconstruct.constructions.sites import share
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterations, solve
 from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.numbers.arrays import dense

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import share
+from reconstruct.constructions.sites import share
 from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense

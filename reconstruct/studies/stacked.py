@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import share
+from reconstruct.constructions.sites import share
 from reconstruct.constructions.stacked import Product, fit, least_widths, shared_out
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import reconstruct.runs.run as run_module
-from reconstruct.constructions import side_by_side
+from reconstruct import pipeline
 from reconstruct.progress import OutOfTime, Step
 
 
 @pytest.fixture(autouse=True)
 def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small maps side by side would all be under way."""
-    monkeypatch.setattr(side_by_side, "SMALL", 0.0)
+    monkeypatch.setattr(pipeline, "_is_small", lambda plan, solver: False)
 
 
 def words(target: Path, out: Path, *more: str) -> list[Any]:

@@ -13,7 +13,7 @@ import reconstruct as rc
 from reconstruct.bounds import Crown, reach
 from reconstruct.certificates.scaling import powers
 from reconstruct.constructions.balance import balance
-from reconstruct.constructions.nodes import norm_at
+from reconstruct.constructions.sites import norm_at
 from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
 

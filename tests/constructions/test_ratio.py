@@ -10,7 +10,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.bounds import Adaptive, Crown, reach
 from reconstruct.constructions import Wide, draw
-from reconstruct.constructions.layout import lay_out
+from reconstruct.constructions.frozen import lay_out
 from reconstruct.constructions.ratio import RATIOS, forecast, ratio_for
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
