@@ -1,7 +1,10 @@
-"""The examples run as they are, and stay short."""
+"""The examples and notebooks run as they are, and stay short."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 
 
 # One process for all of them, each in a directory of its own: half of their time is its start.
@@ -54,3 +58,21 @@ def test_example_runs(path: Path, found: dict[str, tuple[str, str]]) -> None:
 def test_there_are_five_short_ones() -> None:
     assert len(EXAMPLES) == 5
     assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 80 for path in EXAMPLES)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebook_runs(path: Path, tmp_path: Path) -> None:
+    """Its code cells in order, in one namespace: no package of notebooks is needed for that."""
+    codes = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if "outputs" in cell]
+    assert codes and not any(cell["outputs"] or cell["execution_count"] for cell in codes)
+    sources = ["".join(cell["source"]) for cell in codes]
+    if any("import torch" in text for text in sources) and not importlib.util.find_spec("torch"):
+        pytest.skip("this notebook needs torch")
+    names: dict[str, object] = {"__name__": "__main__"}
+    with contextlib.chdir(tmp_path), contextlib.redirect_stdout(io.StringIO()):
+        for number, text in enumerate(sources):
+            exec(compile(text, f"{path.name}, code cell {number + 1}", "exec"), names)
+
+
+def test_there_are_two_notebooks() -> None:
+    assert len(NOTEBOOKS) == 2
