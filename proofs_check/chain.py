@@ -19,10 +19,8 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
-    hidden_errors,
     norm_rounding,
     shared_symbols,
-    weighted_lengths,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -75,8 +73,6 @@ _FILES = (
     choice_of_p,
     error_recursion,
     carried_errors,
-    weighted_lengths,
-    hidden_errors,
     accumulated_rounding,
     norm_rounding,
     exact_splitting,

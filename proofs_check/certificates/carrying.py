@@ -8,14 +8,9 @@ is room is off by at most the largest slope there is. So
     δ = D̄ A δ + [noise],    |noise| ≤ |D̄| e + ρ p + (what leaves the range) + |η|,   p ≥ |A δ + ε|,
 
 a linear system in the noises alone: one symbol for each unit, carried through D̄ A with signs. What
-came together at hidden units, of which there are many more, goes by its length (`lengths`). What
 rounding does to the products is at most γ_n times the same products of absolute values.
 
-The noises of a cut are known one by one and by the length that they have together in weights w
-(`spectral`): M, the way from there, makes of them at most |M| s and ‖rows of M / w‖₂ t, and where
-slopes are off by q, noises that are no longer together than ‖diag(w' q) M diag(1/w)‖₂ t.
-
-Rests on proofs_check: carried-errors, weighted-lengths, hidden-errors, accumulated-rounding.
+Rests on proofs_check: carried-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
@@ -27,8 +22,6 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import UNIT, Floats
 from proofs_check.certificates.chords import Chords, upper
-from proofs_check.certificates.lengths import Hidden
-from proofs_check.certificates.spectral import FLOOR, length, spectral
 from proofs_check.certificates.threads import side_by_side
 
 BATCH = 64  # leaves at once
@@ -42,75 +35,42 @@ class _Cut:
     name: str
     maps: Maps
     chords: Chords
-    noise: Floats  # (leaves, m, modes), without what is hidden
-    weights: Floats
-    length: Floats  # of the noise, (leaves, modes)
-    hidden: Hidden | None
-
-    def reached(self, rows: slice, forms: Floats) -> Floats:
-        """What the way Mᵀ = `forms` makes of the noise, (leaves, rows, modes)."""
-        one_by_one = np.abs(forms).transpose(0, 2, 1) @ self.noise[rows]
-        across = np.sqrt(((forms / self.weights[:, None]) ** 2).sum(axis=1) + FLOOR)
-        found = np.fmin(one_by_one, across[..., None] * self.length[rows][:, None, :])
-        return np.asarray(found)
-
-
-@dataclass(frozen=True, eq=False)
-class _Arrived:
-    size: Floats  # |ẑ − z|, (leaves, m, modes)
-    rest: Floats  # what of it comes from no noise of a cut
-    ways: list[Floats]  # of the noises that do, cut by cut, (leaves, units, m)
+    noise: Floats  # (leaves, m, modes)
 
 
 class Carrier:
     """Errors of several `modes` side by side, cut after cut, on so many leaves."""
 
-    def __init__(self, leaves: int, modes: int, weights: dict[str, Floats], norms: bool) -> None:
-        self.leaves, self.modes, self.weights, self.norms = leaves, modes, weights, norms
+    def __init__(self, leaves: int, modes: int) -> None:
+        self.leaves, self.modes = leaves, modes
         self.reached: dict[str, Floats] = {}
         self.cuts: list[_Cut] = []
         self.terms = 16
 
     def add(
-        self,
-        name: str,
-        maps: Maps,
-        chords: Chords,
-        noise: tuple[Floats, Floats],
-        most: Floats,
-        hidden: Hidden | None = None,
+        self, name: str, maps: Maps, chords: Chords, noise: tuple[Floats, Floats], most: Floats
     ) -> Floats:
         """|ĥ − h| at a cut, (leaves, m, modes).
 
-        `noise` is new in front of the activation, what is `hidden` aside, and behind it, and
-        |ẑ − z| ≤ `most` is known; each (1 or leaves, m, modes).
+        `noise` is new in front of the activation and behind it, and |ẑ − z| ≤ `most` is known; each
+        (1 or leaves, m, modes).
         """
         maps, doubt = self._known(maps, noise[0].shape[1:])
         shape = (self.leaves, *noise[0].shape[1:])
         kept, found = np.zeros(shape), np.zeros(shape)
-        weights, together = self.weights[name], np.zeros((shape[0], shape[2]))
-        plain = np.zeros(1) if hidden is None else hidden.plain
-        given = upper(noise[0] + doubt), plain, noise[1], most
-        late, within, behind, limit = (np.broadcast_to(part, shape) for part in given)
+        given = upper(noise[0] + doubt), noise[1], most
+        fresh, behind, limit = (np.broadcast_to(part, shape) for part in given)
 
         def one(rows: slice) -> None:
-            fresh = upper(late[rows] + within[rows])
-            arrived = self._arriving(rows, maps, fresh)
-            before = np.minimum(arrived.size, limit[rows])
+            before = np.minimum(self._arriving(rows, maps, fresh[rows]), limit[rows])
             new = chords.noise(before, rows)
             size = np.abs(chords.middle[rows])[..., None]
-            straight = upper(_times(size, late[rows]) + behind[rows])
-            kept[rows] = upper(straight + new)
+            kept[rows] = upper(_times(size, fresh[rows]) + behind[rows] + new)
             found[rows] = upper(_times(size, before) + new + behind[rows])
-            together[rows] = length(weights, kept[rows])
-            if self.norms:
-                bent = self._bent(rows, arrived, chords.off(before, rows), weights)
-                whole = upper(length(weights, straight) + bent)
-                together[rows] = np.fmin(together[rows], whole)
 
         self._on_all(one)
         self.reached[name] = found.max(axis=0)
-        self.cuts.append(_Cut(name, maps, chords, kept, weights, together, hidden))
+        self.cuts.append(_Cut(name, maps, chords, kept))
         return found
 
     def end(self, maps: Maps, noise: Floats) -> Floats:
@@ -120,7 +80,7 @@ class Carrier:
         fresh = np.broadcast_to(upper(noise + doubt), found.shape)
 
         def one(rows: slice) -> None:
-            found[rows] = self._arriving(rows, maps, fresh[rows]).size
+            found[rows] = self._arriving(rows, maps, fresh[rows])
 
         self._on_all(one)
         return found
@@ -145,7 +105,7 @@ class Carrier:
         for _ in side_by_side(quietly, rows):
             pass
 
-    def _arriving(self, rows: slice, maps: Maps, noise: Floats) -> _Arrived:
+    def _arriving(self, rows: slice, maps: Maps, noise: Floats) -> Floats:
         """What comes to a cut, or to the output, on some leaves."""
         count = rows.stop - rows.start
         signed: dict[str, Floats] = {}
@@ -156,8 +116,6 @@ class Carrier:
             middle, own = cut.chords.middle[rows], cut.noise[rows]
             units, first = own.shape[1], symbols.shape[1]
             forms, total = self._through(cut.maps, signed, sizes, (count, first, units))
-            if cut.hidden is not None:
-                total = total + cut.hidden.part(rows).most()
             whole = np.zeros((count, first + units, units))
             whole[:, :first] = forms * middle[:, None]
             whole[:, first + np.arange(units), np.arange(units)] = 1.0
@@ -168,37 +126,10 @@ class Carrier:
             symbols = np.concatenate([symbols, own], axis=1)
         shape = (count, symbols.shape[1], noise.shape[1])
         forms, total = self._through(maps, signed, sizes, shape)
-        ways, first = [], 0
-        reached, rest = np.zeros(noise.shape), noise + (2 * self.terms * UNIT) * total
-        gone = _vanished(maps, lost)
-        rest = rest + gone * symbols.sum(axis=1, keepdims=True)
-        for cut in self.cuts:
-            ways.append(forms[:, first : first + cut.noise.shape[1]])
-            first += cut.noise.shape[1]
-            reached = reached + cut.reached(rows, ways[-1])
-            if cut.hidden is not None:
-                c = ways[-1].transpose(0, 2, 1) * cut.chords.middle[rows][:, None]
-                hidden = cut.hidden.part(rows)
-                rest = rest + hidden.reached(c) + gone * hidden.plain.sum(axis=1, keepdims=True)
-        return _Arrived(_number(reached + rest), _number(rest), ways)
-
-    def _bent(self, rows: slice, arrived: _Arrived, off: Floats, weights: Floats) -> Floats:
-        """The length, (leaves, modes), of what slopes that are `off` make of what arrived."""
-        found = length(weights, _times(off, arrived.rest))
-        modes = [off[..., mode] for mode in range(self.modes)]
-        alike = [[np.array_equal(q, one) for one in modes[:j]] for j, q in enumerate(modes)]
-        for cut, way in zip(self.cuts, arrived.ways, strict=True):
-            norms: list[Floats] = []
-            for mode, before in enumerate(alike):
-                if any(before):
-                    norms.append(norms[before.index(True)])
-                    continue
-                factors = weights * modes[mode]
-                matrix = (way / cut.weights[:, None]) * factors[:, None]
-                short = LOST * (2 + factors.max(axis=1, initial=0.0))
-                norms.append(upper(spectral(matrix) + short))
-            found += np.stack(norms, axis=1) * cut.length[rows]
-        return found
+        reached = np.abs(forms).transpose(0, 2, 1) @ symbols
+        rounding = (2 * self.terms * UNIT) * total
+        underflow = _vanished(maps, lost) * symbols.sum(axis=1, keepdims=True)
+        return _number(reached + noise + rounding + underflow)
 
     def _through(
         self,

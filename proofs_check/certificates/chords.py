@@ -69,9 +69,3 @@ class Chords:
         lost = np.where(self.more[rows][..., None] == 0, 0.0, self.more[rows][..., None] * beyond)
         kept = np.where(self.radius[rows][..., None] == 0, 0.0, self.radius[rows][..., None])
         return upper(np.where(kept == 0, 0.0, kept * before) + lost)
-
-    def off(self, before: Floats, rows: slice) -> Floats:
-        """How far slopes may be from `middle`, for errors of at most `before`."""
-        beyond = ~(before <= self.room[rows][..., None])
-        radius, more = self.radius[rows][..., None], self.more[rows][..., None]
-        return np.where(beyond, upper(radius + more), radius)

@@ -4,21 +4,20 @@ What f does wrong in front of a cut is the residual of its maps and, in a format
 since the cut before (`roundoff`). These errors go through the target's maps (`carrying`), or
 through their absolute values where that is better:
 
-    wrong = |A' − A| (max|h| + p) + |c' − c| + hidden + local,      |ẑ − z| ≤ |A| p + wrong,
+    wrong = max|(A' − A) h + c' − c| + |A' − A| p + hidden + local,      |ẑ − z| ≤ |A| p + wrong,
 
 p the errors of the cuts before. Magnitudes are those of the whole domain first; on the leaves where
 a claim does not follow from them they are taken leaf by leaf (`spots`). A figure whose proof meets
 an operation that is not known here is left to whoever claims it, and is told to be.
 
-Rests on proofs_check: error-recursion, carried-errors, weighted-lengths, hidden-errors,
-accumulated-rounding.
+Rests on proofs_check: error-recursion, carried-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -26,18 +25,15 @@ from proofs_check.certificates.arithmetic import Floats, dot, plus
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.carrying import Carrier, Maps
 from proofs_check.certificates.chords import Chords, upper
-from proofs_check.certificates.lengths import Behind, Hidden, behind
 from proofs_check.certificates.recursion import Recursion, columns, needed
 from proofs_check.certificates.rounded import Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
-from proofs_check.certificates.spectral import weights
 from proofs_check.certificates.spots import Everywhere, Numbers, OnLeaves, Spots
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
-MOST_NORMS = 2.0**36  # products for norms of all maps between cuts: seconds
 ELEMENTS = 2**18  # numbers of a value on leaves that are looked at together
 
 
@@ -53,13 +49,10 @@ class _Mode:
 
 @dataclass(frozen=True, eq=False)
 class _Wrong:
-    """In front of a cut, (boxes, m): all errors; the new ones that came late, and those that had
-    come together at hidden units, with their noise there; and those that come new behind it."""
+    """In front of a cut, (boxes, m): all errors and the new ones; and new ones behind it."""
 
     total: Floats
-    late: Floats
-    hidden: Floats
-    noises: dict[str, Floats]
+    fresh: Floats
     behind: Floats
 
 
@@ -74,8 +67,6 @@ class Figures:
 
     def __post_init__(self) -> None:
         self.used = needed(self.recursion.candidate)
-        inner = set(self.recursion.inner)
-        self.behind = {step.name: self._behind(step, inner) for step in self.recursion.steps[:-1]}
 
     def run(self) -> dict[str, float | None]:
         """Each figure; None where it is not proved here."""
@@ -128,8 +119,7 @@ class Figures:
         wrong = [self._wrong(spots, mode, last) for mode in modes]
         totals = [one.total for one in wrong]
         if carrier is not None:
-            fresh = _stacked([upper(one.late + one.hidden) for one in wrong])
-            found = carrier.end(self._maps(last), fresh)
+            found = carrier.end(self._maps(last), _stacked([one.fresh for one in wrong]))
             totals = [np.minimum(total, found[..., i]) for i, total in enumerate(totals)]
         worst = [np.broadcast_to(total.max(axis=1, initial=0.0), spots.count) for total in totals]
         return np.stack(worst), {n: mode.reason for n, mode in zip(names, modes, strict=True)}
@@ -168,32 +158,29 @@ class Figures:
         """In real arithmetic: what is new in front of a cut, and the errors of those before."""
         constant = np.repeat(step.difference[:, -1], step.positions)[None]
         late, carried = constant, np.zeros_like(constant)
+        apart = step.local[None]
         for view, part in step.parts:
             p = mode.errors[view.source]
             far = upper(spots.largest(view.source) + p)
             met = [[columns(view, row) for row in values] for values in (p, far)]
             carried = plus(carried, _images(step.size[:, part], met[0]))
             late = plus(late, _images(step.difference[:, part], met[1]))
-        return late, carried
+            apart = plus(apart, _images(step.difference[:, part], met[0]))
+        return np.minimum(late, apart), carried
 
     def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _Wrong:
         late, carried = self._arriving(spots, mode, step)
-        hidden = behind = np.zeros_like(late)
-        noises: dict[str, Floats] = {}
+        fresh, behind = late, np.zeros_like(late)
         evaluation = mode.evaluation
         if evaluation is not None and not mode.reason:
             try:
                 size = upper(spots.taken(step) + carried + late)
                 value = self._evaluated(evaluation, step, size)
-                behind, hidden, noises = (
-                    evaluation.behind(step.op, value),
-                    value.hidden,
-                    evaluation.noises,
-                )
-                late = plus(late, value.local)
+                behind = evaluation.behind(step.op, value)
+                fresh = upper(late + value.error)
             except NoBound as reason:
                 mode.reason = str(reason)
-        return _Wrong(upper(carried + late + hidden), late, hidden, noises, behind)
+        return _Wrong(upper(carried + fresh), fresh, behind)
 
     def _evaluated(self, evaluation: Evaluation, step: Step, size: Floats) -> Value:
         """The value in front of a cut, or at the output; it is known not to exceed `size`."""
@@ -221,45 +208,15 @@ class Figures:
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         all_of_them = 1 if leaves is None else len(leaves.lo)
         borne = all_of_them * work * len(cuts) < MOST_WORK
-        pairs = [a * b * min(a, b) for i, a in enumerate(sizes) for b in sizes[:i]]
-        norms = all_of_them * float(sum(pairs)) < MOST_NORMS
-        return Carrier(count, modes, self.weights, norms) if borne else None
+        return Carrier(count, modes) if borne else None
 
     def _carried(self, carrier: Carrier, spots: Spots, step: Step, wrong: list[_Wrong]) -> Floats:
         """What the errors come to behind a cut, (leaves, m, modes)."""
-        most, after, late, plain = (
-            _stacked([getattr(one, part) for one in wrong])
-            for part in ("total", "behind", "late", "hidden")
+        most, after, fresh = (
+            _stacked([getattr(one, part) for one in wrong]) for part in ("total", "behind", "fresh")
         )
-        known, hidden = self.behind[step.name], None
-        if known is not None and any(one.noises for one in wrong):
-            hidden = Hidden.of(known, plain, [one.noises for one in wrong])
-            late = upper(late + hidden.late(known))
-        else:
-            late = upper(late + plain)
         chords = self._chords(spots, step)
-        return carrier.add(step.name, self._maps(step), chords, (late, after), most, hidden)
-
-    @cached_property
-    def weights(self) -> dict[str, Floats]:
-        """What errors of the cuts are measured in by their length."""
-        *cuts, last = self.recursion.steps
-        return weights({step.name: self._parts(step) for step in cuts}, self._parts(last))
-
-    def _parts(self, step: Step) -> list[tuple[str, Floats]]:
-        """The maps of the target from the sources of a step, as floats."""
-        middle, sizes = step.form.floats()[0], self.recursion.target.sizes
-        return [
-            (view.source, view.forms(middle[:, part], sizes[view.source]))
-            for view, part in step.form.parts()
-        ]
-
-    def _behind(self, step: Step, inner: set[str]) -> Behind | None:
-        """The map from the hidden units of the candidate to a cut."""
-        assert step.node is not None
-        start = step.node.name if step.bend is None else step.node.inputs[0]
-        whole = self.recursion.theirs.pixels is None or step.positions == 1
-        return behind(self.recursion.theirs, start, inner) if whole else None
+        return carrier.add(step.name, self._maps(step), chords, (fresh, after), most)
 
     def _maps(self, step: Step) -> Maps:
         middle, error = step.form.floats()

@@ -166,17 +166,21 @@ class Recursion:
                 raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
             return np.zeros(self.target.sizes.get(names[0], gap.rows * gap.positions))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
-        step = Step(names[0], ours, gap.parts(), gap.positions, size, difference)
+        local = self._local(gap)
+        step = Step(names[0], ours, gap.parts(), gap.positions, size, difference, local)
         self.steps.append(step)
         error = np.repeat(difference[:, -1:], gap.positions, axis=1)
+        passed, apart = np.zeros_like(error), local.reshape(error.shape)
         before, residual = 0.0, 0.0
         for view, part in gap.parts():
             e, far = self.errors[view.source], self.largest(view.source)
             met, reached = (columns(view, values) for values in (e, plus(far, e)))
-            error = plus(error, dot(size[:, part], met), dot(difference[:, part], reached))
+            error = plus(error, dot(difference[:, part], reached))
+            apart = plus(apart, dot(difference[:, part], met))
+            passed = plus(passed, dot(size[:, part], met))
             before = max(before, float(np.max(e, initial=0.0)))
             residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
-        error = error.ravel()
+        error = plus(np.minimum(error.ravel(), apart.ravel()), passed.ravel())
         if isinstance(bend, Windows):
             error = bend.largest(error)
         elif bend is not None:
@@ -185,6 +189,13 @@ class Recursion:
         self.claims.check_segment(self.segment, names, derived)
         self.segment += 1
         return error
+
+    def _local(self, gap: Form) -> Floats:
+        """max |(A' − A) h + c' − c| over the domain, h the target's values; not known on images."""
+        if gap.positions > 1 or any(view.index is not None for view in gap.layout):
+            return np.full(gap.rows * gap.positions, np.inf)
+        lo, hi = self._range(gap, gap.floats())
+        return np.maximum(np.abs(lo), np.abs(hi))
 
     def _range(self, form: Block, floats: Range) -> Range:
         """Bounds of a form over the domain; many leaves say more than the box of them all."""

@@ -53,7 +53,7 @@ MOST_ENTRIES = 2**29  # of a map, unrolled: seconds
 
 class Evaluation:
     """A network in a format on some boxes; `settle` says where a cut's values are once its error is
-    known. `noises` are the errors that came together at inner activations since the cut before."""
+    known."""
 
     def __init__(
         self, forms: Forms, inputs: Floats, kind: Kind, moved: Callable[[Node], Inner]
@@ -62,7 +62,6 @@ class Evaluation:
         self.moved = moved
         nothing = np.zeros((1, inputs.shape[1]))
         self.values = {self.network.source: Value(inputs, nothing, nothing)}
-        self.noises: dict[str, Floats] = {}
         self.limits: dict[str, Floats] = {}  # bounds of sizes that are known otherwise
         used = needed(self.network)  # of others the recursion knows nothing
         inner = [n for n in self.network.nodes if isinstance(n.op, Unitwise) and n.name in used]
@@ -120,7 +119,6 @@ class Evaluation:
         """The values of a cut as they are, errors included."""
         nothing = np.zeros((1, size.shape[1]))
         self.values[name] = Value(size, nothing, nothing, self._gross.get(name))
-        self.noises = {}
 
     def behind(self, op: Unitwise | None, value: Value) -> Floats:
         """What an activation's own rounding adds: casts of its slopes and one product."""
@@ -395,7 +393,6 @@ class Evaluation:
             node, bend.range(below(known.lo - known.by), above(known.hi + known.by))
         )
         hidden = upper(value.error * abs(slope) + off + self.behind(op, value))
-        self.noises[node.name] = hidden
         return Value(upper(size * abs(slope)), hidden, np.zeros((1, hidden.shape[1])))
 
 

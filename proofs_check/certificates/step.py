@@ -20,7 +20,8 @@ Range = tuple[Floats, Floats]
 @dataclass(eq=False)
 class Step:
     """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| by parts,
-    the range of the form; of a cut also the candidate's node and its meaning."""
+    how far the two forms are apart at the target's values, the range of the form; of a cut also
+    the candidate's node and its meaning."""
 
     name: str
     form: Form
@@ -28,6 +29,7 @@ class Step:
     positions: int
     size: Floats
     difference: Floats
+    local: Floats
     taken: Range | None = None
     node: Node | None = None
     op: Unitwise | None = None

@@ -267,6 +267,10 @@ class Recursion:
             carried = carried + matrix.magnitude() @ e
             residuals.append((view, difference.magnitude()))
             fresh = fresh + residuals[-1][1] @ reached
+        if all(view.index is None for view in gap.layout):
+            # The range of the difference over the domain says more than |A' − A| max|h|.
+            low, high = self._ends(gap, self.state.errors)
+            fresh = np.fmin(fresh, np.maximum(np.abs(low), np.abs(high)))
         wrong = upward(carried + fresh).ravel(), upward(fresh).ravel()
         return Arrival(*wrong, tuple(residuals), op)
 

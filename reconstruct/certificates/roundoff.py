@@ -8,8 +8,7 @@ Boxes stand side by side: arrays are (boxes, units), so that on a leaf only the 
 that occur there. Three errors travel along. `carried` is the error of the cuts before, taken
 through the composed map A' of the segment (which is as small as the target's own map); `hidden` is
 what had come together at the inner activations before, `local` what was added since, both taken
-through |W| node by node. What is hidden is also told where it came together (`noises`), for whoever
-takes it on with signs. At a cut somebody else says how large the error is there (see `figures`).
+through |W| node by node. At a cut somebody else says how large the error is there (see `figures`).
 With |ĥ| ≤ H + carried + hidden + local = Ĥ,
 
     affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
@@ -79,16 +78,12 @@ class Evaluated:
 @dataclass(frozen=True, eq=False)
 class Arriving:
     """Errors in front of a cut, (boxes, units): `carried` from the cuts before, `hidden` and
-    `local` of this segment, and what the activation itself adds behind it.
-
-    `noises` are what is hidden, where it came together: at inner activations, by their names.
-    """
+    `local` of this segment, and what the activation itself adds behind it."""
 
     carried: Array
     hidden: Array
     local: Array
     behind: Array
-    noises: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +121,6 @@ class Roundoff:
         nothing = np.zeros((1, self.network.size_in))
         self.values = {self.network.source: Value(size, nothing, nothing, nothing, size)}
         self.source_errors = {self.sources[self.network.source]: nothing}
-        self.noises: dict[str, Array] = {}  # what came together at inner activations since the cut
         self._trees = known.trees
         inside = {name for tree in self._trees.values() for name in tree.nodes}
         used = self.network.needed() - inside
@@ -160,10 +154,9 @@ class Roundoff:
         return self._arrived(value, op.rounding(value.computed, self.precision))
 
     def _arrived(self, value: Value, behind: Array | None = None) -> Arriving:
-        """The errors of a value, which are told once: segments begin anew behind it."""
-        noises, self.noises = self.noises, {}
+        """The errors of a value."""
         own = np.zeros_like(value.local) if behind is None else behind
-        return Arriving(value.carried, value.hidden, value.local, own, noises)
+        return Arriving(value.carried, value.hidden, value.local, own)
 
     def _keep(self, name: str, value: Value) -> None:
         known = self._known(name, value.size)
@@ -294,7 +287,6 @@ class Roundoff:
         beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
         slope = abs(op.piece.slope)
         hidden = upward(slope * (value.hidden + value.local) + own + beyond)
-        self.noises[name] = hidden
         return Value(size, upward(slope * value.carried), hidden, np.zeros_like(hidden), peak)
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:

@@ -8,50 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from reconstruct.certificates.carrying import Carrier, Noise, bearable, measurable
+from reconstruct.certificates.carrying import Carrier, Noise, bearable
 from reconstruct.certificates.error_recursion import Arrival, Layered
 from reconstruct.certificates.forms import UNITS
-from reconstruct.certificates.hidden_noise import Behind, Hidden, behind
 from reconstruct.certificates.on_leaves import Indices, OnLeaves
 from reconstruct.certificates.roundoff import Roundoff
 from reconstruct.certificates.views import Form
-from reconstruct.certificates.weights import weights
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 
 
 @dataclass(frozen=True, eq=False)
 class CutPair:
-    """A pair of nodes, the target's form in front of it, its activation (None: a sum), and the map
-    from the candidate's hidden units to it."""
+    """A pair of nodes, the target's form in front of it and its activation (None: a sum)."""
 
     ours: str
     theirs: str
     inside: str
     form: Form[Enclosure]
     op: Activation | None
-    behind: Behind | None
 
 
 @dataclass(frozen=True, eq=False)
 class Wrong:
-    """Errors in front of a cut, (1 or leaves, m): all of them; the new ones that came late, and
-    those that came together at hidden units, with their noise there; and new ones behind it."""
+    """Errors in front of a cut, (1 or leaves, m): all of them, the new ones, and new ones behind
+    it."""
 
     total: Array
-    late: Array
-    hidden: Array
-    noises: Mapping[str, Array]
+    fresh: Array
     behind: Array
-
-    @property
-    def fresh(self) -> Array:
-        """All that are new in front of it."""
-        return upward(self.late + self.hidden)
 
     def passed(self, op: Activation | None) -> Array:
         """The error behind the cut, through the Lipschitz constant."""
@@ -69,9 +57,7 @@ class Real:
         arrival = self.arrivals["" if cut is None else cut.ours]
         op = None if cut is None else cut.op
         passed = arrival.total if op is None else op.carried(arrival.total)
-        nothing = np.zeros((1, len(arrival.fresh)))
-        total, fresh = arrival.total[None], arrival.fresh[None]
-        return Wrong(total, fresh, nothing, {}, np.zeros_like(passed)[None])
+        return Wrong(arrival.total[None], arrival.fresh[None], np.zeros_like(passed)[None])
 
     def settle(self, cut: CutPair, error: Array) -> None:
         """Nothing waits for it."""
@@ -90,13 +76,12 @@ class Floats:
             if cut is None
             else self.evaluation.until(self._name(cut), cut.op)
         )
-        late = found.local
+        fresh = upward(found.hidden + found.local)
         if self.arrivals is not None:
             arrival = self.arrivals["" if cut is None else cut.ours]
             moved = arrival.moved(self.evaluation.source_errors)
-            late = upward(late + arrival.fresh + moved)
-        total = upward(found.carried + found.hidden + late)
-        return Wrong(total, late, found.hidden, found.noises, found.behind)
+            fresh = upward(fresh + arrival.fresh + moved)
+        return Wrong(upward(found.carried + fresh), fresh, found.behind)
 
     def settle(self, cut: CutPair, error: Array) -> None:
         self.evaluation.settle(self._name(cut), error)
@@ -129,7 +114,7 @@ class Walk:
             errors = [one.passed(cut.op) for one in wrong]
             if carrier is not None:
                 taken = facts.range(cut.inside, rows)
-                carried = carrier.add(cut.ours, cut.form, cut.op, taken, _noise(cut.behind, wrong))
+                carried = carrier.add(cut.ours, cut.form, cut.op, taken, _noise(wrong))
                 errors = [np.fmin(error, carried[..., i]) for i, error in enumerate(errors)]
             for mode, error in zip(modes, errors, strict=True):
                 mode.settle(cut, error if facts.apart else error.max(axis=0, keepdims=True))
@@ -146,12 +131,7 @@ class Walk:
         sizes = [cut.form.matrix.shape[0] for cut in self.cuts]
         if not (self.borne and bearable(leaves, modes, sizes)):
             return None
-        return Carrier(rows, modes, self.weights, measurable(leaves, sizes))
-
-    @cached_property
-    def weights(self) -> dict[str, Array]:
-        """What lengths of errors at the cuts are measured in."""
-        return weights({cut.ours: cut.form for cut in self.cuts}, self.end)
+        return Carrier(rows, modes)
 
     def _borne(self, target: Network) -> bool:
         """Whether errors can be carried through the target: not where it bends between the cuts
@@ -172,16 +152,12 @@ def all_cut(target: Network, cuts: set[str]) -> bool:
 
 def _cuts(facts: OnLeaves) -> list[CutPair]:
     target, layered = facts.known.network, facts.layered
-    inner, sources = layered.ranges, layered.composites.sources
     found = []
     for ours, theirs in facts.alignment.pairs:
         op = layered.arrivals[ours].op
         inside = ours if op is None else target.node(ours).inputs[0]
         form = layered.own.own(ours) if op is None else _taken(layered, inside)
-        start = theirs if op is None else facts.candidate.node(theirs).inputs[0]
-        found.append(
-            CutPair(ours, theirs, inside, form, op, behind(facts.candidate, start, inner, sources))
-        )
+        found.append(CutPair(ours, theirs, inside, form, op))
     return found
 
 
@@ -192,15 +168,10 @@ def _taken(layered: Layered, inside: str) -> Form[Enclosure]:
     return layered.own.form(inside, size if large else None)
 
 
-def _noise(behind: Behind | None, wrong: list[Wrong]) -> Noise:
-    """The modes as columns; what is hidden apart, where its map is known."""
-    after, total = _stacked([one.behind for one in wrong]), _stacked([one.total for one in wrong])
-    if behind is None or not any(one.noises for one in wrong):
-        return Noise(_stacked([one.fresh for one in wrong]), after, total)
-    plain = _stacked([one.hidden for one in wrong])
-    hidden = Hidden.of(behind, plain, [behind.noise(one.noises) for one in wrong])
-    late = _stacked([one.late for one in wrong])
-    return Noise(upward(late + hidden.rounded), after, total, hidden)
+def _noise(wrong: list[Wrong]) -> Noise:
+    """The modes as columns."""
+    parts = ("fresh", "behind", "total")
+    return Noise(*(_stacked([getattr(one, part) for one in wrong]) for part in parts))
 
 
 def _stacked(parts: list[Array]) -> Array:

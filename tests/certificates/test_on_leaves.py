@@ -7,18 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates import figures as again
-from proofs_check.certificates import lengths as others
-from proofs_check.certificates.forms import Forms
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.figures import figures
-from reconstruct.certificates.hidden_noise import Behind, Hidden, behind
 from reconstruct.certificates.on_leaves import OnLeaves
 from reconstruct.networks import Box, Network, in_blocks
 from reconstruct.networks.blocks import Tree
@@ -92,61 +87,6 @@ def test_leaves_tell_more_than_the_box() -> None:
     assert min(gains) >= 1 and max(gains) > 1.5
 
 
-# --- errors of hidden units -----------------------------------------------------------------------
-
-
-def test_the_map_from_hidden_units_is_that_of_the_dense_layers() -> None:
-    """Whatever tree the sums are spelled out as; package and checker find the same."""
-    rng = np.random.default_rng(3)
-    target = random_target(rng, SIZES)
-    plain = wide(target, BOX, rng, method=METHOD)
-    spelled = in_blocks(plain, SHORT)
-    inner = {n.name for n in plain.activation_nodes()} - {n.name for n in target.activation_nodes()}
-    for cut in target.activation_nodes():
-        (start,) = plain.node(cut.name).inputs
-        norm = plain.node(start)
-        (mixing,) = (plain.node(name) for name in norm.inputs)
-        wanted = norm.op.effective()[0][:, None] * mixing.op.tile(0, mixing.op.shape[0])
-        cuts = {n.name for n in target.activation_nodes()}
-        for network in (plain, spelled):
-            found = behind(network, start, inner, cuts)
-            forms = Forms(network, {n: n for n in (network.source, *cuts)})
-            again = others.behind(forms, start, inner)
-            assert found is not None and again is not None
-            assert np.allclose(found.matrix, wanted, rtol=1e-14, atol=0)
-            assert np.allclose(again.matrix, wanted, rtol=1e-14, atol=0)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10**6))
-def test_hidden_errors_stay_within_their_length(m: int, n: int, seed: int) -> None:
-    """Of every sign, on every box, also where a box has next to none of them; both programs."""
-    rng = np.random.default_rng(seed)
-    B, rows = rng.standard_normal((m, n)), int(rng.integers(1, 4))
-    noise = 10.0 ** rng.uniform(-300 if seed % 5 == 0 else -8, 0, (3, n)) * (
-        rng.random((3, n)) < 0.8
-    )
-    plain = (noise @ np.abs(B).T)[..., None] * (1 + 1e-12)
-    c = rng.standard_normal((3, rows, m))
-    worst = np.einsum("brl,bl->br", np.abs(c @ B), noise)
-    ours = Hidden.of(Behind(("a",), B, 0.0), plain, [noise])
-    theirs = others.Hidden.of(others.Behind(("a",), B, 0.0), plain, [{"a": noise}])
-    for found in (ours.reached(c), theirs.reached(c)):
-        assert np.all(worst * (1 - 1e-12) <= found[..., 0])
-        assert np.all(found <= np.abs(c) @ plain * (1 + 1e-6))
-    assert np.all(theirs.reached(c) <= ours.reached(c) * (1 + 1e-6) + 1e-200)  # claims follow
-
-
-def test_lengths_gain_the_root_of_the_rows() -> None:
-    rng = np.random.default_rng(0)
-    B, noise = rng.standard_normal((50, 2000)), rng.uniform(1, 2, (1, 2000))
-    plain = (noise @ np.abs(B).T)[..., None]
-    c = rng.standard_normal((1, 1, 50))
-    found = float(Hidden.of(Behind(("a",), B, 0.0), plain, [noise]).reached(c)[0, 0, 0])
-    assert found < float((np.abs(c) @ plain)[0, 0, 0]) / 4
-    assert found < 1.3 * float(np.abs(c[0, 0] @ B) @ noise[0])  # a quarter more than the truth
-
-
 # --- the figures ----------------------------------------------------------------------------------
 
 
@@ -176,15 +116,3 @@ def test_figures_on_leaves_are_proved_again_and_no_less(tmp_path, field, monkeyp
     edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.7).hex())
     report = check(tmp_path)
     assert report.status is CheckStatus.REJECTED and report.field == field
-
-
-@pytest.mark.filterwarnings("error")
-def test_errors_beyond_the_floats_have_no_length_and_stay_beyond() -> None:
-    """What arrives is inf, never NaN, through which every comparison would pass."""
-    B = np.array([[1e200, -1e200], [1.0, 2.0]])
-    noise = np.array([[1e300, np.inf], [1.0, 2.0]])
-    plain = np.array([[[np.inf], [np.inf]], [[3e200], [5.0]]])
-    found = Hidden.of(Behind(("a",), B, 1e-12), plain, [noise])
-    assert not np.isnan(found.most).any() and (found.most >= plain).all()
-    c = np.ones((2, 1, 2))
-    assert np.array_equal(found.reached(c), np.matmul(np.abs(c), plain))

@@ -21,10 +21,8 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
-    hidden_errors,
     norm_rounding,
     shared_symbols,
-    weighted_lengths,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -178,21 +176,6 @@ BROKEN: list[tuple[str, str, Any]] = [
         "carried-errors",
         "a unit that rises taken for one at rest",
         carried_errors.CarryRule(slopes=lambda lo, hi: (0 * lo, 0 * lo, abs(lo))),
-    ),
-    (
-        "weighted-lengths",
-        "weights for their inverse",
-        weighted_lengths.LengthRule(weighted=lambda left, M, right: left[:, None] * M * right),
-    ),
-    (
-        "weighted-lengths",
-        "half of a norm",
-        weighted_lengths.LengthRule(norm=lambda X: weighted_lengths.norm(X) / 2),
-    ),
-    (
-        "hidden-errors",
-        "errors of the first unit alone",
-        hidden_errors.LengthRule(bound=lambda c, B, n: hidden_errors.squared(c, B[:, :1], n[:1])),
     ),
     (
         "deep-backward-induction",

@@ -43,7 +43,7 @@ REQUIRED = {
     "layer-wise equality gives network equality": ["layerwise-to-network", "error-recursion"],
     "width m·k is necessary": ["width-is-necessary", "stacked-width"],
     "low rank": ["low-rank-factors"],
-    "errors with their signs": ["carried-errors", "weighted-lengths", "hidden-errors"],
+    "errors with their signs": ["carried-errors"],
     "accumulated rounding": ["accumulated-rounding"],
     "norms in floats": ["norm-rounding"],
     "exact splitting": ["exact-splitting"],
