@@ -1,7 +1,7 @@
 # Verbs of the project. `make demo` and `make test` need nothing but Python 3.11+.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.installed-docs
 
