@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reconstruct.reports.environment import blas, cpu
+from reconstruct.reports.document import blas, cpu
 from reconstruct.version import __version__
 
 Row: TypeAlias = dict[str, Any]

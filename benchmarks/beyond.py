@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconstruct.studies import STUDIES, Study, run_study
-from reconstruct.studies.page import means
-from reconstruct.studies.runner import ROWS, read_rows
+from reconstruct.studies.runner import ROWS, means, read_rows
 from reconstruct.studies.study import Rows
 
 ROOT = Path(__file__).resolve().parents[1]

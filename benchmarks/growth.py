@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks._common import Row, in_fresh_process, run
 from reconstruct.khatri_rao import ConjugateGradient, plan, solve
-from reconstruct.reports.environment import peak_bytes
+from reconstruct.reports.document import peak_bytes
 
 SEED = 0
 RATIO = 1.5

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from benchmarks._alternatives import METHODS, Missing, OutOfTime
 from benchmarks._common import Row, in_fresh_process, run
 from reconstruct.khatri_rao import ConjugateGradient, Direct, Solver, plan, solve
-from reconstruct.reports.environment import peak_bytes
+from reconstruct.reports.document import peak_bytes
 
 Array: TypeAlias = NDArray[Any]
 

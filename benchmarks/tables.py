@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import training_tables
-from reconstruct.reports.numbers import at_most
+from reconstruct.reports.words import at_most
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -12,7 +12,7 @@ from typing import Any
 import reconstruct
 from reconstruct.cli.parser import build_parser
 from reconstruct.errors import MissingDependencyError
-from reconstruct.reports.schemas import NAMES, schema
+from reconstruct.reports.document import SCHEMAS, schema
 
 WIDTH = 88
 
@@ -98,9 +98,9 @@ def schemas() -> str:
         "# Schemas",
         "JSON Schemas of the two documents that a run writes; the tests validate every kind of "
         "run against them. They ship with the package as "
-        "`reconstruct.reports.schemas.schema(name)`.",
+        "`reconstruct.reports.document.schema(name)`.",
     ]
-    for name in NAMES:
+    for name in SCHEMAS:
         loaded = schema(name)
         rows = "\n".join(f"| `{path}` | {kind} | {text} |" for path, kind, text in _fields(loaded))
         parts += [

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
-    from reconstruct.runs.rebuild import rebuild
-    from reconstruct.runs.report import report
+    from reconstruct.runs.rebuild import rebuild, report
     from reconstruct.runs.run import run
     from reconstruct.runs.verify import verify
 
@@ -82,8 +81,7 @@ _HOMES = {
     ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
-    "reconstruct.runs.rebuild": ("rebuild",),
-    "reconstruct.runs.report": ("report",),
+    "reconstruct.runs.rebuild": ("rebuild", "report"),
     "reconstruct.runs.run": ("run",),
     "reconstruct.runs.verify": ("verify",),
 }

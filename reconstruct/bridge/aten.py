@@ -6,12 +6,98 @@ what those mean is then decided in one place, our reader of ONNX. The batch lead
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from reconstruct.bridge import aten_images
-from reconstruct.bridge.call import OperatorCall, Rule
-from reconstruct.bridge.onnx_graph import OnnxGraph
-from reconstruct.bridge.requirement import SELU
+import numpy as np
+from numpy.typing import NDArray
+
+from reconstruct.bridge import SELU
+from reconstruct.errors import MissingDependencyError, UnsupportedError
+
+try:
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError:
+    raise MissingDependencyError("onnx", "onnx", "reading a torch module") from None
+
+
+class OnnxGraph:
+    """Nodes and constants; values are known by their names, which are made unique."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = np.dtype(kind)
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Any] = {}
+        self.eps: dict[str, float] = {}  # of each norm; the attribute in ONNX is only a float32
+        self._taken: set[str] = set()
+
+    def input(self, name: str) -> str:
+        """The name of the input."""
+        return self._free(name)
+
+    def constant(self, name: str, values: Any, kind: Any = None) -> str:
+        """A constant of that name, or of one like it."""
+        array = np.ascontiguousarray(values, self.kind if kind is None else kind)
+        known = self._free(name)
+        self.constants[known] = numpy_helper.from_array(array, known)
+        return known
+
+    def node(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        """A node; its one value carries its name."""
+        known = self._free(name)
+        given = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(kind, list(inputs), [known], name=known, **given))
+        return known
+
+    def bytes(self, source: str, shape: Sequence[int], output: str) -> bytes:
+        """The model from the input `source` (batch × shape) to the value `output`."""
+        self.nodes.append(helper.make_node("Identity", [output], ["result"], name="result"))
+        kind = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}[self.kind.name]
+        graph = helper.make_graph(
+            self.nodes,
+            "module",
+            [helper.make_tensor_value_info(source, kind, ["batch", *shape])],
+            [helper.make_tensor_value_info("result", kind, None)],
+            list(self.constants.values()),
+        )
+        opsets = [helper.make_opsetid("", 15)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        content: bytes = model.SerializeToString()
+        return content
+
+    def value(self, name: str) -> NDArray[Any] | None:
+        """The constant of that name, None for a value that depends on the input."""
+        found = self.constants.get(name)
+        return None if found is None else numpy_helper.to_array(found)
+
+    def _free(self, name: str) -> str:
+        known, count = name, 1
+        while known in self._taken:
+            count += 1
+            known = f"{name}@{count}"
+        self._taken.add(known)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorCall:
+    """One operator: its arguments (names of values for tensors), its shapes, its layer's name."""
+
+    target: str
+    name: str
+    arguments: dict[str, Any]
+    shape: tuple[int, ...]
+    shapes: dict[str, tuple[int, ...]]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.arguments[key]
+
+    def refuse(self, why: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.name!r} ({self.target}) {why}")
+
+
+Rule = Callable[[OperatorCall, OnnxGraph], str]
 
 
 def linear(call: OperatorCall, graph: OnnxGraph) -> str:
@@ -22,6 +108,11 @@ def linear(call: OperatorCall, graph: OnnxGraph) -> str:
     turned = graph.node("Transpose", [weight], f"{call.name}.turned", perm=[1, 0])
     product = graph.node("MatMul", [x, turned], call.name)
     return graph.node("Add", [product, bias], f"{call.name}.bias") if bias else product
+
+
+def plain(kind: str, *inputs: str) -> Rule:
+    """A node of this kind on the arguments of these names."""
+    return lambda call, graph: graph.node(kind, [call[key] for key in inputs], call.name)
 
 
 def batch_norm(call: OperatorCall, graph: OnnxGraph) -> str:
@@ -38,10 +129,6 @@ def batch_norm(call: OperatorCall, graph: OnnxGraph) -> str:
     name = graph.node("BatchNormalization", inputs, call.name, epsilon=call["eps"])
     graph.eps[name] = float(call["eps"])
     return name
-
-
-def relu(call: OperatorCall, graph: OnnxGraph) -> str:
-    return graph.node("Relu", [call["self"]], call.name)
 
 
 def leaky_relu(call: OperatorCall, graph: OnnxGraph) -> str:
@@ -75,29 +162,17 @@ def _spelled_elu(call: OperatorCall, graph: OnnxGraph, alpha: float, name: str) 
     return graph.node("Add", [above, scaled], name)
 
 
-def clip(low: str | None, high: str | None) -> Rule:
-    """Clip between the arguments of these names, either of which may be None."""
+def clip(low: str | float | None, high: str | float | None) -> Rule:
+    """Clip between two numbers, or the arguments of these names; None is no end."""
 
     def rule(call: OperatorCall, graph: OnnxGraph) -> str:
         ends = []
         for key in (low, high):
-            end = None if key is None else call[key]
+            end = call[key] if isinstance(key, str) else key
             ends.append("" if end is None else graph.constant(f"{call.name}.{key}", end))
         return graph.node("Clip", [call["self"], *ends], call.name)
 
     return rule
-
-
-def fixed_clip(low: float, high: float) -> Rule:
-    def rule(call: OperatorCall, graph: OnnxGraph) -> str:
-        ends = [graph.constant(f"{call.name}.{end:g}", end) for end in (low, high)]
-        return graph.node("Clip", [call["self"], *ends], call.name)
-
-    return rule
-
-
-def prelu(call: OperatorCall, graph: OnnxGraph) -> str:
-    return graph.node("PRelu", [call["self"], call["weight"]], call.name)
 
 
 def arithmetic(kind: str) -> Rule:
@@ -112,10 +187,6 @@ def arithmetic(kind: str) -> Rule:
         return graph.node(kind, [_operand(call, graph, "self"), other], call.name)
 
     return rule
-
-
-def negate(call: OperatorCall, graph: OnnxGraph) -> str:
-    return graph.node("Neg", [call["self"]], call.name)
 
 
 def identity(call: OperatorCall, graph: OnnxGraph) -> str:
@@ -176,44 +247,133 @@ def _operand(call: OperatorCall, graph: OnnxGraph, key: str) -> str:
     return graph.constant(f"{call.name}.{key}", value)
 
 
-RULES: dict[str, Rule] = aten_images.RULES | {
+def convolution(call: OperatorCall, graph: OnnxGraph) -> str:
+    padding = call["padding"]
+    where: dict[str, Any] = {}
+    if padding == "same":
+        where["auto_pad"] = "SAME_UPPER"
+    elif padding != "valid":
+        where["pads"] = [*_pair(call, padding), *_pair(call, padding)]
+    inputs = [call["input"], call["weight"]] + ([call["bias"]] if call["bias"] else [])
+    return graph.node(
+        "Conv",
+        inputs,
+        call.name,
+        strides=_pair(call, call["stride"]),
+        dilations=_pair(call, call["dilation"]),
+        group=call["groups"],
+        **where,
+    )
+
+
+def pad(call: OperatorCall, graph: OnnxGraph) -> str:
+    """Constant pads; torch counts them from the last dimension, ONNX from the first."""
+    if call.arguments.get("mode", "constant") != "constant":
+        raise call.refuse(f"repeats what is there ({call['mode']}); constant pads are supported")
+    rank, pads = len(call.shape), call["pad"]
+    before, after = [0] * rank, [0] * rank
+    for i in range(len(pads) // 2):
+        before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
+    if before[0] or after[0]:
+        raise call.refuse("adds examples to a batch")
+    widths = graph.constant(f"{call.name}.pads", [*before, *after], np.int64)
+    value = graph.constant(f"{call.name}.value", call["value"] or 0.0)
+    return graph.node("Pad", [call["self"], widths, value], call.name)
+
+
+def maximum(call: OperatorCall, graph: OnnxGraph) -> str:
+    return _pool("MaxPool", call, graph, dilations=_pair(call, call["dilation"]))
+
+
+def average(call: OperatorCall, graph: OnnxGraph) -> str:
+    if call["divisor_override"] is not None:
+        raise call.refuse("divides by a number of its own; the size of the window is supported")
+    return _pool("AveragePool", call, graph, count_include_pad=int(call["count_include_pad"]))
+
+
+def _pool(kind: str, call: OperatorCall, graph: OnnxGraph, **more: Any) -> str:
+    kernel = _pair(call, call["kernel_size"])
+    pads = _pair(call, call["padding"])
+    return graph.node(
+        kind,
+        [call["self"]],
+        call.name,
+        kernel_shape=kernel,
+        strides=_pair(call, call["stride"] or kernel),
+        pads=[*pads, *pads],
+        ceil_mode=int(call["ceil_mode"]),
+        **more,
+    )
+
+
+def adaptive_average(call: OperatorCall, graph: OnnxGraph) -> str:
+    """The mean over equal windows; windows of different sizes are refused."""
+    size, wanted = call.shapes["self"][-2:], call.shape[-2:]
+    if any(s % w for s, w in zip(size, wanted, strict=True)):
+        raise call.refuse(f"averages {size} to {wanted} pixels, but only equal windows are read")
+    if wanted == (1, 1):
+        return graph.node("GlobalAveragePool", [call["self"]], call.name)
+    kernel = [s // w for s, w in zip(size, wanted, strict=True)]
+    return graph.node("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
+
+
+def mean(call: OperatorCall, graph: OnnxGraph) -> str:
+    """The mean over the pixels of each channel."""
+    rank = len(call.shapes["self"])
+    if rank != 4 or sorted(d % rank for d in call["dim"]) != [2, 3]:
+        raise call.refuse(f"is a mean over {call['dim']}; that over all pixels (2, 3) is supported")
+    pooled = graph.node("GlobalAveragePool", [call["self"]], call.name)
+    if call["keepdim"]:
+        return pooled
+    shape = graph.constant(f"{call.name}.shape", [0, call.shape[1]], np.int64)
+    return graph.node("Reshape", [pooled, shape], f"{call.name}.flat")
+
+
+def _pair(call: OperatorCall, value: int | Sequence[int]) -> list[int]:
+    """One number per direction."""
+    directions = len(call.shape) - 2
+    numbers = [value] if isinstance(value, int) else list(value)
+    return numbers * directions if len(numbers) == 1 else numbers
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(["permute", "transpose", "t"], transpose),
+    **dict.fromkeys(
+        ["batch_norm", "_native_batch_norm_legit_no_training", "_native_batch_norm_legit"],
+        batch_norm,
+    ),
+    **dict.fromkeys(
+        ["dropout", "clone", "contiguous", "detach", "alias", "lift_fresh_copy"], identity
+    ),
+    **dict.fromkeys(
+        ["flatten", "view", "_unsafe_view", "reshape", "unflatten", "squeeze", "unsqueeze"], reshape
+    ),
     "linear": linear,
-    "batch_norm": batch_norm,
-    "_native_batch_norm_legit_no_training": batch_norm,
-    "_native_batch_norm_legit": batch_norm,
-    "relu": relu,
+    "relu": plain("Relu", "self"),
     "leaky_relu": leaky_relu,
     "elu": elu,
     "selu": selu,
     "hardtanh": clip("min_val", "max_val"),
-    "relu6": fixed_clip(0.0, 6.0),
+    "relu6": clip(0.0, 6.0),
     "clamp": clip("min", "max"),
     "clamp_min": clip("min", None),
     "clamp_max": clip(None, "max"),
-    "prelu": prelu,
-    "_prelu_kernel": prelu,
+    "prelu": plain("PRelu", "self", "weight"),
+    "_prelu_kernel": plain("PRelu", "self", "weight"),
     "add": arithmetic("Add"),
     "sub": arithmetic("Sub"),
     "mul": arithmetic("Mul"),
     "div": arithmetic("Div"),
-    "neg": negate,
+    "neg": plain("Neg", "self"),
     "matmul": arithmetic("MatMul"),
-    "flatten": reshape,
-    "view": reshape,
-    "_unsafe_view": reshape,
-    "reshape": reshape,
-    "unflatten": reshape,
-    "squeeze": reshape,
-    "unsqueeze": reshape,
-    "permute": transpose,
-    "transpose": transpose,
-    "t": transpose,
     "cat": concat,
     "slice": part,
-    "dropout": identity,
-    "clone": identity,
-    "contiguous": identity,
-    "detach": identity,
-    "alias": identity,
-    "lift_fresh_copy": identity,
+    "conv1d": convolution,
+    "conv2d": convolution,
+    "constant_pad_nd": pad,
+    "pad": pad,
+    "max_pool2d": maximum,
+    "avg_pool2d": average,
+    "adaptive_avg_pool2d": adaptive_average,
+    "mean": mean,
 }

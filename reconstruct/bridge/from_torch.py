@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.bridge.aten import RULES
-from reconstruct.bridge.call import OperatorCall
-from reconstruct.bridge.onnx_graph import OnnxGraph
-from reconstruct.bridge.requirement import torch_module
+from reconstruct.bridge import torch_module
+from reconstruct.bridge.aten import RULES, OnnxGraph, OperatorCall
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.read import read_onnx
 from reconstruct.networks import Network
@@ -31,8 +29,6 @@ from reconstruct.networks import Network
 if TYPE_CHECKING:
     import torch
 
-BATCH = 2  # examples while tracing: torch would take a batch of one for a constant
-TOLERANCE = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 SUPPORTED = (
     "Linear, Conv2d, BatchNorm1d and 2d, ReLU, LeakyReLU, ELU, SELU, ReLU6, Hardtanh, pooling, "
     "Flatten, Dropout, sums, products with constants and what only moves values"
@@ -78,7 +74,7 @@ def _rows(torch: Any, module: Any, example: Any) -> Any:
             f"an example with a batch in front is needed (N × input shape, N ≥ 1), but its shape "
             f"is {tuple(rows.shape)}; use example[None] for a single one"
         )
-    return torch.cat([rows[:1], rows[:1]])
+    return torch.cat([rows[:1], rows[:1]])  # torch would take a batch of one for a constant
 
 
 def _exported(torch: Any, module: Any, rows: Any) -> Any:
@@ -194,7 +190,7 @@ def _compare(torch: Any, module: Any, network: Network, rows: Any) -> None:
     found = network(rows.numpy().reshape(len(rows), -1), dtype=expected.dtype)
     scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
     worst = float(np.max(np.abs(found - expected), initial=0.0)) / scale
-    if not worst <= TOLERANCE[expected.dtype]:
+    if not worst <= {"float32": 1e-3, "float64": 1e-8}[expected.dtype.name]:
         raise UnsupportedError(
             f"the network read from {type(module).__name__} differs from it by {worst:.1e} at the "
             f"example, more than rounding explains; this module is not read correctly"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconstruct.bridge.requirement import torch_module
+from reconstruct.bridge import torch_module
 from reconstruct.networks import Network
 from reconstruct.networks.given import as_network, as_precision
 

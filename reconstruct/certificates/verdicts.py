@@ -62,24 +62,6 @@ _TEXTS = {
 }
 
 
-class Standing(StrEnum):
-    """What is known of the difference in one arithmetic, against the tolerance."""
-
-    PROVED = "proved within tolerance"
-    BEYOND = "measured beyond it"
-    UNKNOWN = "not known"
-
-
-def standing(bound: float | None, seen: float | None, tolerance: float) -> Standing:
-    """From a rigorous bound and the largest difference found; None is what is not known.
-
-    A proof comes first: what is measured holds the target's own rounding as well.
-    """
-    if bound is not None and bound <= tolerance:
-        return Standing.PROVED
-    return Standing.BEYOND if seen is not None and seen > tolerance else Standing.UNKNOWN
-
-
 @dataclass(frozen=True)
 class Segment:
     """One affine piece, from the cuts before it to `target_node`, and what was proved of it.

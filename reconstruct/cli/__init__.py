@@ -17,93 +17,76 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from reconstruct.cli import interrupts
-from reconstruct.cli.job import launched, run_as_job
+from reconstruct.cli import process
 from reconstruct.cli.parser import build_parser
-from reconstruct.cli.speech import speaking
 from reconstruct.errors import ReconstructError
-
-BAD_INPUT = 2
-INTERNAL = 4
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    with speaking() as stdout:
-        code = _main(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    with process.lasting_streams() as stdout:
+        try:
+            alone = not process.launched()
+            code = _command(words) if alone else process.run_as_job(words, lambda: _command(words))
+        except ReconstructError as error:  # there is no MPI to run a job with
+            code = _said(str(error), 2)
         if stdout is not None:
             stdout.flush()
             if stdout.failure is not None:
-                _say(f"stdout cannot be written ({stdout.failure}), so what it said is lost")
-                return code or BAD_INPUT
+                return _said(
+                    f"stdout cannot be written ({stdout.failure}), so what it said is lost",
+                    code or 2,
+                )
         return code
 
 
-def _main(argv: Sequence[str] | None) -> int:
-    if not launched():
-        return _command(argv)
+def _command(words: list[str]) -> int:
+    for i in range(len(words) - 2, -1, -1):
+        if words[i] == "--domain":  # as one word: argparse takes -0.5,0.5 for a flag
+            words[i : i + 2] = [f"--domain={words[i + 1]}"]
     try:
-        return run_as_job(argv, lambda: _command(argv))
-    except ReconstructError as error:  # there is no MPI to run a job with
-        _say(str(error))
-        return BAD_INPUT
-
-
-def _command(argv: Sequence[str] | None) -> int:
-    words = _joined(sys.argv[1:] if argv is None else argv)
-    if any(not _is_text(word) for word in words):
-        _say("an argument is not UTF-8; rename the file, or write it otherwise")
-        return BAD_INPUT
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        return _said("an argument is not UTF-8; rename the file, or write it otherwise", 2)
     options = build_parser().parse_args(words)
     if vars(options).pop("unchecked_reading", False):
         os.environ["RECONSTRUCT_UNCHECKED_READING"] = "1"
     try:
-        with interrupts.listening():
+        with process.remembering_interrupts():
             commands = _loaded("reconstruct.cli.commands")
-            interrupts.check()
+            process.check_interrupt()
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
     except KeyboardInterrupt:
         kept = "; what was solved so far is kept, use --resume to go on"
-        _say(f"interrupted{kept if hasattr(options, 'resume') else ''}")
-        return INTERRUPTED
+        return _said(f"interrupted{kept if hasattr(options, 'resume') else ''}", 130)
     except ReconstructError as error:
-        _say(str(error))
-        return BAD_INPUT
+        return _said(str(error), 2)
     except MemoryError:
-        _say(
+        return _said(
             "out of memory: the systems are too large for this machine; use "
-            "--construction grouped, which needs a small part of it, or lower --ratio"
+            "--construction grouped, which needs a small part of it, or lower --ratio",
+            2,
         )
-        return BAD_INPUT
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            _say(f"the name {str(error.filename)[:60]}… is too long; use a shorter one")
-            return BAD_INPUT
+            name = str(error.filename)[:60]
+            return _said(f"the name {name}… is too long; use a shorter one", 2)
         if os.environ.get("RECONSTRUCT_DEBUG"):
             raise
-        _say(
+        return _said(
             f"internal error: {type(error).__name__}: {error}; this is a bug, please report it "
-            f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
+            f"(RECONSTRUCT_DEBUG=1 shows where it happened)",
+            4,
         )
-        return INTERNAL
-
-
-def _is_text(word: str) -> bool:
-    """Whether UTF-8 can write the word, as reports and certificates have to."""
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class _Notes(logging.Handler):
     """What the library notes beside its result, as lines on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _say(record.getMessage())
+        _said(record.getMessage(), 0)
 
 
 @contextmanager
@@ -136,14 +119,7 @@ def _loaded(name: str) -> ModuleType:
             gc.enable()
 
 
-def _joined(argv: Sequence[str]) -> list[str]:
-    """`--domain -0.5,0.5` as one word: argparse would take a list that starts with − for a flag."""
-    words = list(argv)
-    for i in range(len(words) - 2, -1, -1):
-        if words[i] == "--domain":
-            words[i : i + 2] = [f"--domain={words[i + 1]}"]
-    return words
-
-
-def _say(message: str) -> None:
+def _said(message: str, code: int) -> int:
+    """The message on stderr as one line; the exit code that goes with it."""
     sys.stderr.write(f"reconstruct: {' '.join(message.split())}\n")
+    return code

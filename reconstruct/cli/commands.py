@@ -12,7 +12,7 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,58 +20,102 @@ from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from reconstruct.bounds import Method
     from reconstruct.certificates.verdicts import Certificate
+    from reconstruct.constructions import Construction
     from reconstruct.runs.run import RunOutcome
 
-FAILED = 1
-UNDECIDED = 3
-EXIT = {"certified": 0, "refuted": 1, "undecided": UNDECIDED}
+EXIT = {"certified": 0, "refuted": 1, "undecided": 3}
 
 
 def run(options: Namespace) -> int:
-    from reconstruct.cli import choices
+    from reconstruct.formats.limits import memory_size
+    from reconstruct.khatri_rao import SOLVERS
     from reconstruct.progress import OutOfTime
+    from reconstruct.runs.given import ACTIVATIONS
     from reconstruct.runs.run import run as run_whole
 
     if options.ratio == "auto" or options.float32_error is not None:
         _settle_ratio(options)
+    if options.solver not in SOLVERS:
+        raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
+    same = (
+        "domain radius slack guard frozen seed weights density dtype samples tolerance nnet_header "
+        "force resume"
+    )
     try:
         with ProgressDisplay(options.quiet or options.json) as progress:
             outcome = run_whole(
                 options.target,
                 options.output,
-                domain=options.domain,
-                radius=options.radius,
-                slack=options.slack,
-                guard=options.guard,
-                frozen=options.frozen,
-                construction=choices.construction(options),
-                seed=options.seed,
-                weights=options.weights,
-                density=options.density,
-                activation=choices.activation(options.activation),
-                solver=choices.solver(options.solver),
-                bounds=choices.bounds(options),
-                dtype=options.dtype,
-                samples=options.samples,
-                tolerance=options.tolerance,
-                memory=choices.memory(options),
-                time_limit=choices.time_limit(options),
-                nnet_header=options.nnet_header,
-                force=options.force,
-                resume=options.resume,
+                construction=_construction(options),
+                activation=None if options.activation is None else ACTIVATIONS[options.activation],
+                solver=SOLVERS[options.solver](),
+                bounds=_bounds(options),
+                memory=None if options.memory is None else memory_size(options.memory),
+                time_limit=_time_limit(options),
                 page=False,  # drawn when the verdict has been said
                 progress=progress,
+                **{name: getattr(options, name) for name in same.split()},
             )
     except OutOfTime:
         say(_out_of_time(options), options)
-        return UNDECIDED
+        return EXIT["undecided"]
     return _told(outcome, options)
+
+
+def _construction(options: Namespace) -> Construction:
+    """The construction that `--construction` and the options of its settings ask for."""
+    from reconstruct.constructions import CONSTRUCTIONS
+
+    kind = CONSTRUCTIONS[options.construction]
+    for name in ("rank", "block", "layers"):
+        if getattr(options, name) is not None and name not in settings_of(kind):
+            homes = [word for word, other in CONSTRUCTIONS.items() if name in settings_of(other)]
+            raise InputError(
+                f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
+                f"{options.construction}"
+            )
+    if options.frozen is not None and options.ratio is not None:
+        raise InputError(
+            "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
+        )
+    return made(kind, options)
+
+
+def settings_of(kind: type[Any]) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def made(kind: type[Any], options: Namespace) -> Construction:
+    """A construction knows its own defaults: only what was given is passed on."""
+    given = {name: getattr(options, name, None) for name in settings_of(kind)}
+    found: Construction = kind(**{key: value for key, value in given.items() if value is not None})
+    return found
+
+
+def _bounds(options: Namespace) -> Method | None:
+    """The method that `--bounds` and `--bounds-seconds` ask for; None where neither does."""
+    from reconstruct.bounds import Adaptive, Crown, Interval
+
+    name, seconds = options.bounds, options.bounds_seconds
+    if name == "adaptive" or (name is None and seconds is not None):
+        return Adaptive(seconds)
+    if seconds is not None:
+        raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
+    table: dict[str | None, Method] = {"interval": Interval(), "crown": Crown()}
+    return table.get(name)
+
+
+def _time_limit(options: Namespace) -> float | None:
+    limit: float | None = options.time_limit
+    if limit is not None and not limit > 0:
+        raise InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
+    return limit
 
 
 def _settle_ratio(options: Namespace) -> None:
     """`--ratio auto` becomes the width for a wanted float32 error."""
-    from reconstruct.cli import choices
     from reconstruct.pipeline import width_for
     from reconstruct.runs import given
     from reconstruct.runs.defaults import DOMAIN, settled
@@ -85,7 +129,7 @@ def _settle_ratio(options: Namespace) -> None:
         raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
     target = given.network(options.target, "the target", options.nnet_header)
     place = given.domain(options.domain or DOMAIN, target, options.radius)
-    method = settled(choices.bounds(options), target, options.dtype)
+    method = settled(_bounds(options), target, options.dtype)
     options.ratio = width_for(target, place, method, wanted)[0]
     say(f"ratio {options.ratio:g} for a float32 error of about {wanted:.3g}", options)
 
@@ -103,18 +147,18 @@ def _out_of_time(options: Namespace) -> str:
 
 def _told(outcome: RunOutcome, options: Namespace) -> int:
     """Says what came out; the exit code."""
-    from reconstruct.reports.terminal import accuracies, margins, summary
+    from reconstruct.reports.terminal import summary
 
     report = outcome.report
     if not _brief(report, options):
-        print("\n".join([summary(report), *accuracies(report), *margins(report)]))
-        print(f"{'written to':<22} {outcome.output}")
+        print(summary(report))
+        print(f"{'written to':<23}{outcome.output / 'report.html'} and beside it")
     failed = [row for row in outcome.result.layers if not row.solved]
     for row in failed:
         say(f"map {row.index} ({row.name}): {row.message}", options)
     _draw_page(outcome.output)
     code = _exit_code(outcome.certificate)
-    return FAILED if failed and code == UNDECIDED else code
+    return 1 if failed and code == EXIT["undecided"] else code
 
 
 def _draw_page(output: Path) -> None:
@@ -126,9 +170,7 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
-    from reconstruct.cli import choices
-    from reconstruct.reports.terminal import summary, wrapped
-    from reconstruct.reports.wording import in_words
+    from reconstruct.reports.terminal import summary, tried
     from reconstruct.runs.verify import verify as verify_pair
 
     with ProgressDisplay(options.quiet or options.json) as progress:
@@ -137,68 +179,45 @@ def verify(options: Namespace) -> int:
             options.candidate,
             domain=options.domain,
             radius=options.radius,
-            bounds=choices.bounds(options),
+            bounds=_bounds(options),
             tolerance=options.tolerance,
             samples=options.samples,
-            time_limit=choices.time_limit(options),
+            time_limit=_time_limit(options),
             nnet_header=options.nnet_header,
             output=options.output,
             force=options.force,
             progress=progress,
         )
     if not _brief(outcome.report, options):
-        print(summary(outcome.report))
-        for line in outcome.certificate.tried:
-            print(wrapped(f"tried: {in_words(line)}", indent="       "))
+        print("\n".join([summary(outcome.report), *tried(outcome.report)]))
     return _exit_code(outcome.certificate)
 
 
 def demo(options: Namespace) -> int:
     """A random frozen network becomes a digits classifier by its norms alone."""
     from reconstruct.bounds import Crown, Interval
-    from reconstruct.constructions import Wide, draw
+    from reconstruct.constructions import Wide
     from reconstruct.demo import digits
     from reconstruct.reports.inputs import ShownInputs
-    from reconstruct.reports.terminal import summary
-    from reconstruct.runs.run import Job, run_job
+    from reconstruct.runs.run import run as run_whole
 
     shipped = digits(cnn=options.cnn)
-    frozen = draw(shipped.target, Wide(ratio=1.5), seed=options.seed)
-    before = shipped.accuracy(frozen.network)
-    job = Job(
-        target=shipped.target,
-        target_path=shipped.path,
-        frozen=frozen,
-        domain=shipped.domain,
-        output=Path(options.output),
-        force=options.force,
-        resume=None,
-        page=False,
-        examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
-        bounds=Interval() if options.cnn else Crown(),
-        options={
-            "command": "demo",
-            "seed": options.seed,
-            "output": options.output,
-            **({"cnn": True} if options.cnn else {}),
-        },
-    )
     say("a random frozen network is about to become a digits classifier", options)
     with ProgressDisplay(options.quiet or options.json) as progress:
-        outcome = run_job(job, progress)
-    if not _brief(outcome.report, options):
-        print(summary(outcome.report))
-        print()
-        for name, share in (
-            ("target", shipped.accuracy(shipped.target)),
-            ("frozen network", before),
-            ("frozen network, norms set", shipped.accuracy(outcome.network)),
-        ):
-            count = len(shipped.labels)
-            print(f"accuracy of the {name:<27} {100 * share:6.2f} % of {count} test images")
-        print(f"\nopen {outcome.output / 'report.html'} to see it")
-    _draw_page(outcome.output)
-    return _exit_code(outcome.certificate)
+        outcome = run_whole(
+            shipped.path,
+            options.output,
+            domain=(0.0, 1.0),
+            construction=Wide(ratio=1.5),
+            seed=options.seed,
+            bounds=Interval() if options.cnn else Crown(),
+            examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
+            force=options.force,
+            resume=None,
+            page=False,
+            progress=progress,
+        )
+    return _told(outcome, options)
 
 
 def check(options: Namespace) -> int:
@@ -221,7 +240,7 @@ def check(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     from reconstruct.reports.reading import read_run
-    from reconstruct.runs.report import report as make_page
+    from reconstruct.runs.rebuild import report as make_page
 
     page = make_page(options.path)
     if options.json:
@@ -331,11 +350,10 @@ def train(options: Namespace) -> int:
     """Tune only the norms of a random network, or something else to compare."""
     if importlib.util.find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "training")
-    from reconstruct.training.experiment import Experiment, Family
+    from reconstruct.training.experiment import Experiment, Family, summary, train_into
     from reconstruct.training.freezing import Tuning
     from reconstruct.training.loop import Schedule
     from reconstruct.training.models import Gamma
-    from reconstruct.training.session import summary, train_into
 
     experiment = Experiment(
         Family(options.model),

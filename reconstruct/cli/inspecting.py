@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from reconstruct.cli import choices
-from reconstruct.constructions import factor
+from reconstruct.cli.commands import made
+from reconstruct.constructions import CONSTRUCTIONS, factor
 from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.frozen import check_target
 from reconstruct.constructions.sites import mixing_at
@@ -20,7 +20,7 @@ from reconstruct.networks.draw import Pencil
 from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
-from reconstruct.runs.forecast import forecast
+from reconstruct.runs.defaults import forecast
 
 
 def main(options: Namespace) -> int:
@@ -39,9 +39,9 @@ def main(options: Namespace) -> int:
 
 def _costs(target: Network, options: Namespace) -> Iterator[ConstructionCost]:
     """What each construction costs; those that cannot rebuild one of the maps are left out."""
-    for construction in choices.constructions(options):
+    for kind in CONSTRUCTIONS.values():
         try:
-            yield cost(target, construction, options.density)
+            yield cost(target, made(kind, options), options.density)
         except UnsupportedError:
             continue
 

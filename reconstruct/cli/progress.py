@@ -11,9 +11,9 @@ import time
 from types import TracebackType
 from typing import Any, TextIO
 
-from reconstruct.cli import interrupts
+from reconstruct.cli.process import check_interrupt
 from reconstruct.progress import Step
-from reconstruct.reports.numbers import duration
+from reconstruct.reports.words import duration
 
 FIRST_AFTER = 1.5  # seconds of silence: short work needs no bar
 LINE_EVERY = 5.0  # seconds between plain lines when stderr is not a terminal
@@ -81,7 +81,7 @@ class ProgressDisplay:
             self.bar.stop()
 
     def __call__(self, step: Step) -> None:
-        interrupts.check()
+        check_interrupt()
         if self.quiet:
             return
         now = time.monotonic()

@@ -7,14 +7,22 @@ and `measurements` follow for the page that is made from it. A figure that is no
 from __future__ import annotations
 
 import json
-import math
+import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reconstruct.reports.environment import environment, peak_bytes
+import numpy as np
+import scipy
+
+from reconstruct.version import __version__
 
 if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
@@ -26,6 +34,15 @@ if TYPE_CHECKING:
     from reconstruct.reports.inputs import ShownInputs
 
 SCHEMA = "reconstruct.report/1"
+SCHEMAS = ("report", "certificate")
+MEASURED = ("residual", "condition", "gamma_max", "shift_max")  # of each system
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of report.json or certificate.json, for other programs."""
+    path = files(__package__).joinpath("schemas", f"{name}.schema.json")
+    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return loaded
 
 
 def build_report(
@@ -142,21 +159,16 @@ def _frozen_part(result: Result) -> dict[str, Any]:
     from reconstruct.constructions.frozen import weights_hash
 
     network, known = result.network, result.frozen.describe()
+    told = ("weights", "seed", "ratio", "sparsity", "file", "rank", "block")
     return {
         "construction": known["construction"],
-        "weights": known.get("weights"),
-        "seed": known.get("seed"),
-        "ratio": known.get("ratio"),
-        "sparsity": known.get("sparsity"),
+        **{key: known.get(key) for key in told},
         "sha256": weights_hash(network),
         "maps": [list(shape) for shape in network.maps],
         "weight_count": network.weights,
         "parameters": network.parameters,
         "nonzeros": network.nonzeros,
         "tunable": network.tunable,
-        "file": known.get("file"),
-        "rank": known.get("rank"),
-        "block": known.get("block"),
         "factors": result.describe(),
         "summary": known["summary"],
     }
@@ -165,33 +177,23 @@ def _frozen_part(result: Result) -> dict[str, Any]:
 def _layers(
     result: Result, certificate: Certificate, proofs: Sequence[RankProof | None] | None
 ) -> list[dict[str, Any]]:
-    rows = [
-        {**_layer(row, _residual_bound(row, result, certificate)), **_place(row, result)}
-        for row in result.layers
-    ]
+    rows = [_layer(row, result, certificate) for row in result.layers]
     for row, proof in zip(rows, proofs or (), strict=proofs is not None):
         row["rank_proof"] = None if proof is None else asdict(proof)
     return rows
 
 
-def _residual_bound(row: LayerSolution, result: Result, certificate: Certificate) -> float | None:
-    """The certificate's bound for the segment that holds the row's map."""
+def _layer(row: LayerSolution, result: Result, certificate: Certificate) -> dict[str, Any]:
+    """One system; `residual_bound` is the certificate's for the segment that holds its map, and
+    `positions` says at how many places of an image the map's kernel is used."""
+    from reconstruct.khatri_rao import expected_iterations
+
     parts = set(result.form.chains.get(row.name, ())) | {row.name}
     bounds = [s.residual_bound for s in certificate.segments if parts & set(s.maps)]
-    return max(bounds, default=None)
-
-
-def _place(row: LayerSolution, result: Result) -> dict[str, Any]:
-    """At how many positions the map's kernel is used, and which one it is; of a plain map 1."""
     op = result.form.network.node(row.name).op
     geometry = getattr(op, "geometry", None)
-    return {
-        "positions": int(getattr(op, "positions", 1)),
-        "geometry": None if geometry is None else geometry.settings(),
-    }
-
-
-def _layer(row: LayerSolution, residual_bound: float | None) -> dict[str, Any]:
+    equations = row.rows * row.cols
+    counted = row.solver.endswith("cg") and row.width > equations  # Marchenko and Pastur's law
     return {
         "index": row.index,
         "name": row.name,
@@ -202,40 +204,30 @@ def _layer(row: LayerSolution, residual_bound: float | None) -> dict[str, Any]:
         "status": row.status.value,
         "message": row.message,
         "iterations": row.iterations,
-        "expected_iterations": _expected_iterations(row),
-        "residual": _finite(row.residual),
-        "residual_bound": _finite(residual_bound),
+        "expected_iterations": expected_iterations(equations, row.width) if counted else None,
+        "residual_bound": _finite(max(bounds, default=None)),
         "rank": row.rank,
-        "condition": _finite(row.condition),
-        "gamma_max": _finite(row.gamma_max),
-        "shift_max": _finite(row.shift_max),
+        **{key: _finite(getattr(row, key)) for key in MEASURED},
         "seconds": row.seconds,
         "history": [_finite(value) for value in row.history],
+        "positions": int(getattr(op, "positions", 1)),
+        "geometry": None if geometry is None else geometry.settings(),
     }
 
 
-def _expected_iterations(row: LayerSolution) -> float | None:
-    """By the Marchenko-Pastur law, for conjugate gradients with width to spare; else None."""
-    from reconstruct.khatri_rao import expected_iterations
-
-    equations = row.rows * row.cols
-    if not row.solver.endswith("cg") or row.width <= equations:
-        return None
-    return expected_iterations(equations, row.width)
-
-
 def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
+    """What was found and what is proved; a witness counts as found."""
+    witness = certificate.witness
+    found = [search.float64_max, 0.0 if witness is None else _as_float(witness.difference) or 0.0]
+    bounds = ("float64", "float32", "target_float64", "target_float32")
     return {
         "samples": search.samples,
         "seed": search.seed,
-        "float64_max": _finite(search.float64_max),
+        "float64_max": _finite(max(found)),
         "float32_max": _finite(search.float32_max),
         "target_float32_max": _finite(search.target_float32_max),
         "certified_bound": _finite(certificate.bound),
-        "float64_bound": _finite(certificate.float64_bound),
-        "float32_bound": _finite(certificate.float32_bound),
-        "target_float64_bound": _finite(certificate.target_float64_bound),
-        "target_float32_bound": _finite(certificate.target_float32_bound),
+        **{f"{kind}_bound": _finite(getattr(certificate, f"{kind}_bound")) for kind in bounds},
     }
 
 
@@ -275,4 +267,62 @@ def to_bytes(report: Mapping[str, Any]) -> bytes:
 
 
 def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
+    return float(value) if value is not None and isfinite(value) else None
+
+
+def environment() -> dict[str, Any]:
+    """The `environment` part of report.json."""
+    return {
+        "reconstruct": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "blas": blas(),
+        "threads": os.cpu_count(),
+        "cpu": cpu(),
+    }
+
+
+def peak_bytes() -> int | None:
+    """The largest resident memory of this process so far; None where it cannot be known.
+
+    Linux is asked for the program's own high-water mark: `ru_maxrss` starts from that of the
+    process that started this one.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+        return next(int(row.split()[1]) * 1024 for row in status.splitlines() if "VmHWM" in row)
+    except (OSError, StopIteration):
+        return _peak_of_resources()
+
+
+def _peak_of_resources() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+@cache
+def blas() -> str | None:
+    """The BLAS library that numpy or scipy loaded first, with its version."""
+    from threadpoolctl import threadpool_info
+
+    for library in threadpool_info():
+        if library.get("user_api") == "blas":
+            return f"{library.get('internal_api')} {library.get('version')}"
+    return None
+
+
+@cache
+def cpu() -> str | None:
+    """The processor's name, None where the system does not say."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reconstruct.numbers.arrays import Vector
 from reconstruct.reports.markup import Markup, elided
 from reconstruct.reports.plotting import (
     FAINT,
@@ -39,12 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Vector = NDArray[np.float64]
 Row = Mapping[str, Any]
 
-MOST_CURVES = 12
-MOST_LAYERS = 40  # rows of the figure of norms
-MUCH = 30  # times the least size: then a plain scale would hide it
 KINDS = (
     ("measured", "measured", "o", FIRST),
     ("predicted", "predicted", "x", SECOND),
@@ -58,44 +53,39 @@ AT_CUTS = (
 )
 
 
-@dataclass(frozen=True)
-class ErrorRow:
-    """What is known of the difference in one arithmetic; None is not known."""
-
-    label: str
-    measured: float | None
-    predicted: float | None
-    bound: float | None
-
-
-def error_rows(report: Row) -> list[ErrorRow]:
-    """Real arithmetic, float64, float32 and, for comparison, the target itself in float32."""
+def error_rows(report: Row) -> list[dict[str, Any]]:
+    """Real arithmetic, float64, float32 and, for comparison, the target itself in float32: what is
+    known of the largest |f − g| in each; None is not known."""
     error = report["error"]
     predicted = (report.get("measurements") or {}).get("predicted") or {}
-    return [
-        ErrorRow("real arithmetic", None, None, error["certified_bound"]),
-        ErrorRow("float64", error["float64_max"], predicted.get("float64"), error["float64_bound"]),
-        ErrorRow("float32", error["float32_max"], predicted.get("float32"), error["float32_bound"]),
-        ErrorRow("target in float32", error["target_float32_max"], None, None),
+    names = ("label", "measured", "predicted", "bound")
+    rows = [
+        ("real arithmetic", None, None, error["certified_bound"]),
+        *(
+            (k, error[f"{k}_max"], predicted.get(k), error[f"{k}_bound"])
+            for k in ("float64", "float32")
+        ),
+        ("target in float32", error["target_float32_max"], None, None),
     ]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def error_figure(rows: Sequence[ErrorRow], tolerance: float | None) -> Markup | None:
+def error_figure(rows: Sequence[Row], tolerance: float | None) -> Markup | None:
     """A dot for what was measured, a cross for the prediction, an arrow for the bound."""
-    known = [v for r in rows for v in (r.measured, r.predicted, r.bound) if v is not None and v > 0]
+    known = [v for row in rows for kind, *_ in KINDS if (v := row[kind]) is not None and v > 0]
     if not known:
         return None
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for kind, label, marker, colour in KINDS:
-            values = positive(getattr(row, kind) for row in rows)
+            values = positive(row[kind] for row in rows)
             axes.plot(values, -np.arange(len(rows)), marker, color=colour, label=label)
         if tolerance is not None and NEAR < tolerance < FAR:
             axes.axvline(tolerance, color=FAINT, linestyle="--", linewidth=1, label="tolerance")
         axes.set_xlabel("largest |f − g|")
         logarithmic(axes, "x")
-        named_rows(axes, [row.label for row in rows])
+        named_rows(axes, [row["label"] for row in rows])
         legend_above(figure, axes)
 
     title = f"Errors between {min(known):.2g} and {max(known):.2g}; the table below has them all"
@@ -179,7 +169,7 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for i, (index, history) in enumerate(list(shown.items())[:MOST_CURVES]):
+        for i, (index, history) in enumerate(list(shown.items())[:12]):
             style = ("-", "--", ":")[i // len(SERIES) % 3]  # colours come again with other dashes
             colour, steps = SERIES[i % len(SERIES)], range(1, len(history) + 1)
             axes.plot(steps, history, style, color=colour, label=f"map {index}")
@@ -304,7 +294,7 @@ def plane_figure(plane: Row | None) -> Markup | None:
 def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:
     """A row for each norm layer, gammas on the left and betas on the right."""
     names = [name for name in gammas if len(gammas[name]) and len(betas.get(name, ()))]
-    names = names[:MOST_LAYERS]
+    names = names[:40]
     if not names:
         return None
 
@@ -318,7 +308,7 @@ def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Ma
             for i, row in enumerate(rows):
                 _spread(axes, -i, row, colour)
             sizes = [s for s in (np.max(np.abs(row)) for row in rows) if s > 0]
-            if sizes and max(sizes) > MUCH * min(sizes):  # logarithmic on both sides of 0
+            if sizes and max(sizes) > 30 * min(sizes):  # a plain scale would hide the least ones
                 symmetric(axes, min(sizes))
             axes.set_xlabel(label)
         named_rows(left, [elided(name, 24) for name in names])

@@ -16,21 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import Result
-from reconstruct.reports.effort import affordable
+from reconstruct.reports.measurements import affordable
 
-SHOWN = 8
-MOST_INPUTS = 1000
-WORK = (
-    2e11  # multiplications for accuracies and the guard: more than for a figure, they are asked for
-)
-TRIED = 32  # inputs of the domain at which the guard is tried
-MOST_UNSEEN = 10_000
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-GREY, COLOUR = 0, 2  # of the PNG specification
-MOST_PIXELS = 2**16
+
+def _worth(result: Result, most: int) -> int:
+    """How many inputs are evaluated for accuracies and the guard: more than for a figure, because
+    they are asked for."""
+    return affordable(result.target, result.network, most, work=2e11)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +40,7 @@ def inputs_part(result: Result, examples: ShownInputs | None) -> dict[str, Any] 
     """Answers on the examples, accuracies where labels are known; None without examples."""
     if examples is None:
         return None
-    count = affordable(result.target, result.network, min(MOST_INPUTS, len(examples.x)), WORK)
+    count = _worth(result, min(1000, len(examples.x)))
     if not count:
         return None
     x = examples.x[:count].reshape(count, -1)
@@ -79,9 +73,10 @@ def _accuracy(
 def _shown(
     result: Result, examples: ShownInputs, x: Array, g: Array, f: Array
 ) -> list[dict[str, Any]]:
-    shape = image_shape(examples.shape or _own_shape(result.target), x.shape[1])
+    own = result.target.metadata.get("input_shape")
+    shape = image_shape(examples.shape or own, x.shape[1])
     lo, hi = float(x.min()), float(x.max())
-    first = x[:SHOWN]
+    first = x[:8]
     margins, ours, theirs = result.margin(first), _classes(g), _classes(f)
     return [
         {
@@ -96,16 +91,12 @@ def _shown(
     ]
 
 
-def _own_shape(network: Network) -> Sequence[int] | None:
-    shape = network.metadata.get("input_shape")
-    return None if shape is None else list(shape)
-
-
 def guard_part(
     result: Result, file: str, slack: float | None, unseen: Array | None
 ) -> dict[str, Any]:
     """The share with margin ≥ 0 on the domain's own inputs, and on `unseen` ones (rows)."""
-    margins = result.margin(result.domain.sample(TRIED, np.random.default_rng(0))[:TRIED])
+    tried = result.domain.sample(32, np.random.default_rng(0))[:32]
+    margins = result.margin(tried)
     return {
         "file": file,
         "slack": slack,
@@ -118,7 +109,7 @@ def guard_part(
 
 def _unseen(result: Result, x: Array) -> dict[str, Any] | None:
     """How many are covered, and the largest |f − g| on these and on the others."""
-    count = affordable(result.target, result.network, min(MOST_UNSEEN, len(x)), WORK)
+    count = _worth(result, min(10_000, len(x)))
     if not count:
         return None
     with np.errstate(all="ignore"):
@@ -149,7 +140,7 @@ def image_shape(shape: Sequence[int] | None, size: int) -> tuple[int, int, int] 
     if len(kept) != 3 or prod(kept) != size or kept[0] not in (1, 3):
         return None
     channels, height, width = kept
-    return (channels, height, width) if 1 < height * width <= MOST_PIXELS else None
+    return (channels, height, width) if 1 < height * width <= 2**16 else None
 
 
 def data_url(x: Array, shape: tuple[int, int, int], lo: float, hi: float) -> str:
@@ -164,10 +155,10 @@ def png(levels: Array) -> bytes:
     channels, height, width = levels.shape
     rows = np.moveaxis(levels, 0, -1).reshape(height, -1)
     lines = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(rows))
-    kind = GREY if channels == 1 else COLOUR
+    kind = 0 if channels == 1 else 2  # grey or colour, by the PNG specification
     head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return SIGNATURE + b"".join(_chunk(name, body) for name, body in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, body) for name, body in parts)
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-CUT = "…"
-LONGEST = 40  # characters in a table
 # Nothing may be loaded or run, whatever a file's metadata holds: the browser enforces it.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 VOID = frozenset({"meta", "br", "hr", "img", "link", "col"})
@@ -33,6 +31,7 @@ class Markup:
         return self.text
 
 
+Row = TypeVar("Row")
 Child: TypeAlias = "Markup | str | int | None"
 Value: TypeAlias = "str | int | float | bool | None"
 
@@ -103,6 +102,14 @@ def table(caption: str, head: Sequence[Child], rows: Iterable[Sequence[Child]]) 
     return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
+def table_of(
+    caption: str, rows: Iterable[Row], columns: Sequence[tuple[Child, Callable[[Row], Child]]]
+) -> Markup:
+    """A table whose columns are a heading and what to show of a row, each."""
+    body = [[show(row) for _, show in columns] for row in rows]
+    return table(caption, [head for head, _ in columns], body)
+
+
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
     """A list of names with what is known of each."""
     parts: list[Markup] = []
@@ -136,13 +143,13 @@ def _style() -> str:
     return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
-def elided(name: str, most: int = LONGEST) -> str:
+def elided(name: str, most: int = 40) -> str:
     """The name, or its start and its end around a sign where the middle was left out."""
     name = visible(name)
     if len(name) <= most:
         return name
     end = most // 2
-    return name[: most - end - 1] + CUT + name[-end:]
+    return name[: most - end - 1] + "…" + name[-end:]
 
 
 def named(name: str) -> Child:

@@ -6,31 +6,33 @@ run's files alone. All of them are numerical: they illustrate and prove nothing.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy import sparse
 
-from reconstruct.certificates.verdicts import Certificate
-from reconstruct.constructions.sites import Site, mixing_at
+from reconstruct.certificates.verdicts import Certificate, Segment
+from reconstruct.constructions.ratio import VARYING, deviation, variances_at_outputs
+from reconstruct.constructions.sites import Site, mixing_at, norm_at
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.networks import Box, Domain, Network, Operation
-from reconstruct.numbers.arrays import Array
+from reconstruct.networks import Box, Domain, Network, Operation, dense
+from reconstruct.networks.evaluation import held_at
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
-from reconstruct.reports.effort import affordable
-from reconstruct.reports.layer_errors import layer_errors
-from reconstruct.reports.rounding import predicted_rounding
 
-Vector = NDArray[np.float64]
 
-MOST_EQUATIONS = 600  # singular values of larger systems would take longer than the page is worth
-MOST_SPECTRA = 4
-KEPT_VALUES = 200
-SLICE_POINTS = 201
-MOST_SAMPLES, LEAST_SAMPLES = 1000, 20
-SIDE, LEAST_SIDE = 48, 8  # points along each side of the picture of a network of two inputs
-DIGITS = 3  # of each value in it: enough for a picture
-MOST_NODES = 200  # a graph with more nodes is not drawn
+def affordable(target: Network, network: Network, most: int, work: float = 2e10) -> int:
+    """At most `most` inputs, fewer for large networks: a figure must not take longer than what it
+    shows, so it may cost `work` multiplications. 0 where not even one is cheap."""
+    return int(min(most, work // max(1, multiplications(target) + multiplications(network))))
+
+
+def multiplications(network: Network) -> int:
+    """Of one evaluation: a kernel counts at each of its positions."""
+    return sum(n.op.weights * int(getattr(n.op, "positions", 1)) for n in network.nodes)
 
 
 def measurements(
@@ -43,21 +45,15 @@ def measurements(
 ) -> dict[str, Any]:
     """The graphs, the spectra, the predicted rounding errors and a slice through `worst`; `blocks`
     if long sums are written as trees."""
-    target = result.form.network
-    sites = result.sites
+    form, sites = result.form.network, result.sites
     with np.errstate(all="ignore"):
-        predicted = predicted_rounding(
-            target, result.network, sites, result.domain, samples, blocks=blocks
-        )
-    return {
-        "graphs": {"target": graph(target), "frozen": graph(result.network)},
-        "sites": {site.target: _members(site) for site in sites},
-        "predicted": {k: _finite(value) for k, value in predicted.items()},
+        predicted = predicted_rounding(result, samples, blocks=blocks)
+    return comparison(result.target, result.network, result.domain, worst) | {
+        "graphs": {"target": graph(form), "frozen": graph(result.network)},
+        "sites": {site.target: [layer.norm for layer in site.layers] for site in sites},
+        "predicted": {k: finite(value) for k, value in predicted.items()},
         "spectra": spectra(result.network, sites),
-        "slice": slice_through(result.target, result.network, result.domain, worst),
         "layers": [] if certificate is None else layer_errors(result, certificate),
-        "plane": plane(result.target, result.network, result.domain),
-        "histogram": float32_histogram(result.target, result.network, result.domain),
     }
 
 
@@ -77,9 +73,9 @@ def comparison(
     }
 
 
-def graph(network: Network) -> list[dict[str, Any]] | None:
+def graph(network: Network, most: int = 200) -> list[dict[str, Any]] | None:
     """The nodes by name, kind, size and inputs; None when there are too many to draw."""
-    if len(network.nodes) > MOST_NODES:
+    if len(network.nodes) > most:
         return None
     return [
         {
@@ -104,18 +100,17 @@ def _image(op: Operation) -> dict[str, Any]:
 
 def float32_histogram(target: Network, network: Network, domain: Domain) -> dict[str, Any] | None:
     """How often |f − g| has which size with f in float32, and g by itself; bins in powers of 10."""
-    count = affordable(target, network, MOST_SAMPLES)
-    if count < LEAST_SAMPLES and isinstance(domain, Box):
+    count = affordable(target, network, 1000)
+    if count < 20 and isinstance(domain, Box):  # too few for a histogram
         return None
-    x = domain.sample(count, np.random.default_rng(1))[:count]
-    x = x.astype(np.float32).astype(np.float64)
+    x = _in_float32(domain.sample(count, np.random.default_rng(1))[:count])
     if not len(x):
         return None
     with np.errstate(all="ignore"):
         g = target(x)
         found = {
-            "network": np.max(np.abs(network(x, np.float32).astype(np.float64) - g), axis=1),
-            "target": np.max(np.abs(target(x, np.float32).astype(np.float64) - g), axis=1),
+            name: np.max(np.abs(one(x, np.float32).astype(np.float64) - g), axis=1)
+            for name, one in (("network", network), ("target", target))
         }
     kept = {name: v[np.isfinite(v) & (v > 0)] for name, v in found.items()}
     known = np.concatenate(list(kept.values()))
@@ -141,13 +136,14 @@ def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
                 continue
             M1, M2 = (mixing_at(frozen, name).kernels[0] for name in (first, second))
             m, k, n = int(M2.shape[0]), int(M1.shape[1]), int(M1.shape[0])
-            if m * k > MOST_EQUATIONS or len(found) == MOST_SPECTRA:
+            # Singular values of larger systems would take longer than the page is worth.
+            if m * k > 600 or len(found) == 4:
                 continue
             M2 = M2[:, :n]  # of grouped layers, the units that the first block of M1 leads to
             values = scaled_singular_values(KhatriRao(M1, M2))
             if values is not None:
                 row = {"name": site.target, "rows": m, "cols": k, "width": n}
-                found.append({**row, "values": _thinned(values)})
+                found.append({**row, "values": _thinned(values, 200)})
     return found
 
 
@@ -170,14 +166,14 @@ def slice_through(
     """
     if not isinstance(box, Box):
         return None  # data have no middle and no edge
-    count = affordable(target, network, SLICE_POINTS)
+    count = affordable(target, network, 201)
     middle = box.lo / 2 + box.hi / 2
     direction = _to_the_edge(box, middle, worst)
     if count < 11 or direction is None:
         return None
     position = np.linspace(-1.0, 1.0, count)
     points = np.clip(middle + position[:, None] * direction, box.lo, box.hi)
-    single = points.astype(np.float32).astype(np.float64)
+    single = _in_float32(points)
     with np.errstate(all="ignore"):
         reference, candidate = target(points), network(points)
         rounded = network(single, np.float32).astype(np.float64) - target(single)
@@ -198,12 +194,12 @@ def plane(target: Network, network: Network, domain: Domain) -> dict[str, Any] |
     """g and |f − g| in both precisions on a grid over the box; None for other networks."""
     if target.size_in != 2 or not isinstance(domain, Box):
         return None
-    side = int(affordable(target, network, SIDE**2) ** 0.5)
-    if side < LEAST_SIDE:
+    side = int(affordable(target, network, 48**2) ** 0.5)
+    if side < 8:
         return None
     axes = [np.linspace(a, b, side) for a, b in zip(domain.lo, domain.hi, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    points = np.clip(points.astype(np.float32).astype(np.float64), domain.lo, domain.hi)
+    points = np.clip(_in_float32(points), domain.lo, domain.hi)
     with np.errstate(all="ignore"):
         g = target(points)
         double = np.abs(network(points) - g)
@@ -217,12 +213,11 @@ def plane(target: Network, network: Network, domain: Domain) -> dict[str, Any] |
         "side": side,
         "lo": domain.lo.tolist(),
         "hi": domain.hi.tolist(),
-        **{name: _short(values[:, output]) for name, values in pictures.items()},
+        **{  # three digits are enough for a picture
+            name: [float(f"{value:.3g}") for value in values[:, output]]
+            for name, values in pictures.items()
+        },
     }
-
-
-def _short(values: Array) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | None:
@@ -238,17 +233,128 @@ def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | 
     return np.asarray(np.where(moving, step / reach, 0.0)) if reach > 0 else np.asarray(half)
 
 
-def _members(site: Site) -> list[str]:
-    """The norms of a site, first to last: enough to find its layers in the graph."""
-    return [layer.norm for layer in site.layers]
-
-
-def _thinned(values: Vector) -> list[float]:
-    """At most `KEPT_VALUES` of the values, the least and the largest among them."""
-    if len(values) > KEPT_VALUES:
-        values = values[np.linspace(0, len(values) - 1, KEPT_VALUES).round().astype(int)]
+def _thinned(values: Vector, most: int) -> list[float]:
+    """At most so many of the values, the least and the largest among them."""
+    if len(values) > most:
+        values = values[np.linspace(0, len(values) - 1, most).round().astype(int)]
     return [float(value) for value in values]
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _in_float32(x: Array) -> Array:
+    """The inputs as float32 has them."""
+    return x.astype(np.float32).astype(np.float64)
+
+
+def finite(value: float | None) -> float | None:
+    """The number; None where it is not known or not finite, which JSON has no word for."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def predicted_rounding(result: Result, samples: int, *, blocks: bool) -> dict[str, float]:
+    """What rounding should cost among `samples` inputs, for each precision: no bound.
+
+    A hidden value `h_j = s_j (M1 x)_j + t_j` is kept with a relative error of about one unit of
+    rounding `u`, and so is each partial sum behind it. With errors of random sign, output `i` of a
+    site gets a variance of about
+
+        u² Σ_j M2_ij² t_j² (1 + v L/2),      L = log2(n) + 1 levels of a pairwise sum,
+
+    v = 1, or, where the shifts are taken out before values are added up (`blocks`), what these vary
+    by. The target carries it on by the squares of its derivatives, at sampled inputs; those at
+    which it is largest count for more. The largest of N Gaussian numbers is about √(2 ln N)
+    standard deviations.
+    """
+    target = result.form.network
+    own = {s.target: site_variance(result.network, s, blocks=blocks) for s in result.sites}
+    variances = variances_at_outputs(target, result.domain, own)
+    most = deviation(variances) * math.sqrt(2 * math.log(max(2, samples * target.size_out)))
+    return {"float64": 2.0**-53 * most, "float32": 2.0**-24 * most}
+
+
+def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vector:
+    """The variance of a site's outputs in units of `u²`, carried through its own layers."""
+    variance = squares = np.zeros(0)  # of the layer before: its errors, and its values, by channel
+    for layer in site.layers:
+        norm = norm_at(frozen, layer.norm)
+        s, t = (values[:: norm.positions] for values in norm.effective())
+        arriving = np.zeros(len(s))
+        if layer.carry is not None:
+            kernels = mixing_at(frozen, layer.carry).kernels
+            share = VARYING if blocks else 1.0
+            summing = share * squares * (math.log2(kernels[0].shape[1]) + 1) / 2
+            groups = np.split(variance + summing, len(kernels))
+            squared = (
+                (k.astype(np.float64).power(2) if sparse.issparse(k) else dense(k) ** 2) @ v
+                for k, v in zip(kernels, groups, strict=True)
+            )
+            arriving = np.concatenate([np.asarray(part) for part in squared])
+        squares = t**2  # a hidden value is about as large as its shift
+        variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)
+    return norm.spread(variance)
+
+
+def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any]]:
+    """The error layer by layer: what is certified at each cut, and what is met there.
+
+    A certificate carries a bound from cut to cut. At the same cuts the two networks are evaluated
+    on a few inputs, in float64 and in float32: a layer where the two part is where digits go.
+    """
+    target, network = result.form.network, result.network
+    segments = [(s, s.target_node, s.candidate_node) for s in certificate.segments]
+    if segments:  # the last one ends at the outputs, which files may have under other names
+        segments[-1] = (segments[-1][0], target.output, network.output)
+    rows = [(s, a, b) for s, a, b in segments if _inside(target, a) and _inside(network, b)]
+    count = affordable(target, network, 32)
+    if not rows or not count:
+        return []
+    x = result.domain.sample(count, np.random.default_rng(0))[:count]
+    with np.errstate(all="ignore"):
+        met = _met(target, network, rows, x)
+    chains = {name: set(chain) | {name} for name, chain in result.form.chains.items()}
+    found = []
+    for i, ((segment, name, _), seen) in enumerate(zip(rows, met, strict=True)):
+        last = i == len(rows) - 1 and certificate.bound is not None  # signs may have helped there
+        shifts = [
+            row.shift_max
+            for row in result.layers
+            if chains.get(row.name, {row.name}) & set(segment.maps)
+        ]
+        error = min(segment.error_out, certificate.bound or 0.0) if last else segment.error_out
+        found.append(
+            {
+                "name": name,
+                "maps": list(segment.maps),
+                "certified": finite(error),
+                "shift": finite(max(shifts, default=0.0)),
+                **seen,
+            }
+        )
+    return found
+
+
+def _met(
+    target: Network, network: Network, rows: Sequence[tuple[Segment, str, str]], x: Array
+) -> list[dict[str, float | None]]:
+    """The largest difference at each cut among these inputs; and the largest value of g there."""
+    single = _in_float32(x)
+    ours, theirs = [a for _, a, _ in rows], [b for _, _, b in rows]
+    g, f = held_at(target, x, ours), held_at(network, x, theirs)
+    g32, f32 = held_at(target, single, ours), held_at(network, single, theirs, np.float32)
+    own = held_at(target, single, ours, np.float32)
+    return [
+        {
+            "scale": _largest(g[a]),
+            "float64": _largest(f[b] - g[a]),
+            "float32": _largest(f32[b].astype(np.float64) - g32[a]),
+            "target_float32": _largest(own[a].astype(np.float64) - g32[a]),
+        }
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+
+
+def _inside(network: Network, name: str) -> bool:
+    return name != network.source and name in network.sizes
+
+
+def _largest(values: Array) -> float | None:
+    return finite(float(np.max(np.abs(values), initial=0.0)))

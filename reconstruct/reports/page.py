@@ -5,23 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from reconstruct.formats.files import write_atomically
+from reconstruct.reports import compared, difference, opening, systems
 from reconstruct.reports.markup import Markup, element, html_page
 from reconstruct.reports.plotting import MISSING, available
 from reconstruct.reports.reading import RunFiles, read_run
-from reconstruct.reports.sections import claim, errors, networks, reproduce, samples, systems
-from reconstruct.reports.wording import domain_text
+from reconstruct.reports.words import domain_text
 
-PARTS = {
-    "witness": "witness",
-    "errors": "errors",
-    "inputs": "inputs",
-    "networks": "networks",
-    "layers": "layers",
-    "norms": "γ and β",
-    "solves": "solves",
-    "difference": "difference",
-    "reproduce": "do it again",
-}
+# The parts of the page in the order in which they are read: id, name in the navigation, section.
+PARTS = (
+    ("witness", "witness", opening.witness_section),
+    ("errors", "errors", difference.errors_section),
+    ("inputs", "inputs", difference.inputs_section),
+    ("networks", "networks", compared.section),
+    ("layers", "layers", systems.layers_section),
+    ("norms", "γ and β", systems.norms_section),
+    ("solves", "solves", systems.solves_section),
+    ("difference", "difference", difference.differences_section),
+    ("reproduce", "do it again", opening.again_section),
+)
 
 
 def write_page(folder: Path) -> None:
@@ -32,26 +33,15 @@ def write_page(folder: Path) -> None:
 def render(run: RunFiles) -> str:
     """The page as HTML text."""
     report = run.report
-    sections = {
-        "witness": claim.witness_section(run),
-        "errors": errors.section(run),
-        "inputs": samples.inputs_section(run),
-        "networks": networks.section(run),
-        "layers": systems.layers_section(run),
-        "norms": systems.norms_section(run),
-        "solves": systems.solves_section(run),
-        "difference": samples.differences_section(run),
-        "reproduce": reproduce.section(run),
-    }
-    there = {name: part for name, part in sections.items() if part is not None}
-    links = [element("a", PARTS[name], href=f"#{name}") for name in there]
+    there = [(key, name, made) for key, name, part in PARTS if (made := part(run)) is not None]
+    links = [element("a", name, href=f"#{key}") for key, name, _ in there]
     return html_page(
         f"{report['verdict']}: {report['target']['file']} on {domain_text(report['domain'])}",
         report["environment"]["reconstruct"],
-        claim.opening(run),
+        opening.opening(run),
         element("nav", *links, aria_label="parts of this page"),
         None if available() else missing(),
-        *there.values(),
+        *(made for _, _, made in there),
     )
 
 

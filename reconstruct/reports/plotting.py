@@ -18,7 +18,7 @@ import numpy as np
 
 from reconstruct.numbers.arrays import Array
 from reconstruct.reports.markup import Markup, element
-from reconstruct.reports.numbers import pretty
+from reconstruct.reports.words import pretty
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

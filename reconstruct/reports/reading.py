@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
+from reconstruct.numbers.arrays import Vector
 from reconstruct.reports.document import SCHEMA
 from reconstruct.reports.markup import elided
 
-Vector = NDArray[np.float64]
-
-LONGEST = 200  # characters of what is said of a fault
 REMEDY = "take the file as the run wrote it"
 PARTS: dict[str, type] = {  # that the page and `rebuild` rely on
     "verdict": str,
@@ -112,7 +110,7 @@ def as_written(folder: Path) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"{folder / 'report.json'}: must be a report as a run writes it, but some part is "
-            f"missing or of another kind ({type(error).__name__}: {elided(str(error), LONGEST)}); "
+            f"missing or of another kind ({type(error).__name__}: {elided(str(error), 200)}); "
             f"{REMEDY}"
         ) from error
 

@@ -1,4 +1,4 @@
-"""The network again from its compact form: target, recipe and norms give the same bits.
+"""Again from the files of a run: the network, from its compact form, and the page.
 
 A recipe says how a frozen network was made: seed, construction, distribution. Together with the
 target and the norms it is the whole network, in kilobytes instead of gigabytes.
@@ -27,7 +27,8 @@ from reconstruct.networks.draw import Weights
 from reconstruct.networks.operation import KINDS
 from reconstruct.pipeline import Result
 from reconstruct.reports.folder import PARTIAL, OutputFolder
-from reconstruct.reports.reading import read_norms, read_report
+from reconstruct.reports.page import write_page
+from reconstruct.reports.reading import as_written, read_norms, read_report
 from reconstruct.runs.files import NETWORK, NETWORKS, Forms, write_networks
 
 ELSEWHERE = "copy it to where you may write, and rebuild the copy"
@@ -271,3 +272,11 @@ def _versions(report: Mapping[str, Any]) -> str:
         f"(it was made by reconstruct {made['reconstruct']} with numpy {made['numpy']}; files "
         f"written by other versions of the onnx package may differ in layout)"
     )
+
+
+def report(output: str | Path) -> Path:
+    """`reconstruct report OUT`: make report.html again from the other files; its path."""
+    folder = as_path(output, "the directory of a run")
+    with as_written(folder):
+        write_page(folder)
+    return folder / "report.html"

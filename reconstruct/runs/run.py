@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reconstruct.bounds import Crown, Method
-from reconstruct.certificates.conclude import Conclusion, conclude
+from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source, write_certificate
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
@@ -43,8 +43,9 @@ from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs, guard_part
 from reconstruct.reports.page import write_page
+from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
-from reconstruct.runs.defaults import DOMAIN, settled
+from reconstruct.runs.defaults import DOMAIN, forecast, settled
 from reconstruct.runs.files import (
     GUARDED,
     NETWORK,
@@ -55,13 +56,9 @@ from reconstruct.runs.files import (
     take_along,
     write_networks,
 )
-from reconstruct.runs.forecast import forecast
 from reconstruct.runs.given import Given, PathLike, Where
 from reconstruct.runs.rebuild import Recipe
 from reconstruct.runs.room import with_room
-
-# Frozen weights up to which BLAS threads wait for each other more than they work.
-SMALL = 2**24
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +130,9 @@ class RunOutcome:
     report: Mapping[str, Any]
     output: Path
 
+    def __repr__(self) -> str:
+        return f"RunOutcome({verdict_line(self.report)}; written to {self.output})"
+
 
 def run(
     target: Given,
@@ -157,8 +157,9 @@ def run(
     time_limit: float | None = None,
     nnet_header: bool = False,
     unseen: Any = None,
+    examples: ShownInputs | None = None,
     force: bool = False,
-    resume: bool = False,
+    resume: bool | None = False,
     page: bool = True,
     progress: Progress = silent,
 ) -> RunOutcome:
@@ -168,8 +169,9 @@ def run(
     words of the command line; methods are objects (`rc.Wide(ratio=2.0)`, `rc.Crown()`). `frozen`
     brings a frozen network; without it one is drawn as `construction`, `seed`, `weights`,
     `density` and `activation` say. `memory` is in bytes, `time_limit` in seconds; `unseen` are
-    inputs besides the domain at which the guard is tried. Without `page` report.html is left to
-    `rc.report`. Nothing is printed: `progress` hears each step.
+    inputs besides the domain at which the guard is tried, `examples` those that the page shows (by
+    default the data). Without `page` report.html is left to `rc.report`. Nothing is printed:
+    `progress` hears each step.
     """
     near = given.nearby(domain, radius)
     ours = given.network(target, "the target", nnet_header, near=near)
@@ -180,12 +182,7 @@ def run(
     at_least(tolerance, "the tolerance", 0)
     at_least(time_limit, "the time limit", 0)
     at_least(memory, "the memory", 1)
-    drawing = {
-        "seed": seed,
-        "weights": weights,
-        "density": density,
-        "activation": activation,
-    }
+    drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
     kept = _frozen(ours, frozen, construction, drawing)
     precision = as_precision(dtype, "norms are written").name
     job = Job(
@@ -206,7 +203,7 @@ def run(
         page=page,
         memory=memory,
         time_limit=time_limit,
-        examples=given.examples(domain, place, ours),
+        examples=examples or given.examples(domain, place, ours),
         unseen=given.unseen(unseen, domain, ours),
     )
     said = {"domain": domain, "radius": radius, "slack": slack, "bounds": bounds}
@@ -299,7 +296,8 @@ def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
             "--guard (guard=True), or leave x_unseen out"
         )
     _check_memory(job)
-    one = one_blas_thread() if job.frozen.network.weights <= SMALL else nullcontext()
+    # In small networks BLAS threads wait for each other more than they work.
+    one = one_blas_thread() if job.frozen.network.weights <= 2**24 else nullcontext()
     if not ranks.is_first():  # takes its part in the sums; rank 0 writes what comes of them
         with one:
             _solved(job, None, progress)
@@ -379,7 +377,19 @@ def _finish(
     progress(Step("writing the network", 0))
     network = write_networks(folder.staging, result, job.forms)
     left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
-    conclusion = _concluded(job, result, network, left, progress)
+    conclusion = conclude(
+        job.target,
+        network,
+        domain=result.domain,
+        bounds=_same_leaves(job.bounds, result),
+        tolerance=job.tolerance,
+        samples=job.samples,
+        exact_norms=result.exact,
+        bound_anyway=True,
+        time_limit=None if left is None else max(0.0, left),
+        progress=progress,
+        known=result.known,
+    )
     certificate = conclusion.certificate
     write_certificate(
         folder.staging / "certificate.json",
@@ -406,24 +416,6 @@ def _finish(
     if job.page:
         write_page(folder.staging)
     return RunOutcome(result, network, certificate, report, job.output)
-
-
-def _concluded(
-    job: Job, result: Result, network: Network, left: float | None, progress: Progress
-) -> Conclusion:
-    return conclude(
-        job.target,
-        network,
-        domain=result.domain,
-        bounds=_same_leaves(job.bounds, result),
-        tolerance=job.tolerance,
-        samples=job.samples,
-        exact_norms=result.exact,
-        bound_anyway=True,
-        time_limit=None if left is None else max(0.0, left),
-        progress=progress,
-        known=result.known,
-    )
 
 
 def _guard(job: Job, result: Result) -> dict[str, Any] | None:

@@ -18,30 +18,18 @@ from reconstruct.networks.draw import Pencil, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.measurements import scaled_singular_values
 from reconstruct.reports.plotting import FAINT, SERIES
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Outcome,
-    Parameter,
-    Point,
-    Rows,
-    Study,
-    mean,
-    select,
-    values_of,
-)
+from reconstruct.studies import study
+from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SPARSE = 0.5  # density of the distribution "sparse"
 
 
 def trial(point: Point, seed: int) -> Outcome:
     d, c, kind = point["d"], point["ratio"], point["weights"]
     n = share(c, d * d)
     weights = Weights.GAUSSIAN if kind == "sparse" else Weights(kind)
-    pencil = Pencil(seed, weights, SPARSE if kind == "sparse" else None)
+    pencil = Pencil(seed, weights, 0.5 if kind == "sparse" else None)
     M1, M2 = (dense(pencil.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
     values = scaled_singular_values(KhatriRao(M1, M2))
     W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
@@ -66,29 +54,29 @@ def edges(c: float) -> tuple[float, float]:
     return 1 - 1 / np.sqrt(c), 1 + 1 / np.sqrt(c)
 
 
-def findings(rows: Rows) -> list[Finding]:
+def findings(rows: Rows) -> list[study.Finding]:
     spare = [r for r in rows if r["ratio"] > 1 and r["smallest"] is not None]
     away = [abs(r["smallest"] - edges(r["ratio"])[0]) for r in spare]
     counted = [r for r in spare if r["iterations"] and r["expected_iterations"]]
     pace = [r["iterations"] / r["expected_iterations"] for r in counted]
     square = [r for r in rows if r["ratio"] <= 1]
     said = [
-        Finding(
+        study.Finding(
             f"With width to spare the smallest singular value is within {max(away, default=0):.2f} "
             f"of the law's edge in {len(spare)} trials, and conjugate gradients take "
             f"{min(pace, default=0):.2f} to {max(pace, default=0):.2f} times the iterations that "
             f"it predicts.",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "a distribution of independent entries whose edge stays away as d grows",
         )
     ]
     if square:
         lost = sum(not r["solved"] for r in square)
         said.append(
-            Finding(
+            study.Finding(
                 f"Of {len(square)} square systems {lost} were not solved; their smallest singular "
                 f"value is {min((r['smallest'] or 0.0) for r in square):.0e} at worst.",
-                Evidence.MEASURED,
+                study.Evidence.MEASURED,
                 "nothing: it is a count of these trials",
             )
         )
@@ -114,13 +102,15 @@ def draw(rows: Rows, figure: Figure) -> None:
     left.legend()
 
 
-CONDITIONING = Study(
+CONDITIONING = study.Study(
     name="conditioning",
     question="How well conditioned are the systems?",
     parameters=(
-        Parameter("d", "rows and columns of the map", (12,), 2, 64),
-        Parameter("ratio", "hidden neurons per equation", (1.0, 1.2, 1.5, 2.0, 3.0), 1.0, 100),
-        Parameter(
+        study.Parameter("d", "rows and columns of the map", (12,), 2, 64),
+        study.Parameter(
+            "ratio", "hidden neurons per equation", (1.0, 1.2, 1.5, 2.0, 3.0), 1.0, 100
+        ),
+        study.Parameter(
             "weights",
             "the distribution of the frozen weights",
             ("gaussian", "uniform", "rademacher", "sparse"),

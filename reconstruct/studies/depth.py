@@ -17,17 +17,8 @@ from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
 from reconstruct.reports.plotting import SERIES, logarithmic, positive
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Outcome,
-    Parameter,
-    Point,
-    Rows,
-    Study,
-    select,
-    values_of,
-)
+from reconstruct.studies import study
+from reconstruct.studies.study import Outcome, Point, Rows, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +48,7 @@ def worst(rows: Rows, name: str) -> float:
     return max((float("inf") if row[name] is None else row[name] for row in rows), default=0.0)
 
 
-def findings(rows: Rows) -> list[Finding]:
+def findings(rows: Rows) -> list[study.Finding]:
     said = []
     for ratio in values_of(rows, "ratio"):
         own = select(rows, ratio=ratio)
@@ -67,16 +58,16 @@ def findings(rows: Rows) -> list[Finding]:
     block, d = min(values_of(rows, "block")), max(values_of(rows, "d"))
     wrong = [r for r in rows if r["solved"] and not (r["error"] is not None and r["error"] < 1e-5)]
     return [
-        Finding(
+        study.Finding(
             f"With {block} input per layer and d = {d} the largest relative error is "
             f"{', '.join(said)}: width to spare buys the digits that depth costs.",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "a draw with spare width whose error grows like that of square systems",
         ),
-        Finding(
+        study.Finding(
             f"Of {len(rows)} results {sum(bool(r['solved']) for r in rows)} were called solved, "
             f"{len(wrong)} of them wrongly (an error above 1e-5).",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "one result that is called solved and is not",
         ),
     ]
@@ -98,13 +89,13 @@ def draw(rows: Rows, figure: Figure) -> None:
     axes.legend()
 
 
-DEPTH = Study(
+DEPTH = study.Study(
     name="depth",
     question="What do deep and narrow networks cost in digits?",
     parameters=(
-        Parameter("d", "rows and columns of the map", (8, 16), 1, 256),
-        Parameter("block", "inputs that enter per layer", (1, 2, 4, 8), 1, 256),
-        Parameter("ratio", "hidden neurons per equation of a block", (1.0, 1.5, 2.0), 1, 100),
+        study.Parameter("d", "rows and columns of the map", (8, 16), 1, 256),
+        study.Parameter("block", "inputs that enter per layer", (1, 2, 4, 8), 1, 256),
+        study.Parameter("ratio", "hidden neurons per equation of a block", (1.0, 1.5, 2.0), 1, 100),
     ),
     seeds=2,
     trial=trial,

@@ -1,5 +1,7 @@
 """Running a study: rows as they come, killed and resumed without loss, by processes or MPI ranks.
 
+Then its page: the question, what the rows say, the plot, the table.
+
 OUT holds `study.json` (what was asked), `rows.jsonl` (one row per trial, in the order of the grid)
 and `report.html`. A row depends on its point and seed alone, so a study that was killed and resumed
 has the same rows, byte by byte.
@@ -23,11 +25,13 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import ranks
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.studies.page import write_page
-from reconstruct.studies.study import Outcome, Row, Study, trials
+from reconstruct.reports.markup import element, figure, html_page, table
+from reconstruct.reports.page import missing
+from reconstruct.reports.plotting import WIDE, drawing
+from reconstruct.studies.study import Outcome, Row, Rows, Study, mean, trials, values_of
+from reconstruct.version import __version__
 
-SETTINGS, ROWS = "study.json", "rows.jsonl"
-SCHEMA = "reconstruct.study/1"
+ROWS = "rows.jsonl"
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def run_study(
                 _keep(output, study.name, len(rows), outcome.keep)
             progress(Step(f"study {study.name}", len(rows), len(wanted)))
     if writes:
-        write_page(output / "report.html", study, rows)
+        write_atomically(output / "report.html", page(study, rows).encode())
     return tuple(rows)
 
 
@@ -80,8 +84,8 @@ def _seeds(study: Study, settings: Settings) -> int:
 
 def _open(output: Path, study: Study, asked: Mapping[str, Any], settings: Settings) -> None:
     """An existing OUT is refused without --force or --resume; --resume needs the same question."""
-    document = {"schema": SCHEMA, "study": study.name, **asked}
-    path = output / SETTINGS
+    document = {"schema": "reconstruct.study/1", "study": study.name, **asked}
+    path = output / "study.json"
     if output.exists() and settings.force:
         shutil.rmtree(output)
     if not output.exists():
@@ -156,3 +160,48 @@ def _keep(output: Path, name: str, number: int, arrays: Mapping[str, Any]) -> No
 def read_rows(output: Path) -> tuple[Row, ...]:
     """The rows that a study wrote."""
     return tuple(_kept(output / ROWS))
+
+
+def page(study: Study, rows: Rows) -> str:
+    """The page as HTML text."""
+    names = [parameter.name for parameter in study.parameters]
+    findings = study.findings(rows)
+    picture = drawing(
+        study.name,
+        findings[0].sentence,
+        lambda figure: study.draw(rows, figure),
+        (WIDE[0], 3.6),
+    )
+    return html_page(
+        f"study {study.name}",
+        __version__,
+        element("h1", study.question, class_="alone"),
+        element("p", study.about) if study.about else None,
+        *(
+            element(
+                "section",
+                element("p", element("strong", finding.sentence)),
+                element("p", f"How it is known: {finding.evidence.value}."),
+                element("p", f"Refuted by: {finding.refuted_by}."),
+            )
+            for finding in findings
+        ),
+        figure(picture, f"{len(rows)} trials.") or missing(),
+        table("Means over the seeds", (*names, *study.columns), list(means(study, rows))[:400]),
+    )
+
+
+def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
+    """For each point of the grid that has rows: its values, and the means of the columns."""
+    seen = {p.name: values_of(rows, p.name) for p in study.parameters}
+    for point, _ in trials(seen, 1):
+        own = [row for row in rows if all(row[n] == v for n, v in point.items())]
+        if own:
+            yield (
+                *(str(v) for v in point.values()),
+                *(_shown(mean(own, c)) for c in study.columns),
+            )
+
+
+def _shown(value: float) -> str:
+    return "–" if value != value else f"{value:.3g}"

@@ -21,18 +21,8 @@ from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
 from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import SERIES
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Outcome,
-    Parameter,
-    Point,
-    Rows,
-    Study,
-    mean,
-    select,
-    values_of,
-)
+from reconstruct.studies import study
+from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +60,7 @@ def predicted(d: int, c: float) -> float:
     return min(1.0, 2 * log(d) / d if c < 1.05 else sqrt(2 * log(d) / c) / d)
 
 
-def findings(rows: Rows) -> list[Finding]:
+def findings(rows: Rows) -> list[study.Finding]:
     parts = []
     for c in values_of(rows, "ratio"):
         for d in values_of(rows, "d"):
@@ -82,16 +72,16 @@ def findings(rows: Rows) -> list[Finding]:
                 )
     worse = sum(bool(row["disagree"]) for row in rows)
     return [
-        Finding(
+        study.Finding(
             f"Half of the draws have full rank at these densities: "
             f"{'; '.join(parts) or 'none of the grid'}.",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "a larger d whose threshold leaves the curves 2·log d/d and √(2·log d/c)/d",
         ),
-        Finding(
+        study.Finding(
             f"The pattern of zeros decided the rank in {len(rows) - worse} of {len(rows)} trials, "
             f"as it does for almost all weights (proved: sparse-pattern-rank).",
-            Evidence.EXACT,
+            study.Evidence.EXACT,
             "a file in the folder kept/: weights whose rank is below that of their pattern",
         ),
     ]
@@ -113,13 +103,13 @@ def draw(rows: Rows, figure: Figure) -> None:
     panels[0].legend()
 
 
-SPARSITY = Study(
+SPARSITY = study.Study(
     name="sparsity",
     question="How sparse may the frozen weights be?",
     parameters=(
-        Parameter("d", "rows and columns of the map", (6, 9, 12), 1, 64),
-        Parameter("ratio", "hidden neurons per equation", (1.0, 1.5), 0.01, 100),
-        Parameter(
+        study.Parameter("d", "rows and columns of the map", (6, 9, 12), 1, 64),
+        study.Parameter("ratio", "hidden neurons per equation", (1.0, 1.5), 0.01, 100),
+        study.Parameter(
             "p",
             "the probability that a weight is kept",
             tuple(float(p) for p in np.round([*np.arange(0.1, 0.7, 0.05), 0.7, 0.8, 0.9, 1.0], 2)),

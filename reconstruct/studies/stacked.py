@@ -17,18 +17,8 @@ from reconstruct.networks.draw import Pencil
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
 from reconstruct.reports.plotting import SERIES, logarithmic
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Outcome,
-    Parameter,
-    Point,
-    Rows,
-    Study,
-    mean,
-    select,
-    values_of,
-)
+from reconstruct.studies import study
+from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +57,7 @@ def least_ratio(rows: Rows) -> float | None:
     return found
 
 
-def findings(rows: Rows) -> list[Finding]:
+def findings(rows: Rows) -> list[study.Finding]:
     said: list[str] = []
     lost: list[str] = []
     for d in values_of(rows, "d"):
@@ -79,23 +69,23 @@ def findings(rows: Rows) -> list[Finding]:
     sizes = ", ".join(f"{d}×{d}" for d in values_of(rows, "d"))
     failed = f"; not in every trial at any ratio of the grid: {', '.join(lost)}" if lost else ""
     return [
-        Finding(
+        study.Finding(
             f"For {sizes} maps every trial is solved as soon as Σ widths is d² + L − 1 times "
             f"{', '.join(said) or '(none)'}{failed}.",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "a draw at these ratios that no start of Gauss-Newton solves",
         ),
         *_growth(rows),
-        Finding(
+        study.Finding(
             "Fewer than d² + L − 1 neurons in all cannot give every W: of Σ n_i scales, L − 1 are "
             "spent on moving factors between neighbours.",
-            Evidence.PROVED,
+            study.Evidence.PROVED,
             "nothing: it is a count of dimensions",
         ),
     ]
 
 
-def _growth(rows: Rows) -> list[Finding]:
+def _growth(rows: Rows) -> list[study.Finding]:
     """How the condition grows with L, at the largest ratio."""
     ratio = max(values_of(rows, "ratio"))
     solved = [r for r in select(rows, ratio=ratio, solved=True) if r["condition"] is not None]
@@ -104,10 +94,10 @@ def _growth(rows: Rows) -> list[Finding]:
         return []
     said = [f"{mean(select(solved, layers=n), 'condition'):.0f} (L = {n})" for n in layers]
     return [
-        Finding(
+        study.Finding(
             f"At ratio {ratio:g} the Jacobian's condition is {', '.join(said)}: it grows with "
             f"depth, and that is what breaks deep stacks.",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "deeper stacks whose condition does not grow",
         )
     ]
@@ -131,13 +121,13 @@ def draw(rows: Rows, figure: Figure) -> None:
     left.legend()
 
 
-STACKED = Study(
+STACKED = study.Study(
     name="stacked",
     question="How deep may a stack without skip connections be?",
     parameters=(
-        Parameter("d", "rows and columns of the map", (8,), 1, 64),
-        Parameter("layers", "hidden layers", (1, 2, 3, 4, 6, 8), 1, 64),
-        Parameter(
+        study.Parameter("d", "rows and columns of the map", (8,), 1, 64),
+        study.Parameter("layers", "hidden layers", (1, 2, 3, 4, 6, 8), 1, 64),
+        study.Parameter(
             "ratio", "neurons in all, over d² + L − 1", (1.0, 1.05, 1.1, 1.2, 1.3, 1.5), 0.1, 100
         ),
     ),

@@ -28,18 +28,8 @@ from reconstruct.networks import Network, Points
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
 from reconstruct.reports.plotting import FAINT, SERIES
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Outcome,
-    Parameter,
-    Point,
-    Rows,
-    Study,
-    mean,
-    select,
-    values_of,
-)
+from reconstruct.studies import study
+from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +119,7 @@ def _tuned(network: Network, frozen: Network, subject: Subject, seed: int) -> Ne
     if find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "fit=tuned, which trains on from the fit")
     from reconstruct.training.data import Dataset
-    from reconstruct.training.existence import fine_tuned
+    from reconstruct.training.fine_tuning import fine_tuned
     from reconstruct.training.loop import Schedule
 
     x = subject.fit_x.astype(np.float32), subject.test_x.astype(np.float32)
@@ -138,7 +128,7 @@ def _tuned(network: Network, frozen: Network, subject: Subject, seed: int) -> Ne
     return fine_tuned(network, frozen, data, Schedule(epochs=EPOCHS, batch=BATCH, rate=RATE), seed)
 
 
-def findings(rows: Rows) -> list[Finding]:
+def findings(rows: Rows) -> list[study.Finding]:
     ratios, fits = values_of(rows, "ratio"), [fit for fit in FITS if select(rows, fit=fit)]
     shares = {
         fit: " / ".join(
@@ -150,10 +140,10 @@ def findings(rows: Rows) -> list[Finding]:
     said = ", ".join(f"{shares[fit]} % {FITS[fit]}" for fit in fits)
     target = 100 * mean(rows, "target_accuracy")
     found = [
-        Finding(
+        study.Finding(
             f"Recognised among inputs that were not fitted on, with {widths} times m·k neurons: "
             f"{said} (the target: {target:.0f} %).",
-            Evidence.MEASURED,
+            study.Evidence.MEASURED,
             "a network with data on which the fit is no better than that of the weights",
         )
     ]
@@ -162,15 +152,15 @@ def findings(rows: Rows) -> list[Finding]:
     return found
 
 
-def _residuals(rows: Rows, ratios: list[Any]) -> Finding:
+def _residuals(rows: Rows, ratios: list[Any]) -> study.Finding:
     left = [
         f"{mean(select(rows, ratio=r, fit='weights'), 'residual'):.2f} at {r:g} "
         f"(√(1 − c) = {sqrt(max(0, 1 - r)):.2f})"
         for r in ratios
     ]
-    return Finding(
+    return study.Finding(
         f"Without data, what is left of W is {', '.join(left)}.",
-        Evidence.MEASURED,
+        study.Evidence.MEASURED,
         "a random draw whose relative residual leaves √(1 − c)",
     )
 
@@ -189,16 +179,16 @@ def draw(rows: Rows, figure: Figure) -> None:
     axes.legend()
 
 
-WIDTH = Study(
+WIDTH = study.Study(
     name="width",
     question="How narrow may the hidden layers be?",
     parameters=(
-        Parameter("ratio", "hidden neurons per equation", (0.25, 0.5, 0.75, 0.9), 0.001, 10),
-        Parameter(
+        study.Parameter("ratio", "hidden neurons per equation", (0.25, 0.5, 0.75, 0.9), 0.001, 10),
+        study.Parameter(
             "fit", "to the weights, to the data, or tuned (trained on: needs torch)", _fits()
         ),
-        Parameter("target", "digits, or a network file", (DIGITS,), free=True),
-        Parameter(
+        study.Parameter("target", "digits, or a network file", (DIGITS,), free=True),
+        study.Parameter(
             "data", "digits, or an .npz with x and, where known, labels y", (DIGITS,), free=True
         ),
     ),

@@ -15,47 +15,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reconstruct.errors import MissingDependencyError
 
-if TYPE_CHECKING:
-    from reconstruct.training.data import Dataset, cifar, digits, load_data
-    from reconstruct.training.existence import compare
-    from reconstruct.training.features import gammas, small_share, switched_off
-    from reconstruct.training.freezing import Tuning, tunable
-    from reconstruct.training.loop import History, Schedule, accuracy, train
-    from reconstruct.training.models import mlp, resnet, vgg
-
 _HOMES = {
     "data": ("Dataset", "cifar", "digits", "load_data"),
-    "existence": ("compare",),
     "features": ("gammas", "small_share", "switched_off"),
+    "fine_tuning": ("fine_tuned",),
     "freezing": ("Tuning", "tunable"),
     "loop": ("History", "Schedule", "accuracy", "train"),
     "models": ("mlp", "resnet", "vgg"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Dataset",
-    "History",
-    "Schedule",
-    "Tuning",
-    "accuracy",
-    "cifar",
-    "compare",
-    "digits",
-    "gammas",
-    "load_data",
-    "mlp",
-    "resnet",
-    "small_share",
-    "switched_off",
-    "train",
-    "tunable",
-    "vgg",
-]
 
 
 def __getattr__(name: str) -> Any:
@@ -70,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_HOME_OF)

@@ -19,9 +19,6 @@ from reconstruct.demo import PIXEL_MAX
 from reconstruct.errors import InputError, MissingDependencyError
 from reconstruct.formats.files import naming, read_bytes
 
-TEST_SHARE = 0.25
-SPLIT_SEED = 7  # the split of the shipped digits network, so that its test images stay unseen
-
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -81,18 +78,15 @@ class Dataset:
 
 def split(name: str, x: NDArray[Any], y: NDArray[Any], classes: int) -> Dataset:
     """The examples shuffled by a fixed seed; the last quarter is kept for testing."""
-    order = np.random.default_rng(SPLIT_SEED).permutation(len(y))
-    count = round(len(y) * (1 - TEST_SHARE))
+    # Seed and share are those of the shipped digits network, whose test images so stay unseen.
+    order = np.random.default_rng(7).permutation(len(y))
+    count = round(len(y) * 0.75)
     train, test = order[:count], order[count:]
     return Dataset(name, *_typed(x[train], y[train]), *_typed(x[test], y[test]), classes)
 
 
 def _typed(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
-
-
-CLASSES = 10
-SIDE = 8
 
 
 def digits() -> Dataset:
@@ -106,11 +100,7 @@ def digits() -> Dataset:
     except ImportError:
         raise MissingDependencyError("scikit-learn", "torch", "loading the digits") from None
     images, labels = load_digits(return_X_y=True)
-    return split("digits", images.reshape(-1, 1, SIDE, SIDE) / PIXEL_MAX, labels, CLASSES)
-
-
-LEAST = 8  # examples: fewer cannot be split into batches and a test part
-IMAGE_DIMENSIONS = 3
+    return split("digits", images.reshape(-1, 1, 8, 8) / PIXEL_MAX, labels, 10)
 
 
 def arrays(path: Path) -> Dataset:
@@ -162,21 +152,14 @@ def _examples(
             f"{x_name} must hold finite numbers, N × features or N images, but is {x.dtype} of "
             f"shape {x.shape}{'' if x.dtype.kind not in 'f' else ', perhaps with NaN or infinity'}"
         )
-    if y.shape != (len(x),) or y.dtype.kind not in "iu" or len(x) < LEAST or int(y.min()) < 0:
+    if y.shape != (len(x),) or y.dtype.kind not in "iu" or len(x) < 8 or int(y.min()) < 0:
         raise InputError(
             f"{y_name} must hold one whole label ≥ 0 for each of the {len(x)} examples (at least "
-            f"{LEAST}), but is {y.dtype} of shape {y.shape}"
+            f"8), but is {y.dtype} of shape {y.shape}"
         )
-    if x.ndim == IMAGE_DIMENSIONS:
+    if x.ndim == 3:
         x = x[:, None]
     return np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
-
-
-SHAPE = (3, 32, 32)
-PIXELS = 3 * 32 * 32
-SHIFT = 4  # as in the paper: images moved by up to four pixels, and mirrored
-Images = NDArray[np.uint8]
-Labels = NDArray[np.int64]
 
 
 def cifar(folder: Path) -> Dataset:
@@ -196,8 +179,8 @@ def cifar(folder: Path) -> Dataset:
         train_y,
         ((test_x - mean) / deviation).astype(np.float32),
         test_y,
-        CLASSES,
-        Augmentation(SHIFT, flip=True),
+        10,
+        Augmentation(4, flip=True),  # as in the paper
     )
 
 
@@ -217,33 +200,23 @@ def _files(folder: Path) -> tuple[list[Path], Path]:
     )
 
 
-def _joined(paths: list[Path]) -> tuple[NDArray[np.float64], Labels]:
-    parts = [_read_batch(path) for path in paths]
-    images = np.concatenate([images for images, _ in parts]).reshape(-1, *SHAPE)
-    return images / 255.0, np.concatenate([labels for _, labels in parts])
-
-
-def _read_batch(path: Path) -> tuple[Images, Labels]:
-    with naming(path):
-        images, labels = _binary(read_bytes(path))
-        if images.ndim != 2 or images.shape[1] != PIXELS or labels.shape != (len(images),):
-            raise InputError(
-                f"N rows of {PIXELS} pixels with N labels are needed, but the shapes are "
-                f"{images.shape} and {labels.shape}"
-            )
-        if not len(labels) or labels.min() < 0 or labels.max() >= CLASSES:
-            raise InputError(f"labels 0 … {CLASSES - 1} are needed, but there are others, or none")
-    return images, labels
-
-
-def _binary(content: bytes) -> tuple[Images, Labels]:
-    record = 1 + PIXELS
-    if len(content) % record:
-        raise InputError(
-            f"records of {record} bytes are needed, but {len(content)} bytes are no multiple of it"
-        )
-    rows = np.frombuffer(content, np.uint8).reshape(-1, record)
-    return rows[:, 1:], rows[:, 0].astype(np.int64)
+def _joined(paths: list[Path]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Records of a label and 3 × 32 × 32 pixels, one after the other."""
+    parts = []
+    for path in paths:
+        with naming(path):
+            content, record = read_bytes(path), 1 + 3 * 32 * 32
+            if len(content) % record:
+                raise InputError(
+                    f"records of {record} bytes are needed, but {len(content)} bytes are no "
+                    f"multiple of it"
+                )
+            rows = np.frombuffer(content, np.uint8).reshape(-1, record)
+            if not len(rows) or rows[:, 0].max() > 9:
+                raise InputError("labels 0 … 9 are needed, but there are others, or none")
+            parts.append(rows)
+    rows = np.concatenate(parts)
+    return rows[:, 1:].reshape(-1, 3, 32, 32) / 255.0, rows[:, 0].astype(np.int64)
 
 
 def load_data(source: str | Path) -> Dataset:

@@ -1,19 +1,28 @@
-"""One model, one dataset, one tuning, some seeds: everything that a training report says."""
+"""One model, one dataset, one tuning, some seeds: a training as the command line runs it, with
+checkpoints, report.json and a page in a directory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
-from reconstruct.errors import InputError
+from reconstruct.bridge.from_torch import from_torch
+from reconstruct.bridge.norms import norm_bytes
+from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
+from reconstruct.formats import save
+from reconstruct.formats.files import write_atomically
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.training.data import Dataset
+from reconstruct.reports.document import environment, peak_bytes, to_bytes
+from reconstruct.reports.folder import OutputFolder
+from reconstruct.training.data import Dataset, load_data
 from reconstruct.training.features import (
     SMALL,
     Vector,
@@ -25,8 +34,7 @@ from reconstruct.training.features import (
 from reconstruct.training.freezing import Tuning
 from reconstruct.training.loop import History, Schedule, accuracy, train
 from reconstruct.training.models import Gamma, mlp, resnet, vgg
-
-BINS = 24
+from reconstruct.training.page import percent, render
 
 
 class Family(StrEnum):
@@ -162,7 +170,7 @@ def _named(progress: Progress, index: int, count: int) -> Progress:
 
 
 def _layer(name: str, values: Vector) -> dict[str, Any]:
-    counts, edges = np.histogram(values, bins=BINS)
+    counts, edges = np.histogram(values, bins=24)
     return {
         "name": name,
         "channels": int(values.size),
@@ -186,3 +194,99 @@ def describe(experiment: Experiment) -> dict[str, Any]:
         "schedule": asdict(experiment.schedule) | {"drops": list(experiment.schedule.drops)},
         "seeds": list(experiment.seeds),
     }
+
+
+def build_report(
+    experiment: Experiment, data: Dataset, runs: Sequence[Run], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The report as plain JSON values; `summary` has mean, least and most over the seeds."""
+    return {
+        "schema": "reconstruct.training/1",
+        **describe(experiment),
+        "data": {
+            "name": data.name,
+            "shape": list(data.shape),
+            "classes": data.classes,
+            "train": len(data.train_y),
+            "test": len(data.test_y),
+        },
+        "parameters": {"all": runs[0].parameters, "tuned": runs[0].history.tuned},
+        "summary": {
+            "accuracy": _spread([run.history.accuracy for run in runs]),
+            "small_share": _spread([run.small_share for run in runs]),
+            "accuracy_without_small": _spread([run.off_accuracy for run in runs]),
+            "accuracy_without_as_many_at_random": _spread([r.random_off_accuracy for r in runs]),
+            "seconds": _spread([run.history.seconds for run in runs]),
+        },
+        "runs": [run.as_json() for run in runs],
+        "options": dict(options),
+        "cost": {
+            "seconds": sum(run.history.seconds for run in runs),
+            "peak_bytes": peak_bytes(),
+        },
+        "environment": environment() | {"torch": str(torch.__version__)},
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {"mean": sum(values) / len(values), "least": min(values), "most": max(values)}
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """The lines that the command line prints."""
+    model, found = report["model"], report["summary"]
+    tuned, total = report["parameters"]["tuned"], report["parameters"]["all"]
+    rows = [
+        ("model", f"{model['family']} of depth {model['depth']} and width {model['width']}"),
+        ("tuned", f"{report['tune']}: {tuned:,} of {total:,} parameters"),
+        ("accuracy", f"{percent(found['accuracy'])} of {report['data']['test']} test examples"),
+        ("γ near zero", f"{percent(found['small_share'])} (|γ| < 0.01)"),
+        ("without those", percent(found["accuracy_without_small"])),
+        ("without as many others", percent(found["accuracy_without_as_many_at_random"])),
+    ]
+    return "\n".join(f"{name:<22} {text}" for name, text in rows)
+
+
+def train_into(
+    output: str | Path,
+    experiment: Experiment,
+    source: str | Path,
+    *,
+    options: Mapping[str, Any],
+    force: bool = False,
+    resume: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run the experiment and fill `output`: norms and network of each seed, report and page.
+
+    Checkpoints live in the directory's staging part until everything is done, which is where a
+    resumed training finds them.
+    """
+    data = load_data(source)
+    experiment.build(
+        data, experiment.seeds[0]
+    )  # refuses a model that does not fit before anything is made
+    with closing(OutputFolder(output, force=force, resume=resume)) as folder:
+        if not resume:
+            for old in folder.staging.glob("seed-*.npz"):
+                old.unlink()
+        runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
+        names: list[str] = []
+        notes: list[str] = []
+        for run in runs:
+            names.append(f"norms-{run.seed}.npz")
+            write_atomically(folder.staging / names[-1], norm_bytes(run.module))
+            try:
+                save(from_torch(run.module, data.test_x[:1]), folder.staging / _network(run.seed))
+                names.append(_network(run.seed))
+            except (UnsupportedError, MissingDependencyError) as error:
+                notes.append(f"{_network(run.seed)} is not written: {error}")
+        report = build_report(experiment, data, runs, options) | {"notes": notes}
+        write_atomically(folder.staging / "report.json", to_bytes(report))
+        write_atomically(folder.staging / "report.html", render(report).encode())
+        folder.publish((*names, "report.html", "report.json"))
+    return report
+
+
+def _network(seed: int) -> str:
+    return f"network-{seed}.onnx"

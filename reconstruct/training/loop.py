@@ -150,9 +150,6 @@ def _key(module: nn.Module, decides: tuple[Any, ...]) -> str:
     return digest.hexdigest()
 
 
-EVALUATION_BATCH = 1024
-
-
 @dataclass(frozen=True)
 class History:
     """One number per epoch: mean loss while training, and accuracy on both parts after it."""
@@ -214,14 +211,14 @@ def accuracy(module: nn.Module, x: NDArray[Any], y: NDArray[np.int64]) -> float:
     return float(np.mean(outputs(module, x).argmax(axis=1) == y))
 
 
-def outputs(module: nn.Module, x: NDArray[Any]) -> NDArray[Any]:
+def outputs(module: nn.Module, x: NDArray[Any], batch: int = 1024) -> NDArray[Any]:
     """The module's outputs in evaluation mode, in the precision of its parameters."""
     kind = next(module.parameters()).dtype
     module.eval()
     with torch.no_grad():
         parts = [
-            module(torch.from_numpy(x[i : i + EVALUATION_BATCH]).to(kind)).numpy()
-            for i in range(0, len(x), EVALUATION_BATCH)
+            module(torch.from_numpy(x[i : i + batch]).to(kind)).numpy()
+            for i in range(0, len(x), batch)
         ]
     return np.concatenate(parts)
 

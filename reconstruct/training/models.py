@@ -73,7 +73,6 @@ def _mlp_layers(depth: int, width: int, inputs: int, classes: int) -> nn.Module:
 
 
 VGG_STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
-WIDENING = (1, 2, 4, 8, 8)
 
 
 def vgg(
@@ -102,7 +101,7 @@ def vgg(
 
 def _vgg_layers(depth: int, width: int, channels: int, size: int, classes: int) -> nn.Module:
     layers: list[nn.Module] = []
-    for count, factor in zip(VGG_STAGES[depth], WIDENING, strict=True):
+    for count, factor in zip(VGG_STAGES[depth], (1, 2, 4, 8, 8), strict=True):
         for _ in range(count):
             outputs = width * factor
             layers += [
@@ -117,10 +116,6 @@ def _vgg_layers(depth: int, width: int, channels: int, size: int, classes: int) 
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)
     )
-
-
-STAGES = 3
-STANDARD_WIDTH = 16  # channels of the first stage; the paper's width multiplier is width/16
 
 
 class ResidualBlock(nn.Module):
@@ -151,9 +146,9 @@ class ResNet(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(width)
-        blocks, inputs = (depth - 2) // (2 * STAGES), width
+        blocks, inputs = (depth - 2) // 6, width
         stages = []
-        for stage in range(STAGES):
+        for stage in range(3):
             outputs = width * 2**stage
             strides = [1 if stage == 0 else 2] + [1] * (blocks - 1)
             stages.append(
@@ -182,7 +177,7 @@ def resnet(
     seed: int = 0,
 ) -> nn.Module:
     """The ResNet of 6n + 2 = `depth` layers with `width` channels in its first stage."""
-    if depth < 8 or (depth - 2) % (2 * STAGES):
+    if depth < 8 or (depth - 2) % 6:
         raise InputError(
             f"a ResNet has depth 6n + 2 with n ≥ 1 (8, 14, 20, …), but depth is {depth}"
         )

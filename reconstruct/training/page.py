@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconstruct.formats.files import write_atomically
 from reconstruct.reports.markup import Child, Markup, element, facts, figure, html_page, table
-from reconstruct.reports.numbers import duration, number
 from reconstruct.reports.page import missing
 from reconstruct.reports.plotting import (
     FIRST,
@@ -22,11 +19,10 @@ from reconstruct.reports.plotting import (
     logarithmic,
     whole_numbers,
 )
+from reconstruct.reports.words import duration, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-MOST_PANELS, COLUMNS = 24, 4  # of the histograms of γ
 
 WHAT = {
     "norms": "the γ and β of its norm layers",
@@ -35,11 +31,6 @@ WHAT = {
     "all": "all of its parameters",
     "random": "as many random weights as its norm layers have parameters",
 }
-
-
-def write_page(path: Path, report: Mapping[str, Any]) -> None:
-    """Write the page of a report."""
-    write_atomically(path, render(report).encode())
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -190,12 +181,12 @@ def gamma_figure(layers: Sequence[Mapping[str, Any]]) -> Markup | None:
     """A histogram of γ for each norm layer (evenly chosen ones where there are many)."""
     if not layers:
         return None
-    places = np.linspace(0, len(layers) - 1, min(len(layers), MOST_PANELS)).round().astype(int)
+    places = np.linspace(0, len(layers) - 1, min(len(layers), 24)).round().astype(int)
     chosen = [layers[i] for i in places]
-    rows = -(-len(chosen) // COLUMNS)
+    rows = -(-len(chosen) // 4)
 
     def draw(figure: Figure) -> None:
-        panels = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        panels = figure.subplots(rows, 4, squeeze=False).ravel()
         for axes, layer in zip(panels, chosen, strict=False):
             histogram = layer["histogram"]
             axes.stairs(histogram["counts"], histogram["edges"], fill=True, color=FIRST)

@@ -8,11 +8,20 @@ import weakref
 
 import pytest
 
-from reconstruct.cli import commands, interrupts
+from reconstruct.cli import commands
+from reconstruct.cli.process import check_interrupt, remembering_interrupts
 from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.progress import Step
 
 lost = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A job in the background inherits an ignored SIGINT: these tests need Python's own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Thing:
@@ -33,11 +42,11 @@ def test_what_was_dropped_is_raised_by_the_next_step_of_the_main_thread() -> Non
 
     def beside() -> None:
         try:
-            interrupts.check()
+            check_interrupt()
         except BaseException as error:
             failures.append(error)
 
-    with interrupts.listening(), ProgressDisplay(quiet=True) as progress:
+    with remembering_interrupts(), ProgressDisplay(quiet=True) as progress:
         progress(Step("before", 0))
         lose_an_interrupt()
         worker = threading.Thread(target=beside)
@@ -46,12 +55,12 @@ def test_what_was_dropped_is_raised_by_the_next_step_of_the_main_thread() -> Non
         assert not failures
         with pytest.raises(KeyboardInterrupt):
             progress(Step("after", 1))
-    interrupts.check()  # and is forgotten with the command
+    check_interrupt()  # and is forgotten with the command
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_interrupt_is_raised_at_once() -> None:
-    with interrupts.listening(), pytest.raises(KeyboardInterrupt):
+    with remembering_interrupts(), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 
 
@@ -59,9 +68,9 @@ def test_who_handles_interrupts_goes_on_to_do_so() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
-        with interrupts.listening():
+        with remembering_interrupts():
             signal.raise_signal(signal.SIGINT)
-            interrupts.check()
+            check_interrupt()
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT]

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.certificates.verdicts import Standing, standing
 from reconstruct.cli import main
 from reconstruct.cli.parser import build_parser
+from reconstruct.reports.opening import command, opening
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.sections.claim import opening
-from reconstruct.reports.sections.reproduce import command
 from reconstruct.reports.terminal import verdict_line
+from reconstruct.reports.words import asked
 
 
 def test_a_density_is_a_share(cli, target):
@@ -43,50 +42,57 @@ def test_quiet_is_the_verdict_line(cli, target, tmp_path):
 def test_each_arithmetic_has_its_verdict(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "-o", tmp_path / "out")
     code, stdout, _ = cli(*words, "--tolerance", 1e-9)
-    lines = stdout.splitlines()[:6]
-    assert code == 0 and lines[0].startswith("CERTIFIED (rigorous): |f − g| ≤ ")
-    told = {line.split("  ")[1]: line for line in lines if line.startswith("  ")}
-    assert "proved within tolerance" in told["real arithmetic"]
-    assert "proved within tolerance" in told["float64"]
-    assert "measured beyond it" in told["float32"]
+    said = " ".join(stdout.split())
+    assert code == 0 and said.startswith("CERTIFIED (rigorous): |f − g| ≤ ")
+    assert "real arithmetic proved: at most" in said and "float64 proved: at most" in said
+    assert "float32 largest difference found" in said and "above the tolerance 1e-09" in said
     page = (tmp_path / "out" / "report.html").read_text()
-    assert '<strong class="standing refuted">measured beyond it</strong>' in page
-    assert page.index("measured beyond it") < page.index("For every input")
+    assert '<strong class="standing refuted">float32: </strong>largest difference found' in page
 
 
 def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "--dtype", "float32")
     out = tmp_path / "out"
     code, stdout, _ = cli(*words, "--quiet", "-o", out, "--tolerance", 0.01)
-    assert code == 0 and "proved within tolerance in float32" in stdout
+    assert code == 0 and "in float32 proved: at most" in stdout
     report = json.loads((out / "report.json").read_text())
     between = (report["error"]["certified_bound"] + report["error"]["float32_max"]) / 2
     for tolerance, words_of_it, tone in (
-        (report["error"]["float32_bound"] / 2, "not known", "undecided"),
-        (between, "measured beyond tolerance", "refuted"),
+        (report["error"]["float32_bound"] / 2, "not proved within the tolerance", "undecided"),
+        (between, "above the tolerance", "refuted"),
     ):
         report["certificate"]["tolerance"] = tolerance
-        assert verdict_line(report).startswith(
-            "CERTIFIED (rigorous) in real arithmetic; in float32"
-        )
-        assert words_of_it in verdict_line(report)
+        start = "CERTIFIED (rigorous) in real arithmetic; in float32"
+        assert verdict_line(report).startswith(start) and words_of_it in verdict_line(report)
         assert f'class="verdict {tone}"' in str(opening(RunFiles(report)).text)
 
 
 @pytest.mark.parametrize(
-    ("bound", "seen", "word"),
+    ("bound", "seen", "tone"),
     [
-        (1.0, 0.5, Standing.PROVED),
-        (1.0, 2.0, Standing.PROVED),
-        (1.5, 0.5, Standing.UNKNOWN),
-        (None, 1.0, Standing.UNKNOWN),
-        (None, None, Standing.UNKNOWN),
-        (1.5, 1.25, Standing.BEYOND),
-        (None, 1.25, Standing.BEYOND),
+        (1.0, 0.5, "certified"),
+        (1.0, 2.0, "certified"),
+        (1.5, 0.5, "undecided"),
+        (None, 1.0, "undecided"),
+        (None, None, "undecided"),
+        (1.5, 1.25, "refuted"),
+        (None, 1.25, "refuted"),
     ],
 )
-def test_a_standing_follows_from_proof_and_measurement(bound, seen, word):
-    assert standing(bound, seen, 1.0) is word
+def test_a_verdict_in_floats_follows_from_proof_and_measurement(bound, seen, tone):
+    error = {"float32_bound": bound, "float32_max": seen}
+    report = {"error": error, "certificate": {"tolerance": 1.0}, "options": {"dtype": "float32"}}
+    assert asked(report).tone == tone
+
+
+def test_a_file_equals_itself(cli, target):
+    code, stdout, _ = cli("verify", target, target, "--domain", "-1,1", "--quiet")
+    assert code == 0 and "|f − g| = 0 for every x" in stdout and "the same file" in stdout
+
+
+def test_what_run_returns_is_shown_in_a_line(target, tmp_path):
+    outcome = rc.run(target, tmp_path / "out", domain=(-1, 1), samples=50)
+    assert repr(outcome).startswith("RunOutcome(CERTIFIED") and len(repr(outcome)) < 300
 
 
 @pytest.mark.parametrize("name", ["run", "verify", "check", "inspect"])

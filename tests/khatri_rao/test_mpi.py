@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from reconstruct.cli import main
-from reconstruct.cli.job import launched
+from reconstruct.cli.process import launched
 from reconstruct.constructions import side_by_side
 from reconstruct.errors import InputError
 from reconstruct.formats import save

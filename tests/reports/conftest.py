@@ -23,7 +23,6 @@ OPTIONS = {
     "output": "out",
     "domain": "-1,1",
     "seed": 3,
-    "merge": True,
     "force": True,
     "json": False,
     "rank": None,

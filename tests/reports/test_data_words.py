@@ -11,11 +11,11 @@ import reconstruct as rc
 from reconstruct.certificates.conclude import conclude
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import save
+from reconstruct.reports.compared import diagram, rows_of
+from reconstruct.reports.opening import domain_words, opening, sentence, witness_section
 from reconstruct.reports.reading import read_run
-from reconstruct.reports.sections.claim import domain_words, opening, sentence, witness_section
-from reconstruct.reports.sections.networks import diagram, rows_of
 from reconstruct.reports.terminal import verdict_line
-from reconstruct.reports.wording import domain_text, members
+from reconstruct.reports.words import domain_text, members
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 
@@ -78,7 +78,11 @@ def test_one_input_is_this_input():
     assert domain_text({**lone, "inputs": 2}) == "these 2 inputs"
     assert domain_words(lone) == "of the one that was given, and of no others"
     assert domain_words({**lone, "inputs": 2}) == "of the 2 that were given, and of no others"
-    assert members(lone, 1) == "1 given input" and members(lone, 1200) == "1,200 given inputs"
+    assert members(lone, 1) == "1 given input"
+    many = {**lone, "inputs": 60}
+    assert (
+        members(many, 60) == "60 given inputs" and members(many, 32) == "32 of the 60 given inputs"
+    )
     assert members({"kind": "box"}, 32) == "32 inputs of the domain"
     near = {**lone, "kind": "boxes", "radius": 0.5}
     assert domain_text(near) == "the box of radius 0.5 around this input"
@@ -95,18 +99,14 @@ def test_each_given_input_is_sampled_once():
     assert conclude(target, target, domain=rc.Points(x), samples=5).search.samples == 5
 
 
-def test_the_diagram_shows_the_kernels_that_are_there(tmp_path):
-    """A 3×3 kernel of the target is a 3×3 kernel and a 1×1 kernel in the frozen network."""
+def test_the_diagram_shows_values_beside_the_layers_that_make_them(tmp_path):
+    """A 3×3 kernel of the target is a hidden layer and the value itself in the frozen network."""
     target = small_network()
     outcome = rc.run(target, tmp_path / "out", domain=rc.Points(np.zeros((1, 72))), samples=2)
     rows = rows_of(outcome.report)
-    first = next(row for row in rows if row.target and row.target.kernel == "3×3 kernel")
-    assert [bar.kernel for bar in first.frozen] == ["3×3 kernel", "1×1 kernel"]
-    assert [bar.shape[1:] for bar in first.frozen] == [(6, 6), (6, 6)]
-    drawn = str(diagram(rows, "f"))
-    assert f"{first.frozen[0].size // 36}×6×6, 3×3 kernel<" in drawn
-    assert "3×6×6, 1×1 kernel, Relu<" in drawn and "3×6×6, 3×3 kernel, Relu<" in drawn
-    dense = [bar for row in rows for bar in row.frozen if not bar.shape]
-    assert dense and all(bar.kernel == "" for bar in dense)
+    (value,), made = next(row for row in rows if "3×3 kernel" in row[0][0][2])
+    assert value[2] == "3×6×6, 3×3 kernel, Relu" and not value[3]
+    assert [hidden for *_, hidden in made] == [True, False] and made[1][1:] == value[1:]
+    assert "3×6×6, 3×3 kernel, Relu<" in str(diagram(rows, "f"))
     with pytest.raises(UnsupportedError, match=r"margin.* use network\.onnx, the same"):
         rc.load(tmp_path / "out" / "network_guarded.onnx")

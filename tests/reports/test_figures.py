@@ -12,7 +12,6 @@ import reconstruct as rc
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.reports import plotting
 from reconstruct.reports.figures import (
-    ErrorRow,
     error_figure,
     law,
     near_zero,
@@ -122,6 +121,9 @@ def test_without_matplotlib_there_is_no_drawing_and_the_page_says_so(
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, 1.7e308])
 def test_errors_of_any_size_are_drawn(value: float) -> None:
-    rows = [ErrorRow("a", value, value, value), ErrorRow("b", None, 1e-5, None)]
+    rows = [
+        {"label": "a", "measured": value, "predicted": value, "bound": value},
+        {"label": "b", "measured": None, "predicted": 1e-5, "bound": None},
+    ]
     drawing = error_figure(rows, value)
     assert drawing is not None and not re.search(r"\b(nan|inf)\b", drawing.text)

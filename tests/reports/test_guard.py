@@ -11,7 +11,7 @@ import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.formats import save
-from reconstruct.reports.wording import unseen_error
+from reconstruct.reports.words import unseen_error
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.reports.effort import affordable, multiplications
+from reconstruct.reports.difference import inputs_section
 from reconstruct.reports.figures import layer_figure, norm_figure, plane_figure
 from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
-from reconstruct.reports.layer_errors import layer_errors
-from reconstruct.reports.measurements import float32_histogram, plane
+from reconstruct.reports.measurements import (
+    affordable,
+    float32_histogram,
+    layer_errors,
+    multiplications,
+    plane,
+)
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.sections.samples import inputs_section
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 

@@ -12,10 +12,10 @@ import pytest
 
 from reconstruct.cli import main
 from reconstruct.errors import InputError
+from reconstruct.reports import systems
+from reconstruct.reports.opening import command
 from reconstruct.reports.page import render
 from reconstruct.reports.reading import RunFiles, read_run
-from reconstruct.reports.sections import systems
-from reconstruct.reports.sections.reproduce import command
 from tests.reports.conftest import (
     EVIL,
     refuted,
@@ -112,7 +112,7 @@ def test_refuted_shows_its_witness(report: dict[str, Any]) -> None:
 def test_undecided_does_not_claim(report: dict[str, Any]) -> None:
     text = render(RunFiles(undecided(report)))
     assert "Undecided: no proof, and no counterexample" in text
-    assert "inputs that were not sampled may differ by more" in text
+    assert "other inputs may differ by more" in text
     assert "Numerical: an observation" in text
 
 

@@ -16,13 +16,13 @@ from reconstruct.networks import (
     Mixing,
     Network,
 )
-from reconstruct.reports.schemas import NAMES, schema
+from reconstruct.reports.document import SCHEMAS, schema
 from tests.reports.conftest import refuted, small_target, undecided
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema checks the schemas")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_schemas(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema(name))
 
@@ -66,7 +66,7 @@ def test_files_of_every_verdict(tmp_path: Path, verdict: str, tolerance: str, co
     files = [str(tmp_path / "g.npz"), str(tmp_path / "f.npz")]
     words = ["verify", *files, "--domain", "-1,1", "-o", str(out), "--tolerance", tolerance]
     assert main([*words, "--time-limit", "2", "--samples", "500", "--quiet", "--json"]) == code
-    for name in NAMES:
+    for name in SCHEMAS:
         document = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
         assert document["verdict"] == verdict
         jsonschema.validate(document, schema(name))
@@ -81,7 +81,7 @@ def test_certificate_of_an_exact_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["run", str(tmp_path / "g.npz"), "-o", str(out), "--domain", "-1,1"]
     assert main([*words, "--solver", "exact", "--samples", "100", "--quiet"]) == 0
-    for name in NAMES:
+    for name in SCHEMAS:
         document = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
         jsonschema.validate(document, schema(name))
     assert document["exact_identity"] is True and document["exact_norms"]

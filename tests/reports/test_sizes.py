@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from reconstruct.reports.environment import peak_bytes
-from reconstruct.reports.sections.networks import sizes
-from reconstruct.reports.wording import weight_count
+from reconstruct.reports.compared import sizes
+from reconstruct.reports.document import peak_bytes
+from reconstruct.reports.words import weight_count
 from tests.constructions.test_images import one_convolution
 from tests.reports.conftest import run_in_memory
 
@@ -44,7 +44,7 @@ def adds_up(report: dict[str, Any]) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux keeps the mark by program")
 def test_peak_memory_is_not_that_of_the_parent() -> None:
     ballast = b"x" * BALLAST
-    asked = "from reconstruct.reports.environment import peak_bytes; print(peak_bytes())"
+    asked = "from reconstruct.reports.document import peak_bytes; print(peak_bytes())"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     own = peak_bytes()
     assert own is not None and own > len(ballast)

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconstruct.reports.numbers import (
+from reconstruct.reports.terminal import headline, summary
+from reconstruct.reports.words import (
     at_least,
     at_most,
     duration,
+    in_words,
     number,
     percent,
     pretty,
     size,
 )
-from reconstruct.reports.terminal import headline, summary
-from reconstruct.reports.wording import in_words
 from tests.reports.conftest import refuted, undecided
 
 POSITIVE = st.floats(min_value=1e-300, max_value=1e300)

@@ -10,7 +10,7 @@ from reconstruct.constructions import Deep, Wide
 from reconstruct.constructions.costs import cost
 from reconstruct.demo import digits
 from reconstruct.networks.normal_form import normal_form
-from reconstruct.runs.forecast import forecast
+from reconstruct.runs.defaults import forecast
 from tests.constructions.targets import mlp
 
 MEASURED = [  # processor seconds and bytes of `reconstruct demo`, startup and page included

@@ -7,12 +7,10 @@ import pytest
 import torch
 
 import reconstruct as rc
+from benchmarks.training_existence import between, compare, loss_on
 from reconstruct.bridge.to_torch import to_torch
 from reconstruct.networks import Network
-from reconstruct.training.existence import (
-    between,
-    compare,
-    loss_on,
+from reconstruct.training.fine_tuning import (
     norms_of,
     with_data_statistics,
     with_norms_of,
@@ -20,7 +18,7 @@ from reconstruct.training.existence import (
 )
 from reconstruct.training.loop import Schedule, outputs
 
-SHORT = Schedule(epochs=8, batch=12)
+SHORT = {"schedule": Schedule(epochs=8, batch=12), "domain": rc.Box(-1, 2)}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,7 @@ def test_the_loss_is_that_of_torch(images, rebuilt):
 
 
 def test_construction_training_and_both_are_compared_on_one_network(images, target):
-    found = compare(target, images, ratio=1.5, schedule=SHORT)
+    found = compare(target, images, ratio=1.5, **SHORT)
     assert found.target.test_accuracy == found.start.test_accuracy == 1.0
     assert found.start.loss == pytest.approx(found.target.loss, rel=1e-6)
     assert found.tuned.loss < found.start.loss
@@ -102,6 +100,6 @@ def test_construction_training_and_both_are_compared_on_one_network(images, targ
 
 
 def test_below_the_width_that_reaches_everything_least_squares_is_the_start(images, target):
-    found = compare(target, images, ratio=0.3, schedule=SHORT)
+    found = compare(target, images, ratio=0.3, **SHORT)
     assert found.start.name == "least squares"
     assert found.tuned.loss < found.start.loss

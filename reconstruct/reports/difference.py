@@ -1,26 +1,132 @@
-"""Inputs: those that a reader knows with both networks' answers, the guard, and where f and g
-differ most among those that were sampled."""
+"""The difference of f and g: measured, predicted and certified; at inputs that a reader knows, with
+the guard; and over the domain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reconstruct.reports.figures import (
     all_zero,
+    error_figure,
+    error_rows,
     float32_figure,
     histogram_figure,
+    layer_figure,
     plane_figure,
     slice_figure,
 )
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, table
-from reconstruct.reports.numbers import number, pretty
+from reconstruct.reports.markup import (
+    Child,
+    Markup,
+    element,
+    facts,
+    figure,
+    named,
+    table,
+    table_of,
+    together,
+    whole,
+)
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.wording import members, unseen_error
+from reconstruct.reports.words import (
+    at_most,
+    duration,
+    in_words,
+    members,
+    number,
+    pretty,
+    unseen_error,
+)
 
-MOST_POINTS = 10
-MOST_COORDINATES = 8
-PREFIX = "data:image/png;base64,"
+
+def errors_section(run: RunFiles) -> Markup:
+    report = run.report
+    details = report["certificate"]
+    rows = error_rows(report)
+    return element(
+        "section",
+        element("h2", "Measured, predicted, certified"),
+        element(
+            "p",
+            "g is the target, f the network that is compared with it. What follows is about the "
+            "largest difference |f − g| over all outputs.",
+        ),
+        figure(
+            error_figure(rows, details.get("tolerance")),
+            "What is known of |f − g|, on one scale.",
+        ),
+        table(
+            "|f − g|, the largest over outputs and inputs",
+            ("arithmetic", "measured", "relative", "predicted", "certified: at most"),
+            [_row(row, details.get("output_scale")) for row in rows],
+        ),
+        element(
+            "p",
+            "Measured is numerical: the largest difference at the inputs that were tried. "
+            "Predicted is numerical too: what rounding errors of random sign would add up to. "
+            "Certified is rigorous: no input of the domain exceeds it, in whichever order sums "
+            "are taken. “Target in float32” is what rounding does to the target by itself; "
+            "“relative” is the measured error over the largest output of g seen.",
+        ),
+        *_by_layer(run.measurements.get("layers") or ()),
+        facts(
+            [
+                ("proved by", str(details["method"])),
+                ("tolerance", pretty(number(details.get("tolerance")))),
+                ("largest output of g seen", pretty(number(details.get("output_scale")))),
+                ("time to certify", duration(details.get("seconds"))),
+            ]
+        ),
+        _tried(details.get("tried") or ()),
+        id="errors",
+    )
+
+
+def _tried(steps: Sequence[str]) -> Markup | None:
+    if not steps:
+        return None
+    items = [element("li", in_words(step)) for step in steps]
+    return element("details", element("summary", "What was tried"), element("ul", *items))
+
+
+def _row(row: Mapping[str, Any], scale: float | None) -> list[Child]:
+    found = (row["measured"], _relative(row["measured"], scale), row["predicted"])
+    return [str(row["label"]), *(pretty(number(v)) for v in found), pretty(at_most(row["bound"]))]
+
+
+def _relative(value: float | None, scale: float | None) -> float | None:
+    """None where it is not known, or beyond the floats."""
+    share = value / scale if value is not None and scale else math.inf
+    return share if math.isfinite(share) else None
+
+
+def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
+    """Where on the way the error grows: certified, met, and the shifts that cause it."""
+    if not rows:
+        return ()
+    drawing = layer_figure(rows)
+    caption = (
+        "The error behind each layer, and the largest shift in it. Certified is rigorous and in "
+        "real arithmetic; the others were met at a few inputs (numerical) and hold the rounding of "
+        "the evaluation too, so that they may lie above it."
+    )
+    columns: tuple[tuple[Child, Callable[[Mapping[str, Any]], Child]], ...] = (
+        ("behind", lambda row: together((f"{rows.index(row) + 1}: ", named(row["name"])))),
+        (whole("largest |g|"), lambda row: pretty(number(row["scale"]))),
+        ("shift", lambda row: pretty(number(row["shift"]))),
+        ("certified", lambda row: pretty(at_most(row["certified"]))),
+        ("float64", lambda row: pretty(number(row["float64"]))),
+        ("float32", lambda row: pretty(number(row["float32"]))),
+        ("relative", lambda row: pretty(number(_relative(row["float32"], row["scale"])))),
+        ("g in float32", lambda row: pretty(number(row["target_float32"]))),
+    )
+    return (
+        element("h3", "Behind each layer"),
+        figure(drawing, caption) if drawing else element("p", caption),
+        table_of("The error behind each layer", rows, columns),
+    )
 
 
 def inputs_section(run: RunFiles) -> Markup | None:
@@ -31,27 +137,25 @@ def inputs_section(run: RunFiles) -> Markup | None:
         "section",
         element("h2", "Inputs, answers and the guard" if guard else "Inputs and answers"),
         _accuracy(known) if known.get("accuracy") else None,
-        _gallery(known["shown"]) if known.get("shown") else None,
+        element("div", *map(_item, known["shown"]), class_="gallery")
+        if known.get("shown")
+        else None,
         *(_guard(guard, members(run.report["domain"], guard["inputs"])) if guard else ()),
         id="inputs",
     )
 
 
 def _accuracy(known: Mapping[str, Any]) -> Markup:
-    shares = known["accuracy"]
-    rows = [
-        ("target g", _share(shares["target"])),
-        ("frozen f as it was drawn", _share(shares["frozen"])),
-        ("frozen f with its norms", _share(shares["network"])),
-        ("f and g give the same class", _share(shares["same"])),
-    ]
-    caption = f"Accuracy on {known['count']:,} inputs with labels (numerical)"
+    names = {
+        "target": "target g",
+        "frozen": "frozen f as it was drawn",
+        "network": "frozen f with its norms",
+        "same": "f and g give the same class",
+    }
+    part = f" (the first of {known['of']:,})" if known["count"] < known["of"] else ""
+    caption = f"Accuracy on {known['count']:,} inputs with labels{part} (numerical)"
+    rows = [(name, _share(known["accuracy"][key])) for key, name in names.items()]
     return table(caption, ("", "share"), rows)
-
-
-def _gallery(shown: Sequence[Mapping[str, Any]]) -> Markup:
-    items = [_item(row) for row in shown]
-    return element("div", *items, class_="gallery")
 
 
 def _item(row: Mapping[str, Any]) -> Markup:
@@ -67,7 +171,7 @@ def _item(row: Mapping[str, Any]) -> Markup:
     image = str(row["image"] or "")
     picture = (
         element("img", src=image, alt=f"input, label {row['label']}", class_="pixels")
-        if image.startswith(PREFIX)
+        if image.startswith("data:image/png;base64,")
         else None
     )
     return element("figure", picture, element("figcaption", *lines))
@@ -166,12 +270,12 @@ def _same(histogram: Mapping[str, Any] | None, samples: int) -> Markup | None:
 def _worst(points: Sequence[Mapping[str, Any]]) -> Markup:
     rows: list[tuple[Child, ...]] = [
         (str(i), pretty(number(row["difference"])), element("code", _point(row["point"])))
-        for i, row in enumerate(points[:MOST_POINTS], start=1)
+        for i, row in enumerate(points[:10], start=1)
     ]
     return table("Inputs with the largest difference found", ("", "|f − g|", "input"), rows)
 
 
-def _point(values: Sequence[float]) -> str:
-    shown = ", ".join(f"{v:.6g}" for v in values[:MOST_COORDINATES])
-    more = len(values) - MOST_COORDINATES
+def _point(values: Sequence[float], most: int = 8) -> str:
+    shown = ", ".join(f"{v:.6g}" for v in values[:most])
+    more = len(values) - most
     return f"({shown}{f', … {more} more' if more > 0 else ''})"

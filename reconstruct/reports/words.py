@@ -1,0 +1,206 @@
+"""Numbers and words for people, shared by page and terminal.
+
+Few digits, and a bound is never printed smaller than it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+DASH = "–"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """The value rounded to `digits`, or a dash for what is not known or no finite number."""
+    return _shown(value, digits, ROUND_HALF_EVEN)
+
+
+def at_most(value: float | None, digits: int = 2) -> str:
+    """An upper bound: rounded up, so that what is printed is a bound too."""
+    return _shown(value, digits, ROUND_CEILING)
+
+
+def at_least(value: float | None, digits: int = 2) -> str:
+    """A lower bound: rounded down."""
+    return _shown(value, digits, ROUND_FLOOR)
+
+
+def pretty(text: str) -> str:
+    """`3.1e-08` as 3.1·10⁻⁸, for a page."""
+    mantissa, sign, exponent = text.partition("e")
+    if not sign:
+        return text
+    power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
+    return power if mantissa == "1" else f"{mantissa}·{power}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 as `100 %`, what is a little less not so, and the least ones as that."""
+    part = 100 * share
+    if 0 < part < 0.01:
+        return "< 0.01 %"
+    if 99 < part < 100:
+        return f"{min(part, 99.99):.2f} %"
+    return f"{number(part)} %"
+
+
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds is None:
+        return DASH
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size(count: int | None) -> str:
+    """Bytes with a decimal prefix."""
+    if count is None:
+        return DASH
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count} bytes"
+
+
+def _shown(value: float | None, digits: int, rounding: str) -> str:
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    exact = Decimal(value)
+    kept = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding).normalize()
+    if -4 <= kept.adjusted() < max(digits, 5):  # 610, not 6.1e+02
+        return f"{kept:f}"
+    mantissa, _, exponent = f"{kept:e}".partition("e")  # may lie beyond the floats
+    return f"{mantissa}e{int(exponent):+03d}"
+
+
+@dataclass(frozen=True)
+class ArithmeticVerdict:
+    """What is known of |f − g| with the network evaluated in one arithmetic, in a sentence.
+
+    `tone` is a verdict: certified within the tolerance, refuted by what was found, or undecided. A
+    proof in real arithmetic says nothing of float32.
+    """
+
+    name: str
+    tone: str
+    sentence: str
+
+
+def arithmetics(report: Mapping[str, Any]) -> tuple[ArithmeticVerdict, ...]:
+    """Real arithmetic, float64 and float32, in this order."""
+    return _real(report), _floating(report, "float64"), _floating(report, "float32")
+
+
+def asked(report: Mapping[str, Any]) -> ArithmeticVerdict:
+    """The one that the run was for: float32 with `--dtype float32`, else real arithmetic."""
+    dtype = (report.get("options") or {}).get("dtype")
+    return _floating(report, "float32") if dtype == "float32" else _real(report)
+
+
+def _real(report: Mapping[str, Any]) -> ArithmeticVerdict:
+    verdict, bound = str(report["verdict"]), report["error"]["certified_bound"]
+    witness, tolerance = (report["certificate"][key] for key in ("witness", "tolerance"))
+    if verdict == "certified":
+        text = f"proved: at most {at_most(bound)}, within the tolerance {number(tolerance)}"
+    elif verdict == "refuted" and witness:
+        gap = at_least(witness["difference"])
+        text = f"{gap} or more at the witness, above the tolerance {number(tolerance)}"
+    else:
+        text = f"not proved within the tolerance {number(tolerance)}: {_bounded(bound)}"
+    return ArithmeticVerdict("real arithmetic", verdict, text)
+
+
+def _floating(report: Mapping[str, Any], name: str) -> ArithmeticVerdict:
+    """A proof comes first: what is measured holds the target's own rounding as well."""
+    bound, seen = report["error"][f"{name}_bound"], report["error"][f"{name}_max"]
+    limit = report["certificate"]["tolerance"]
+    tolerance, found = number(limit), f"largest difference found {number(seen)}"
+    if bound is not None and bound <= limit:
+        text = f"proved: at most {at_most(bound)}, within the tolerance {tolerance}; {found}"
+        return ArithmeticVerdict(name, "certified", text)
+    if seen is not None and seen > limit:
+        text = f"{found}, above the tolerance {tolerance}; {_bounded(bound)}"
+        return ArithmeticVerdict(name, "refuted", text)
+    text = f"not proved within the tolerance {tolerance}: {_bounded(bound)}, {found}"
+    return ArithmeticVerdict(name, "undecided", text)
+
+
+def _bounded(bound: float | None) -> str:
+    return "no bound is proved" if bound is None else f"at most {at_most(bound)} is proved"
+
+
+def same_file(report: Mapping[str, Any]) -> bool:
+    """Whether a file was compared with itself: then there is nothing to round."""
+    ours, theirs = report["target"].get("sha256"), (report.get("candidate") or {}).get("sha256")
+    return ours is not None and ours == theirs and report["verdict"] == "certified"
+
+
+def in_words(step: str) -> str:
+    """A line about a proof; a bound that is not finite is none."""
+    return re.sub(r"\bbound (inf|nan)\b", "no bound", step)
+
+
+def domain_text(domain: Mapping[str, Any]) -> str:
+    """`[lo, hi]^d` for a cube, else the hull; of data, what it is made of."""
+    lo, hi = domain["lo"], domain["hi"]
+    if domain.get("kind") == "points":
+        return _these(domain["inputs"])
+    if domain.get("kind") == "boxes":
+        count, radius = domain["inputs"], f"{domain['radius']:g}"
+        boxes = "the box" if count == 1 else "the boxes"
+        return f"{boxes} of radius {radius} around {_these(count)}"
+    if len(set(lo)) == 1 and len(set(hi)) == 1:
+        return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
+    return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
+
+
+def _these(count: int) -> str:
+    return "this input" if count == 1 else f"these {count:,} inputs"
+
+
+def witness_place(domain: Mapping[str, Any]) -> str:
+    """Where a witness lies, for a sentence: of data it is one of them."""
+    text = domain_text(domain)
+    if domain.get("kind") != "points":
+        return f"an input inside {text}"
+    return text if domain["inputs"] == 1 else f"one of {text}"
+
+
+def members(domain: Mapping[str, Any], count: int) -> str:
+    """So many inputs of the domain in words; of data, whether they are all of them."""
+    inputs = "input" if count == 1 else "inputs"
+    if domain.get("kind") != "points":
+        return f"{count:,} {inputs} of the domain"
+    part = f"{count:,} of the " if count < domain["inputs"] else ""
+    return f"{part}{domain['inputs']:,} given {'inputs' if part else inputs}"
+
+
+def unseen_error(unseen: Mapping[str, Any], which: str) -> str:
+    """The largest difference at unseen inputs that the guard covers, or at the `others`."""
+    covered = unseen["covered"]
+    count = covered if which == "covered" else unseen["inputs"] - covered
+    found = unseen[f"{which}_error"]
+    return "not a number" if found is None and count else number(found)
+
+
+def weight_count(part: Mapping[str, Any]) -> int:
+    """The weights of a network in a report; a kernel that moves over an image counts once.
+
+    Reports of older versions have no images in them: there it is the entries of the maps.
+    """
+    known = part.get("weight_count")
+    return int(sum(m * k for m, k in part.get("maps") or ()) if known is None else known)
