@@ -9,7 +9,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from reconstruct.constructions import side_by_side, wide
+from reconstruct import pipeline
+from reconstruct.constructions import wide
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
 from reconstruct.runs.files import FILES
@@ -298,7 +299,7 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
         solved.append(task.index)
         return solve(self, task, *rest)
 
-    monkeypatch.setattr(side_by_side, "SMALL", 0.0)  # one after the other
+    monkeypatch.setattr(pipeline, "_is_small", lambda plan, solver: False)
     monkeypatch.setattr(wide.WidePlan, "solve", interrupted)
     code, _, stderr = cli(*run)
     assert code == 130 and "--resume" in stderr
