@@ -2,7 +2,7 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the small slack, the balancing of rows and units, feedback in
+bound the ranges, with and without the balancing of rows and units, feedback in
 rounding, sums in blocks, shifts taken out of them and room for float32, and for each ratio; beside
 it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
 Networks of ACAS Xu with `--extent quick`.
@@ -36,7 +36,6 @@ from reconstruct import demo
 from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import certify
 from reconstruct.constructions import Wide, draw
-from reconstruct.constructions.shifts import SLACK
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import Result, reconstruct
@@ -55,12 +54,11 @@ LARGE = 2**26  # weights of a network from which on an evaluation takes all proc
 
 @dataclass(frozen=True)
 class Setting:
-    """Which measures are taken: how ranges are bounded, the small slack, balanced rows and units,
+    """Which measures are taken: how ranges are bounded, balanced rows and units,
     how gammas become float32, long sums in blocks, shifts taken out before (then sums are in
     blocks), shifts with room for float32 (too), and the ratio."""
 
     bounds: Method
-    slack: bool = False
     balance: bool = False
     feedback: bool = False
     blocks: bool = False
@@ -72,7 +70,6 @@ class Setting:
     def measures(self) -> str:
         """The bounds, and what else is taken."""
         taken = (
-            (self.slack, "small slack"),
             (self.balance, "balance"),
             (self.feedback, "feedback"),
             (self.blocks, "blocks"),
@@ -87,7 +84,7 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     """None of it and all together; then each measure alone, and all but one; then the ratios."""
     adaptive, none = Adaptive(boxes=boxes), Setting(Crown())
     sums = replace(none, blocks=True, centred=True)
-    whole = replace(sums, bounds=adaptive, slack=True, balance=True, feedback=True)
+    whole = replace(sums, bounds=adaptive, balance=True, feedback=True)
     whole = replace(whole, room=True)
     if extent == "large":  # what --dtype float32 does, where each row takes ten minutes
         yield replace(whole, room=False)
@@ -106,12 +103,10 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     if extent == "brief":
         return
     yield Setting(Interval())
-    yield replace(none, slack=True)
     yield replace(none, balance=True)
     yield replace(none, feedback=True)
     yield replace(none, blocks=True)
     yield sums
-    yield replace(whole, slack=False)
     yield replace(whole, feedback=False, room=False)
     yield replace(whole, ratio=4.0)
     yield replace(whole, ratio=8.0)
@@ -128,8 +123,6 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
 
 def _left_out(stack: ExitStack, chosen: Setting) -> None:
     """Measures that the package takes by itself and this setting does not."""
-    if not chosen.slack:
-        stack.enter_context(mock.patch("reconstruct.constructions.two_layers.ROOM", SLACK))
     if not chosen.balance:
         plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
         stack.enter_context(plain)

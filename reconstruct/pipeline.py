@@ -42,6 +42,7 @@ from reconstruct.constructions.sites import (
     norm_at,
 )
 from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, task_of
+from reconstruct.constructions.two_layers import rounded_norm
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status, ranks
 from reconstruct.khatri_rao.solve import as_solver
@@ -424,13 +425,5 @@ def _assemble(
 ) -> tuple[Network, tuple[LayerSolution, ...], Mapping[str, ExactNorm] | None]:
     norms = {name: norm for s in solutions for name, norm in s.norms.items()}
     exact = {name: norm for s in solutions if s.exact for name, norm in s.exact.items()}
-    network = frozen.with_ops({name: _rounded(n, dtype) for name, n in norms.items()})
+    network = frozen.with_ops({name: rounded_norm(n, dtype) for name, n in norms.items()})
     return network, tuple(row for s in solutions for row in s.systems), exact or None
-
-
-def _rounded(norm: Norm, dtype: np.dtype[Any]) -> Norm:
-    """The norm with gamma and beta rounded to `dtype` (its statistics are frozen as they are)."""
-    if dtype == np.float64:
-        return norm
-    gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
-    return norm.tuned(gamma, beta)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.constructions.construction import Task
-from reconstruct.constructions.shifts import Placing, place
+from reconstruct.constructions.shifts import Shift, find_shift
 from reconstruct.constructions.sites import (
     Layer,
     Site,
@@ -213,7 +213,7 @@ def shift_chain(
 
 def _shift_link(
     link: Link, found: LinkScale, task: Task, before: _State, final: bool
-) -> tuple[_State, Norm, Placing]:
+) -> tuple[_State, Norm, Shift]:
     slope = link.piece.slope
     real = found.real / slope
     linear, carried = dense(link.entry), extended(link.bias)
@@ -226,7 +226,7 @@ def _shift_link(
     lo, hi = task.functionals(padded(values, task.weight.shape[1]))
     # 2^-24 of the terms |M||h| besides: the slack of it, 2^-29, is far above their rounding
     size = np.abs(values) @ reach + 2.0**-24 * np.sqrt(link.width) * terms
-    held = place(link.piece, lo, hi, size)
+    held = find_shift(link.piece, lo, hi, size)
     scale = held.scale if final else 1.0
     t = np.asarray(held.shift - scale * real * carried, np.float64)
     norm = link.norm.with_effective(scale * found.s, t)

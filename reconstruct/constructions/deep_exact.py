@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.chain import Chain, Link, padded
 from reconstruct.constructions.construction import ExactMap, ExactNorm, Task
-from reconstruct.constructions.shifts import place
+from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import kernel_of
 from reconstruct.constructions.two_layers import exact_norm
 from reconstruct.khatri_rao import solve_exact
@@ -206,7 +206,7 @@ def exact_norms(
         if link.carry is not None:
             met = met + numbers.product(link.carry, constant[:, None])[:, 0]
         rounded = padded(values.astype(np.float64), task.weight.shape[1])
-        held = place(link.piece, *task.functionals(rounded), np.abs(rounded) @ task.magnitude)
+        held = find_shift(link.piece, *task.functionals(rounded), np.abs(rounded) @ task.magnitude)
         scale = Fraction(held.scale) if link is chain.links[-1] else Fraction(1)
         shift = numbers.lift(held.shift)
         norms.append(exact_norm(link.norm, list(scale * s), list(shift - scale * s * met)))

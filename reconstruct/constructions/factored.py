@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from reconstruct.constructions.construction import SiteSolution, Task
-from reconstruct.constructions.shifts import place
+from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -224,7 +224,7 @@ def _solve_group(
     """`h ↦ V h + τ` and what follows it, of one group; `piece` is that of the middle activation."""
     into, out = layers
     lo, hi = task.functionals(low.V)
-    held = place(piece, lo, hi, np.abs(low.V) @ task.magnitude)
+    held = find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
     start = task.with_map(held.scale * low.V, held.shift)
     rest = _after(task, low, held.scale, held.shift, piece.slope)
     first = solve_two_layers(into, start, solver, progress)

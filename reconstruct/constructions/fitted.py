@@ -25,7 +25,7 @@ from scipy.sparse.linalg import lsmr
 
 from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_geometry, share
-from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, place_hidden
+from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, shift_hidden
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
 from reconstruct.networks import Mixing, Network, Norm, dense
@@ -138,7 +138,7 @@ class FittedPlan:
         s = least_squares(dense(layers.M1), dense(layers.M2), h, z, task.weight)
         made = (dense(layers.M2) * s) @ dense(layers.M1)
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
-        hidden = place_hidden(layers, task, s)
+        hidden = shift_hidden(layers, task, s)
         shift = float(np.max(np.abs(hidden.shift), initial=0.0))
         row = self._row(task, s, made, shift, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))

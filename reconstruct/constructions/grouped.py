@@ -31,7 +31,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.shifts import ROOM, Placing, place
+from reconstruct.constructions.shifts import Shift, find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -354,7 +354,7 @@ def _cut(target: _Kernel, channels: Array, home: Array, each: int, outputs: int)
     return np.asarray(found.transpose(0, 2, 1, 3).reshape(len(channels), outputs, -1))
 
 
-def _placed(blocks: BlockSystems, task: Task, s: Array) -> Placing:
+def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
     """Where hidden values have to be moved.
 
     A unit sees the few inputs of its block, so that their ranges say nearly as much as linear
@@ -378,7 +378,7 @@ def _placed(blocks: BlockSystems, task: Task, s: Array) -> Placing:
             hi[part] = (above @ high[seen] + below @ low[seen])[:, :, 0]
             magnitude[part] = (np.abs(form) @ size[seen])[:, :, 0]
     piece = blocks.activation.piece
-    return place(piece, lo.ravel(), hi.ravel(), magnitude.ravel(), ROOM)
+    return find_shift(piece, lo.ravel(), hi.ravel(), magnitude.ravel())
 
 
 def _carried(blocks: BlockSystems, shift: Vector) -> Vector:
@@ -388,7 +388,7 @@ def _carried(blocks: BlockSystems, shift: Vector) -> Vector:
     return np.concatenate([exact_dot(kernel, t) for kernel, t in parts])
 
 
-def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Placing) -> tuple[Norm, Norm]:
+def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Shift) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases absorbed (see `two_layers.norms_of`)."""
     slope = blocks.activation.piece.slope
     s1 = hidden.scale * s.ravel()
@@ -401,7 +401,7 @@ def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Placing) -> tup
 
 
 def _exact(
-    blocks: BlockSystems, bias: list[Fraction], s: tuple[Fraction, ...], hidden: Placing
+    blocks: BlockSystems, bias: list[Fraction], s: tuple[Fraction, ...], hidden: Shift
 ) -> tuple[ExactNorm, ExactNorm]:
     """The same over the rationals."""
     slope, scale = Fraction(blocks.activation.piece.slope), Fraction(hidden.scale)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.constructions.construction import LayerSolution, Task
-from reconstruct.constructions.shifts import place
+from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.two_layers import TwoLayers, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Solver
@@ -115,7 +115,7 @@ def linear_as_relu(
         if i < len(weights):
             lo, hi = _over(box)(total)
             size = np.abs(total) @ np.maximum(np.abs(box.lo), np.abs(box.hi)) + np.abs(constant)
-            raised = place(between.piece, lo + constant, hi + constant, size).shift
+            raised = find_shift(between.piece, lo + constant, hi + constant, size).shift
         moved = norm.with_effective(s / slope, t - s / slope * (matrix @ carried) + raised)
         nodes += [Node(f"M{i}", Affine(weight), (last,)), Node(f"norm{i}", moved, (f"M{i}",))]
         last = f"norm{i}"

@@ -10,16 +10,17 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
+from typing import Any
 
 import numpy as np
 
 from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
-from reconstruct.constructions.matched_betas import matched
-from reconstruct.constructions.shifts import ROOM, Placing, place
-from reconstruct.constructions.sites import Layer, activation_at, mixing_at, norm_at
+from reconstruct.constructions.shifts import Shift, find_shift
+from reconstruct.constructions.sites import Layer, Site, activation_at, mixing_at, norm_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
     RankProof,
@@ -37,10 +38,17 @@ from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.progress import Progress
 
-UNITS = 2**13  # hidden units that are bounded together
-MOST_REFINED = 2**27  # products of a map up to which gammas are refined: some seconds
-MOST_HELD = 2**24  # entries of a frozen matrix up to which it may be held for that
-MOST_ENTRIES = 2**25  # of a Khatri-Rao pattern that is examined: half a second, 400 MB
+
+@dataclass(frozen=True)
+class TwoLayerLimits:
+    """Sizes up to which more is done for two layers than a solve."""
+
+    products: int = 2**27  # m·n·k up to which gammas are refined: some seconds
+    held: int = 2**24  # entries of a frozen matrix that may be held dense for that
+    pattern: int = 2**25  # entries of a Khatri-Rao pattern that is examined: half a second, 400 MB
+
+
+LIMITS = TwoLayerLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +104,7 @@ class TwoLayers:
         """
         first, second = self.M1, self.M2
         served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
-        if served.sum() <= MOST_ENTRIES:
+        if served.sum() <= LIMITS.pattern:
             obstruction = structural_obstruction(first, second)
             if obstruction is not None:
                 raise InputError(
@@ -127,11 +135,8 @@ def solve_two_layers(
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
         solution = refined(layers, task, solution)
-    hidden = place_hidden(layers, task, solution.s)
+    hidden = shift_hidden(layers, task, solution.s)
     norm1, norm2 = norms_of(layers, task, solution.s, hidden)
-    if np.dtype(task.dtype) != np.float64 and _bearable(layers, task):
-        slope = layers.activation.piece.slope
-        norm1, norm2 = matched(norm1, norm2, to_dense(layers.M2), slope, task.dtype)
     shift = float(np.max(np.abs(hidden.shift), initial=0.0))
     rational = None
     if exact is not None and solution.rationals is not None:
@@ -141,7 +146,8 @@ def solve_two_layers(
 
 def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
     """The solution as accurate as its gammas can be in the type that they are written in."""
-    if not _bearable(layers, task):
+    (n, k), m = layers.M1.shape, len(task.weight)
+    if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
         return solution
     M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
     better = polished(M1, M2, task.lifted, solution.s)
@@ -159,12 +165,6 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
     return solution.replace(s=found)
 
 
-def _bearable(layers: TwoLayers, task: Task) -> bool:
-    """Whether the two matrices may be held and multiplied some more times."""
-    (n, k), m = layers.M1.shape, len(task.weight)
-    return bool(m * n * k <= MOST_REFINED and n * max(m, k) <= MOST_HELD)
-
-
 def joined(norms: Sequence[Norm]) -> Norm:
     """The norms of all groups as the norm of the whole layer."""
     if len(norms) == 1:
@@ -174,6 +174,14 @@ def joined(norms: Sequence[Norm]) -> Norm:
         for part in ("gamma", "beta", "mean", "var")
     )
     return Norm(gamma, beta, mean, var, norms[0].eps, norms[0].positions)
+
+
+def rounded_norm(norm: Norm, dtype: Any) -> Norm:
+    """The norm with gamma and beta rounded to `dtype` (its statistics are frozen as they are)."""
+    if np.dtype(dtype) == np.float64:
+        return norm
+    gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
+    return norm.tuned(gamma, beta)
 
 
 def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
@@ -192,23 +200,26 @@ def channels(frozen: Network, layer: Layer) -> int:
     return norm_at(frozen, layer.norm).channels
 
 
-def place_hidden(layers: TwoLayers, task: Task, s: Vector) -> Placing:
-    """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs."""
+def shift_hidden(layers: TwoLayers, task: Task, s: Vector, together: int = 2**13) -> Shift:
+    """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs.
+
+    So many hidden units are bounded `together`: functionals of more would not stay in memory.
+    """
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
 
     def prepared(part: slice) -> tuple[slice, Array, Array]:
         functional = s[part, None] * dense(layers.M1[part])
         return part, functional, np.abs(functional) @ task.magnitude
 
-    parts = [slice(i, min(i + UNITS, len(s))) for i in range(0, len(s), UNITS)]
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
+    parts = [slice(i, min(i + together, len(s))) for i in range(0, len(s), together)]
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `find_shift`
         for part, functional, size in parallel_map(prepared, parts):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    return place(layers.activation.piece, lo, hi, magnitude, ROOM)
+    return find_shift(layers.activation.piece, lo, hi, magnitude)
 
 
-def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Placing) -> tuple[Norm, Norm]:
+def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Shift) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases c1, c2 absorbed.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
@@ -225,7 +236,7 @@ def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Placing) -> tuple
 
 
 def _exact_norms(
-    layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Placing
+    layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Shift
 ) -> tuple[ExactNorm, ExactNorm]:
     slope, scale = Fraction(layers.activation.piece.slope), Fraction(hidden.scale)
     shift = [Fraction(float(t)) for t in hidden.shift]
@@ -259,3 +270,58 @@ def exact_norm(norm: Norm, s: list[Fraction], t: list[Fraction]) -> ExactNorm:
         gamma.append(scale * deviation)
         beta.append(offset + scale * Fraction(float(norm.mean[i])))
     return ExactNorm(tuple(gamma), tuple(beta))
+
+
+# --- headroom: larger shifts, for errors that come from the layers before ------------------------
+
+
+def with_headroom(
+    network: Network,
+    sites: Sequence[Site],
+    lacking: Mapping[str, Vector],
+    dtype: Any,
+    most: float = inf,
+) -> dict[str, Norm]:
+    """The norms of those sites whose shifts have to grow by what they lack, betas in `dtype`.
+
+    A shift is added in front of the activation and taken away behind the second map; any that is
+    larger serves as well, t1' ≥ t1 with t2' = t2 − λ·s2∘(M2 (t1' − t1)). Empty where the shifts of
+    some site would have to grow by more than `most` times their size (of the medians).
+    """
+    norms: dict[str, Norm] = {}
+    for site in sites:
+        if len(site.layers) != 2:
+            continue
+        first, second = site.layers
+        lack = lacking.get(first.activation or "")
+        groups = TwoLayers.groups_at(network, first, second)
+        if lack is None or not lack.any() or len(groups) != 1:
+            continue
+        (layers,) = groups
+        lack = lack.reshape(layers.norm1.channels, -1).max(axis=1)  # at the worst position
+        shift = np.median(np.abs(layers.norm1.per_channel()[1]))
+        if most < inf and np.median(lack) > most * shift:
+            return {}
+        norms[first.norm], norms[second.norm] = _raised(layers, lack, dtype)
+    return norms
+
+
+def _raised(layers: TwoLayers, lack: Vector, dtype: Any) -> tuple[Norm, Norm]:
+    (s1, t1), (s2, t2) = layers.norm1.per_channel(), layers.norm2.per_channel()
+    shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
+    slope = layers.activation.piece.slope
+    moved = exact_dot(layers.M2, shift) - exact_dot(layers.M2, t1)
+    norm1 = layers.norm1.with_effective(s1, shift)
+    norm2 = layers.norm2.with_effective(s2, t2 - s2 * slope * moved)
+    return rounded_norm(norm1, dtype), rounded_norm(norm2, dtype)
+
+
+def _above(values: Vector, dtype: Any) -> Vector:
+    """Numbers of the format that are at least as large.
+
+    By 2^-14 of them more: betas around a mean are rounded once more, and still have to be.
+    """
+    wanted = values + 2.0**-14 * np.abs(values)
+    near = wanted.astype(dtype)
+    above = np.where(near < wanted, np.nextafter(near, np.asarray(np.inf, dtype)), near)
+    return np.asarray(above.astype(np.float64))

@@ -15,8 +15,8 @@ import numpy as np
 
 from reconstruct.certificates.room import lacking_room
 from reconstruct.constructions.construction import LayerSolution
-from reconstruct.constructions.raising import raised
 from reconstruct.constructions.sites import norm_at
+from reconstruct.constructions.two_layers import with_headroom
 from reconstruct.errors import InputError
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent
@@ -52,7 +52,7 @@ def with_room(
         return result
     progress(Step("room for float32", 0))
     lacking = lacking_room(result.known, forms.spelled(result.network), forms.dtype)
-    norms = raised(result.network, result.sites, lacking, forms.dtype, MOST_RAISED[room])
+    norms = with_headroom(result.network, result.sites, lacking, forms.dtype, MOST_RAISED[room])
     if not norms:
         return result
     grown = replace(result, network=result.network.with_ops(norms))

@@ -20,10 +20,10 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark, "NEARBY", 40)
     save(random_target(np.random.default_rng(0), (2, 6, 6, 2)), tmp_path / "t.onnx")
     none = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", benchmark.Setting(Crown()))
-    taken = {"slack": True, "balance": True, "feedback": True}
+    taken = {"balance": True, "feedback": True}
     chosen = benchmark.Setting(Adaptive(boxes=64), **taken, ratio=2.0)
     whole = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
-    words = "adaptive, small slack, balance, feedback"
+    words = "adaptive, balance, feedback"
     assert whole["measures"] == words
     assert none["measures"] == "crown" and none["leaves"] is None and whole["leaves"] > 1
     for row in (none, whole):  # the frozen network's float32 error, and the target's own

@@ -16,6 +16,7 @@ from reconstruct.networks import Affine, Node, Norm, Relu
 from reconstruct.networks.activations.kink import Kink
 from reconstruct.numbers.parallel import at_most_threads
 from reconstruct.progress import OutOfTime
+from tests.certificates.building import random_target
 from tests.constructions.targets import difference, mlp, tolerance
 
 
@@ -319,3 +320,14 @@ def test_an_error_beside_others_ends_the_run():
     how = {"domain": rc.Box(-1, 1), "solver": rc.ConjugateGradient(), "progress": stop}
     with at_most_threads(2), pytest.raises(OutOfTime, match="map 2/3"):
         rc.reconstruct(net, frozen, **how)
+
+
+def test_a_float32_network_has_float32_norms_and_is_the_target_still() -> None:
+    target = random_target(np.random.default_rng(4), (3, 10, 10, 2))
+    box = rc.Box(-1.0, 1.0).of_size(3)
+    frozen = rc.draw(target, rc.Wide(), seed=0)
+    result = rc.reconstruct(target, frozen, domain=box, dtype=np.float32)
+    for node in result.network.norm_nodes():
+        for part in (node.op.gamma, node.op.beta):
+            assert np.array_equal(part, part.astype(np.float32))
+    assert rc.certify(target, result.network, domain=box).bound < 2e-6
