@@ -32,10 +32,12 @@ from proofs_check.statements.products import (
     vec_identity,
 )
 from proofs_check.statements.theorem_1_wide import (
+    finite_precision,
     full_rank,
     layers,
     layerwise,
     measure,
+    narrow,
     norm_layers,
     width,
 )
@@ -56,7 +58,9 @@ _FILES = (
     kronecker_rank,
     measure,
     full_rank,
+    finite_precision,
     width,
+    narrow,
     norm_layers,
     layers,
     layerwise,

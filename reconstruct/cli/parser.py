@@ -71,7 +71,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "--seed": {"type": int, "help": "seed of the draw (default 0)"},
     "--weights": _choice(
-        "distribution of the weights (default gaussian)", "gaussian uniform kaiming rademacher"
+        "distribution of the weights (default gaussian)", "gaussian uniform kaiming rademacher int8"
     ),
     "--density": _word("keep each weight with chance P (default 1)", "P", float),
     "--activation": _choice(
@@ -179,7 +179,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "-o --seed --force --cnn --json --quiet",
     ),
     "prove": (
-        "check every statement that the tool rests on",
+        "check every statement that the tool rests on, and say what each check is worth",
         "",
         "--json --only --thorough --verbose --list",
     ),

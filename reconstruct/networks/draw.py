@@ -6,8 +6,8 @@ turned into numbers here: the bit streams of NumPy's generators are fixed for go
 distributions are not. All weights are float32 numbers, so that the frozen network is the same
 network in float32 and in float64.
 
-Rests on proofs_check: polynomial-zero-set, khatri-rao-full-rank, sparse-exact-probability,
-sparse-choice-of-p.
+Rests on proofs_check: polynomial-zero-set, khatri-rao-full-rank, finite-precision,
+sparse-exact-probability, sparse-choice-of-p.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Weights(Enum):
     UNIFORM = "uniform"
     KAIMING = "kaiming"  # gaussian with variance 2/fan-in
     RADEMACHER = "rademacher"  # ±1, unscaled: the discrete case, which may be singular
+    INT8 = "int8"  # −128 … 127, all alike, times a power of two
 
     @classmethod
     def named(cls, weights: Weights | str) -> Weights:
@@ -125,6 +126,10 @@ def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
 def _shape(bits: NDArray[np.uint64], weights: Weights, fan_in: int) -> NDArray[np.float64]:
     if weights is Weights.RADEMACHER:
         return np.asarray(np.where(bits >> np.uint64(63), 1.0, -1.0))
+    if weights is Weights.INT8:
+        # their standard deviation is 73.9; times a power of two they are still integers of 8 bits
+        scale = 2.0 ** round(-np.log2(73.9 * np.sqrt(fan_in)))
+        return np.asarray(((bits >> np.uint64(56)).astype(np.float64) - 128) * scale)
     if weights is Weights.UNIFORM:
         return np.asarray((2 * _uniform(bits) - 1) * np.sqrt(3 / fan_in))
     variance = 2 / fan_in if weights is Weights.KAIMING else 1 / fan_in

@@ -1,10 +1,10 @@
 """Below m·k: how narrow may the hidden layers be where the data live?
 
 Three ways to choose the scales of a network that is too narrow: least squares for W itself (every
-input counts alike; the residual of a random draw is about √(1 − c)), least squares on data, layer
-after layer on the values that the frozen network itself has, and gradient descent from there. The
-subject, the shipped digits or a network and data of the user's, is fitted on one half of its data
-and scored on the other.
+input counts alike; its square is 1 − c in the mean, proofs_check: exact-loss), least squares on
+data, layer after layer on the values that the frozen network itself has, and gradient descent from
+there. The subject, the shipped digits or a network and data of the user's, is fitted on one half of
+its data and scored on the other.
 """
 
 from __future__ import annotations
@@ -159,9 +159,10 @@ def _residuals(rows: Rows, ratios: list[Any]) -> study.Finding:
         for r in ratios
     ]
     return study.Finding(
-        f"Without data, what is left of W is {', '.join(left)}.",
-        study.Evidence.MEASURED,
-        "a random draw whose relative residual leaves √(1 − c)",
+        f"Without data, what is left of W is {', '.join(left)}. The mean of its square is exactly "
+        f"1 − c for every W: a theorem (exact-loss).",
+        study.Evidence.PROVED,
+        "a mean over many draws that leaves √(1 − c)",
     )
 
 

@@ -34,10 +34,12 @@ from proofs_check.statements.products import (
     vec_identity,
 )
 from proofs_check.statements.theorem_1_wide import (
+    finite_precision,
     full_rank,
     layers,
     layerwise,
     measure,
+    narrow,
     norm_layers,
     width,
 )
@@ -305,6 +307,21 @@ BROKEN: list[tuple[str, str, Any]] = [
         "guard",
         "the last site alone",
         guard.Guard(margin=lambda hidden: min(hidden[-1])),
+    ),
+    (
+        "finite-precision",
+        "as rare as one value",
+        finite_precision.Discrete(column=lambda rho: rho + rho**2 / 2),
+    ),
+    (
+        "exact-loss",
+        "weights of a positive mean",
+        narrow.Loss(weights=lambda rng, *shape: rng.standard_normal(shape) + 1),
+    ),
+    (
+        "averaged-derivatives",
+        "half of each unit",
+        narrow.Averaged(share=lambda row, t, lo, hi: Fraction(1, 2)),
     ),
     ("width-is-necessary", "one neuron more", width.Width(lambda m, k: m * k + 1)),
     (

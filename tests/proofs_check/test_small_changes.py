@@ -40,10 +40,12 @@ from proofs_check.statements.products import (
     vec_identity,
 )
 from proofs_check.statements.theorem_1_wide import (
+    finite_precision,
     full_rank,
     layers,
     layerwise,
     measure,
+    narrow,
     norm_layers,
     width,
 )
@@ -110,6 +112,9 @@ SLIGHTLY_WRONG: dict[str, Any] = {
     ),
     "khatri-rao-full-rank": full_rank.Ensemble(draw=multiple_row),
     "width-is-necessary": width.Width(lambda m, k: m * k - (m * k != 9)),
+    "finite-precision": finite_precision.Discrete(column=lambda rho: LESS * (2 * rho - rho**2)),
+    "exact-loss": narrow.Loss(kept=lambda n, size: LESS * Fraction(n, size)),
+    "averaged-derivatives": narrow.Averaged(allows=lambda e, r: LESS * e / r),
     "stacked-width": width.Stack(parameters=lambda m, k, L: m * k + L - 1),
     "norm-is-affine": norm_layers.NormForm(scale=lambda gamma, beta, mu, r: LESS * gamma / r),
     "active-relu-is-identity": layers.Activity(lowest=lambda m, lo, hi: LESS * min(m * lo, m * hi)),
@@ -169,6 +174,9 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
     ),
     "khatri-rao-full-rank": full_rank.Ensemble(width=lambda m, k: m * k - (m * k > 5000)),
     "width-is-necessary": width.Width(lambda m, k: m * k - (m * k < 20)),
+    "finite-precision": finite_precision.Discrete(spare=lambda n, M: n - M + 1 + (n > 9)),
+    "exact-loss": narrow.Loss(kept=lambda n, size: Fraction(n, size + (size > 99))),
+    "averaged-derivatives": narrow.Averaged(allows=lambda e, r: e / r / (2 if r > 99 else 1)),
     "stacked-width": width.Stack(parameters=lambda m, k, L: m * k + L - 2 + (m * k > 20)),
     "norm-is-affine": norm_layers.NormForm(absorb=lambda s, t, c: t + s * c if s < 9 else t),
     "active-relu-is-identity": layers.Activity(
