@@ -3,7 +3,7 @@
 Exact loss. Π is the orthogonal projection on the span of the n columns u_j ⊗ v_j of K. If the
 entries of M2 are independent and of one symmetric distribution, then u_j and Q u_j have the same
 law for every signed permutation Q; so do v_j and R v_j for M1: E Π commutes with Q ⊗ R. Changing
-one sign shows that its entries off the diagonal are zero, permuting shows that those on it are equal:
+one sign shows that entries off the diagonal are zero, permuting that those on it are equal:
 E Π = λI. The trace of Π is the rank of K, n with probability 1 where the weights have a density and
 n ≤ m·k, so λ = n/(m·k), and for *every* W
 
