@@ -17,11 +17,12 @@ from pathlib import Path
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from docs.reference import generated_pages  # noqa: E402
+from docs.reference import generated_pages, library  # noqa: E402
 from reconstruct.version import __version__  # noqa: E402
 
 LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
@@ -61,8 +62,10 @@ def shown(path: str) -> str:
     return f"{HIDDEN}# {path}\n\n~~~~{language}\n{source.read_text(encoding='utf-8')}\n~~~~\n"
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to files of the repository to their pages."""
+def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
+    """Describe the names that api.md lists; lead links to files to the pages that show them."""
+    if page.file.src_uri == "api.md":
+        markdown = library(markdown)
     return LINK.sub(_on_site, markdown)
 
 

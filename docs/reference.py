@@ -1,11 +1,13 @@
-"""Pages made from the code: the command line, the library, the schemas."""
+"""Pages made from the code: the command line, the schemas, and the names that api.md lists."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,11 +17,92 @@ from reconstruct.errors import MissingDependencyError
 from reconstruct.reports.document import SCHEMAS, schema
 
 WIDTH = 88
+API = Path(__file__).with_name("api.md")
+NAMED = re.compile(r"<!-- names: (.*) -->")
+# What an argument means, the same wherever it occurs; `function.argument` where it does not.
+ARGUMENTS = {
+    "target": "the network g that is rebuilt, or a file of it",
+    "network": "a network",
+    "certify.network": "the network f that is compared with the target",
+    "frozen": "the frozen network f",
+    "rebuild.frozen": "the file of a frozen network that the run was given",
+    "run.frozen": "a frozen network of your own; one is drawn without it",
+    "candidate": "the other network, or a file of it",
+    "path": "the file",
+    "check.path": "the directory of a run, or certificate.json",
+    "output": "the directory to write into",
+    "rebuild.output": "the directory of the run",
+    "report.output": "the directory of the run",
+    "domain": "the inputs that the claim is about",
+    "radius": "the domain is made of boxes with this radius around the points",
+    "x": "the points, as rows",
+    "lo": "lower ends; a number is the same for all",
+    "hi": "upper ends; a number is the same for all",
+    "text": "`lo,hi`, `lo1,…:hi1,…`, or a file (VNN-LIB, .npz)",
+    "size": "the number of inputs, where the text is a cube",
+    "shape": "the shape of one input",
+    "construction": "the kind of frozen network: `rc.Wide()`, `rc.Grouped()`, …",
+    "ratio": "hidden units per equation, at least 1; more make γ smaller",
+    "Fitted.ratio": "hidden units per equation, below 1",
+    "block": "the block size",
+    "rank": "the rank at which the map is cut off; None for its exact rank",
+    "Stacked.layers": "the number of hidden layers",
+    "seed": "the seed of the random weights; the certificate records it",
+    "weights": "the distribution of the random weights",
+    "linear_as_relu.weights": "the frozen matrices, first to last",
+    "norms": "the norms behind them",
+    "sparsity": "the probability with which a weight is kept; None keeps all",
+    "density": "the probability with which a weight is kept; None keeps all",
+    "statistics": "draw running means and variances, too",
+    "activation": "the activation inside of the frozen layers; ReLU without it",
+    "merge": "treat maps without an activation between them as one",
+    "solver": "how the linear systems are solved: `rc.Auto()`, `rc.Exact()`, …",
+    "bounds": "how hidden values are bounded: `rc.Crown()`, `rc.Adaptive()`, …",
+    "slack": "on data: the ranges seen are widened by the factor 1 + slack",
+    "data": "inputs (rows) to which a construction may fit",
+    "dtype": "float64 or float32",
+    "tolerance": "the largest difference that counts as equal; None: 1e-6 times the output's size",
+    "ConjugateGradient.tolerance": "the relative residual to reach",
+    "Direct.tolerance": "the relative residual to reach",
+    "max_iterations": "the limit of iterations",
+    "refinements": "the limit of refinement steps in float64",
+    "inner_dtype": "the precision of the iterations",
+    "seconds": "the time that the bounds may take",
+    "boxes": "the number of boxes that the domain may be split into",
+    "time_limit": "in seconds, for everything",
+    "memory": "in bytes; a run that needs more is refused",
+    "samples": "the number of inputs at which the difference is measured",
+    "unseen": "inputs outside of the domain at which the guard is tried",
+    "guard": "write the network with the guard's output, too",
+    "exact_norms": "rational γ and β for which equality is proved as well",
+    "search": "the outcome of an earlier search for a difference",
+    "bound_anyway": "prove bounds for networks that are refuted, too",
+    "known": "bounds of hidden values that were computed before",
+    "progress": "a function that is told of each step",
+    "checkpoint": "keeps each solved map, so that a run can be resumed",
+    "force": "replace an existing directory",
+    "resume": "continue an interrupted run",
+    "page": "write report.html",
+    "nnet_header": "apply the normalisation in the header of a .nnet file",
+    "limit": "the memory in bytes that the file may unpack to",
+    "near": "compare what was read with another program on this domain",
+    "unchecked": "allow a file that no other program can evaluate",
+    "module": "a torch module; it is evaluated in evaluation mode",
+    "example": "an input with a batch size of 1; only its shape matters",
+    "M1": "n × k, the first frozen matrix",
+    "M2": "m × n, the second frozen matrix",
+    "W": "m × k, the map to be rebuilt",
+    "b": "its bias; None for zero",
+    "final_activation": "end with the activation",
+    "slope": "the slope for negative values",
+    "alpha": "the scale of the negative part",
+    "gamma": "the scale of the whole",
+}
 
 
 def generated_pages() -> dict[str, str]:
-    """The Markdown of cli, api and schemas by the name of the page."""
-    return {"cli": command_line(), "api": library(), "schemas": schemas()}
+    """The Markdown of the pages that are made from the code alone, by name."""
+    return {"cli": command_line(), "schemas": schemas()}
 
 
 def command_line() -> str:
@@ -49,32 +132,66 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
     return {}
 
 
-def library() -> str:
-    """The public names; mkdocstrings puts signature and docstring in the place of each `:::`."""
-    parts = [
-        "# Library",
-        "Made from the docstrings of the public names. `import reconstruct as rc`.",
+def library(page: str | None = None) -> str:
+    """docs/api.md with the names that it marks; names that it does not mark are put at its end.
+
+    mkdocstrings replaces each `:::` by signature and docstring.
+    """
+    page = API.read_text(encoding="utf-8") if page is None else page
+    marked = {name for names in NAMED.findall(page) for name in names.split(", ")}
+    public = [name for name in reconstruct.__all__ if not name.startswith("_")]
+    rest = ", ".join(name for name in public if name not in marked)
+    if rest:
+        page += f"\n## More\n\n<!-- names: {rest} -->\n"
+    return NAMED.sub(lambda found: "\n\n".join(_described(found[1].split(", "))), page)
+
+
+def _described(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if name in reconstruct.__all__:
+            value = getattr(reconstruct, name)
+            if isinstance(value, ModuleType):
+                yield from _module(f"rc.{name}", value)
+            else:
+                yield _inserted(f"rc.{name}", value, 3)
+                yield from _arguments(name, value)
+
+
+def _arguments(name: str, value: Any) -> Iterator[str]:
+    """A table of the arguments whose meaning is known; none for what a function returns."""
+    try:
+        given = inspect.signature(value).parameters.values()
+    except ValueError:  # an exception
+        return
+    known = [
+        (each, ARGUMENTS.get(f"{name}.{each.name}", ARGUMENTS.get(each.name))) for each in given
     ]
-    for name in sorted(reconstruct.__all__, key=str.lower):
-        value = getattr(reconstruct, name)
-        if isinstance(value, ModuleType):
-            parts += _module(f"rc.{name}", value)
-        elif not name.startswith("_"):
-            parts.append(_inserted(f"rc.{name}", value, 2))
-    return "\n\n".join(parts) + "\n"
+    rows = [
+        f"| `{each.name}` | {_default(each.default)} | {meaning} |"
+        for each, meaning in known
+        if meaning
+    ]
+    if rows and name not in ("Frozen", "Network", "Result", "Weights"):
+        yield "\n".join(["| argument | default | meaning |", "|---|---|---|", *rows])
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return "needed"
+    return f"`{getattr(value, '__name__', None) or getattr(value, 'value', value)}`"
 
 
 def _module(name: str, module: ModuleType) -> Iterator[str]:
     """The module's docstring, then what it has beyond the names of the package itself."""
-    yield f"## {name}\n\n{inspect.getdoc(module)}"
+    yield f"### {name}\n\n{inspect.getdoc(module)}"
     for member in _members(module):
         if member not in reconstruct.__all__:
-            yield _inserted(f"{name}.{member}", getattr(module, member), 3)
+            yield _inserted(f"{name}.{member}", getattr(module, member), 4)
 
 
 def _members(module: ModuleType) -> Iterator[str]:
     """The names that can be described here: some need a package that may not be installed."""
-    for name in module.__all__:
+    for name in getattr(module, "__all__", dir(module)):
         try:
             getattr(module, name)
         except MissingDependencyError:

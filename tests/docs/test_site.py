@@ -148,6 +148,9 @@ def test_command_line_page_has_every_command(command: str) -> None:
 def test_library_page_lists_every_public_name() -> None:
     text = library()
     assert all(f" rc.{name}\n" in text for name in reconstruct.__all__ if name[0] != "_")
+    assert "| `domain` | needed | the inputs that the claim is about |" in text
+    assert text.index("rc.load\n") < text.index("rc.draw\n") < text.index("rc.certify\n")
+    assert "<!-- names" not in text
 
 
 def test_schema_page_describes_the_fields() -> None:
