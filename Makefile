@@ -9,7 +9,7 @@ DOCS := $(VENV)/.installed-docs
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[onnx,exact,plot,mpi,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[exact,plot,mpi,dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,59 +99,48 @@ def _found(module: nn.Module, name: str) -> nn.Module:
     return module
 
 
-class Sum(nn.Module):
-    """Where branches meet."""
+class Applied(nn.Module):
+    """`act(*values, **buffers)` with a function of this file: what torch has no layer for.
+
+    Arrays are buffers, so that they move and are saved with the module; other settings are bound.
+    """
+
+    def __init__(self, act: Callable[..., torch.Tensor], **buffers: torch.Tensor) -> None:
+        super().__init__()
+        self.act, self.names = act, tuple(buffers)
+        for name, values in buffers.items():
+            self.register_buffer(name, values)
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        total = values[0]
-        for value in values[1:]:
-            total = total + value
-        return total
+        return self.act(*values, **{name: getattr(self, name) for name in self.names})
 
 
-class LayerBlock(nn.Module):
-    """`h[start:stop]`."""
-
-    def __init__(self, start: int, stop: int) -> None:
-        super().__init__()
-        self.start, self.stop = start, stop
-
-    def forward(self, h: torch.Tensor) -> torch.Tensor:
-        return h[:, self.start : self.stop]
+def summed(*values: torch.Tensor) -> torch.Tensor:
+    """Where branches meet."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
 
 
-class Scaled(nn.Module):
-    """`h∘factor/divisor + offset`."""
-
-    def __init__(self, op: Scaling, kind: Any) -> None:
-        super().__init__()
-        for name in ("factor", "divisor", "offset"):
-            self.register_buffer(name, _tensor(getattr(op, name), kind))
-
-    def forward(self, h: torch.Tensor) -> torch.Tensor:
-        return h * self.factor / self.divisor + self.offset
+def part(h: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+    return h[:, start:stop]
 
 
-class Clamp(nn.Module):
-    """`min(max(h, lo), hi)`; an end at infinity clips nothing."""
-
-    def __init__(self, lo: float, hi: float) -> None:
-        super().__init__()
-        self.lo, self.hi = lo, hi
-
-    def forward(self, h: torch.Tensor) -> torch.Tensor:
-        return torch.clamp(h, self.lo, self.hi)
+def scaled(
+    h: torch.Tensor, factor: torch.Tensor, divisor: torch.Tensor, offset: torch.Tensor
+) -> torch.Tensor:
+    return h * factor / divisor + offset
 
 
-class ScaledElu(nn.Module):
+def scaled_elu(h: torch.Tensor, alpha: float, gamma: float) -> torch.Tensor:
     """`gamma·h` above 0 and `gamma·alpha·(exp(h) − 1)` below, with numbers of its own."""
+    return gamma * functional.elu(h, alpha)
 
-    def __init__(self, alpha: float, gamma: float) -> None:
-        super().__init__()
-        self.alpha, self.gamma = alpha, gamma
 
-    def forward(self, h: torch.Tensor) -> torch.Tensor:
-        return self.gamma * nn.functional.elu(h, self.alpha)
+def placed(rows: torch.Tensor, index: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Each value is one of the inputs, or 0."""
+    return torch.where(there, rows[:, index], 0.0)
 
 
 class PixelNorm(nn.BatchNorm1d):
@@ -208,63 +198,26 @@ class ImageConv(nn.Conv2d):
         return super().forward(values).flatten(1)
 
 
-class WindowSum(nn.Module):
+def window_sums(rows: torch.Tensor, geometry: Geometry, ones: torch.Tensor) -> torch.Tensor:
     """The sum over each window of each channel: a convolution with ones."""
-
-    def __init__(self, op: SumPool, kind: Any) -> None:
-        super().__init__()
-        self.geometry = op.geometry
-        shape = (op.geometry.channels, 1, *op.geometry.kernel)
-        self.register_buffer("ones", torch.ones(shape, dtype=kind))
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        geometry = self.geometry
-        values = images(rows, geometry)
-        padding = own_padding(geometry)
-        if padding is None:
-            values, padding = padded(values, geometry, 0.0), (0, 0)
-        summed = functional.conv2d(
-            values,
-            self.ones,
-            None,
-            geometry.strides,
-            padding,
-            geometry.dilations,
-            geometry.channels,
-        )
-        return summed.flatten(1)
+    values, padding = images(rows, geometry), own_padding(geometry)
+    if padding is None:
+        values, padding = padded(values, geometry, 0.0), (0, 0)
+    found = functional.conv2d(
+        values, ones, None, geometry.strides, padding, geometry.dilations, geometry.channels
+    )
+    return found.flatten(1)
 
 
-class WindowMax(nn.Module):
+def window_maxima(rows: torch.Tensor, geometry: Geometry) -> torch.Tensor:
     """The maximum over each window of each channel; pads take no part."""
-
-    def __init__(self, op: MaxPool) -> None:
-        super().__init__()
-        self.geometry = op.geometry
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        geometry = self.geometry
-        values = images(rows, geometry)
-        padding = own_padding(geometry)
-        if padding is None or any(2 * p > k for p, k in zip(padding, geometry.kernel, strict=True)):
-            values, padding = padded(values, geometry, -torch.inf), (0, 0)
-        found = functional.max_pool2d(
-            values, geometry.kernel, geometry.strides, padding, geometry.dilations
-        )
-        return found.flatten(1)
-
-
-class PlacedLayer(nn.Module):
-    """Each value is one of the inputs, or 0."""
-
-    def __init__(self, op: Placement) -> None:
-        super().__init__()
-        index = torch.from_numpy(np.array(op.index))
-        self.register_buffer("index", index.clamp_min(0))
-        self.register_buffer("there", index >= 0)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.where(self.there, rows[:, self.index], 0.0)
+    values, padding = images(rows, geometry), own_padding(geometry)
+    if padding is None or any(2 * p > k for p, k in zip(padding, geometry.kernel, strict=True)):
+        values, padding = padded(values, geometry, -torch.inf), (0, 0)
+    found = functional.max_pool2d(
+        values, geometry.kernel, geometry.strides, padding, geometry.dilations
+    )
+    return found.flatten(1)
 
 
 def _linear(op: Dense | Sparse, kind: Any) -> nn.Module:
@@ -287,24 +240,41 @@ def _norm(op: Norm, kind: Any) -> nn.Module:
     return layer
 
 
+def _window_sums(op: SumPool, kind: Any) -> nn.Module:
+    ones = torch.ones((op.geometry.channels, 1, *op.geometry.kernel), dtype=_torch_kind(kind))
+    return Applied(partial(window_sums, geometry=op.geometry), ones=ones)
+
+
+def _placed(op: Placement, kind: Any) -> nn.Module:
+    index = torch.from_numpy(np.array(op.index))
+    return Applied(placed, index=index.clamp_min(0), there=index >= 0)
+
+
+def _scaled(op: Scaling, kind: Any) -> nn.Module:
+    names = ("factor", "divisor", "offset")
+    return Applied(scaled, **{name: _tensor(getattr(op, name), kind) for name in names})
+
+
 def _selu(op: Selu, kind: Any) -> nn.Module:
-    return nn.SELU() if asdict(op) == SELU else ScaledElu(op.alpha, op.gamma)
+    if asdict(op) == SELU:
+        return nn.SELU()
+    return Applied(partial(scaled_elu, alpha=op.alpha, gamma=op.gamma))
 
 
 RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Dense: _linear,
     Sparse: _linear,
     Norm: _norm,
-    Scaling: Scaled,
+    Scaling: _scaled,
     Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
-    SumPool: lambda op, kind: WindowSum(op, _torch_kind(kind)),
-    MaxPool: lambda op, kind: WindowMax(op),
-    Placement: lambda op, kind: PlacedLayer(op),
-    Select: lambda op, kind: LayerBlock(op.start, op.stop),
-    Add: lambda op, kind: Sum(),
+    SumPool: _window_sums,
+    MaxPool: lambda op, kind: Applied(partial(window_maxima, geometry=op.geometry)),
+    Placement: _placed,
+    Select: lambda op, kind: Applied(partial(part, start=op.start, stop=op.stop)),
+    Add: lambda op, kind: Applied(summed),
     Relu: lambda op, kind: nn.ReLU(),
     LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),
-    Clip: lambda op, kind: Clamp(op.lo, op.hi),
+    Clip: lambda op, kind: Applied(partial(torch.clamp, min=op.lo, max=op.hi)),
     Elu: lambda op, kind: nn.ELU(op.alpha),
     Selu: _selu,
 }

@@ -20,6 +20,7 @@ from reconstruct.networks.draw import Pencil
 from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
+from reconstruct.reports.words import duration, size
 from reconstruct.runs.defaults import forecast
 
 
@@ -87,8 +88,8 @@ def _shape(op: Mixing) -> tuple[str, str, str, str, str]:
     each = f"{groups}·" if groups > 1 else ""
     rank = max(factor(part).numerical_rank for part in op.kernels)
     filled = sum(nonzeros(part) for part in op.kernels) / (groups * m * k)
-    size = "×".join(map(str, whole.shape))
-    return size, str(op.positions), f"{each}{m * k:,}", str(rank), f"{100 * filled:.0f} %"
+    shape = "×".join(map(str, whole.shape))
+    return shape, str(op.positions), f"{each}{m * k:,}", str(rank), f"{100 * filled:.0f} %"
 
 
 def _construction_table(
@@ -108,8 +109,8 @@ def _construction_table(
                 _count(c.weights),
                 _count(c.nonzeros),
                 _count(c.tunable),
-                _bytes(whole.memory_bytes),
-                _seconds(whole.seconds),
+                size(whole.memory_bytes),
+                duration(whole.seconds),
             )
         )
     table = columns(rows)
@@ -156,22 +157,7 @@ def _short(name: str, limit: int = 20) -> str:
 
 
 def _count(value: int) -> str:
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if value >= 10 * size:
-            return f"{value / size:.0f} {unit}"
-        if value >= size:
-            return f"{value / size:.1f} {unit}"
+    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= one:
+            return f"{value / one:.{0 if value >= 10 * one else 1}f} {unit}"
     return str(value)
-
-
-def _bytes(value: int) -> str:
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
-        if value >= size:
-            return f"{value / size:.1f} {unit}"
-    return f"{value / 2**10:.0f} KiB"
-
-
-def _seconds(value: float) -> str:
-    if value >= 100:
-        return f"{value / 60:.0f} min"
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"

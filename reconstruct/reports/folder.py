@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,6 @@ from reconstruct.errors import InputError
 
 ROLES = ("target", "candidate")  # folders with the networks that a certificate speaks of
 PARTIAL = ".partial"
-FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK = "lock"
 
 
@@ -43,13 +41,18 @@ class OutputFolder:
         self.elsewhere = elsewhere  # what to do where this one cannot be used
         self.keep = False  # whether a failure leaves something worth resuming
         self.staging = self.path / PARTIAL
-        self.lock = FileLock(self.staging / LOCK, self._taken())
         self.force, self.resume = force, resume
+        self._handle: int | None = None  # of the lock, while it is held
         self._check_place()
-        self.lock.probe()
-        self._check_contents()
-        self.existed = self.path.exists()
-        self._take()
+        if not self.staging.is_symlink():
+            self._lock(make=False)  # whoever works there is told of before anything else
+        try:
+            self._check_contents()
+            self.existed = self.path.exists()
+            self._take()
+        except BaseException:
+            self.close()
+            raise
         if not resume:
             self._clear()
 
@@ -63,7 +66,11 @@ class OutputFolder:
         trace: TracebackType | None,
     ) -> None:
         interrupted = self.resume is not None and isinstance(error, KeyboardInterrupt)
-        if error is not None and self.lock.held and not (self.resume or interrupted or self.keep):
+        if (
+            error is not None
+            and self._handle is not None
+            and not (self.resume or interrupted or self.keep)
+        ):
             self.discard()
         self.close()
 
@@ -104,7 +111,40 @@ class OutputFolder:
 
     def close(self) -> None:
         """Let others work in the directory; what is in staging stays."""
-        self.lock.release()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def _lock(self, *, make: bool) -> None:
+        """Hold the lock, making its file and directory if `make`; refuse if somebody has it.
+
+        The file says nothing by being there: the system holds the lock for the process and drops
+        it when the process ends, so that a killed run never stands in the way of the next.
+        """
+        path = self.staging / LOCK
+        while self._handle is None:
+            if make:
+                self.staging.mkdir(parents=True, exist_ok=True)
+            try:
+                flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+                handle = os.open(path, flags, 0o666)
+            except OSError as error:
+                if not make:  # nobody holds it; what else is wrong is told when it is made
+                    return
+                if isinstance(error, FileNotFoundError):  # the last holder removed the directory
+                    continue
+                raise
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False)):
+                    self._handle = handle
+            except BlockingIOError:
+                raise InputError(self._taken()) from None
+            except FileNotFoundError:  # the last holder has removed the file between our two steps
+                pass
+            finally:
+                if self._handle is None:
+                    os.close(handle)
 
     def _check_place(self) -> None:
         if not self.path.exists():
@@ -167,7 +207,7 @@ class OutputFolder:
         try:
             if self.path.is_dir():
                 self._unlink_link()
-            self.lock.acquire()
+            self._lock(make=True)
         except OSError as error:
             raise InputError(
                 f"{self.path}: the output directory cannot be written ({error.strerror}); "
@@ -199,79 +239,8 @@ class OutputFolder:
                 entry.unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        self.lock.remove()
+        if self._handle is not None:
+            (self.staging / LOCK).unlink(missing_ok=True)
+        self.close()
         with suppress(OSError):  # the next run has come in already
             self.staging.rmdir()
-
-
-class FileLock:
-    """The lock on `path`; whoever comes second is told `taken`.
-
-    The file says nothing by being there: the system holds the lock for the process and drops it
-    when the process ends, so that a killed run never stands in the way of the next.
-    """
-
-    def __init__(self, path: Path, taken: str) -> None:
-        self.path, self.taken = path, taken
-        self._close: weakref.finalize[[int], FileLock] | None = None
-
-    @property
-    def held(self) -> bool:
-        return self._close is not None
-
-    def probe(self) -> None:
-        """Refuse if somebody holds the lock now; makes and changes nothing."""
-        if self.path.parent.is_symlink():
-            return
-        try:
-            handle = os.open(self.path, FLAGS)
-        except OSError:  # no such file, so nobody holds it; what else is wrong, `acquire` tells
-            return
-        try:
-            self._lock(handle)
-        except OSError:
-            return
-        finally:
-            os.close(handle)
-
-    def acquire(self) -> None:
-        """Take the lock, making the file and its directory; refuse if somebody has it."""
-        while not self.held:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                handle = os.open(self.path, FLAGS | os.O_CREAT, 0o666)
-            except FileNotFoundError:  # the last holder has just removed the directory
-                continue
-            try:
-                self._lock(handle)
-            except BaseException:
-                os.close(handle)
-                raise
-            if self._is_the_file(handle):
-                self._close = weakref.finalize(self, os.close, handle)
-            else:  # the last holder has removed the file between our two steps
-                os.close(handle)
-
-    def release(self) -> None:
-        """Let others take it; the file stays."""
-        if self._close is not None:
-            self._close()
-            self._close = None
-
-    def remove(self) -> None:
-        """Remove the file, then let others take the lock of a new one."""
-        if self.held:
-            self.path.unlink(missing_ok=True)
-        self.release()
-
-    def _lock(self, handle: int) -> None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(self.taken) from None
-
-    def _is_the_file(self, handle: int) -> bool:
-        try:
-            return os.path.samestat(os.fstat(handle), os.stat(self.path, follow_symlinks=False))
-        except FileNotFoundError:
-            return False

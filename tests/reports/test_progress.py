@@ -7,7 +7,7 @@ import io
 import pytest
 
 from reconstruct.cli import progress as module
-from reconstruct.cli.progress import Pace, ProgressDisplay, describe
+from reconstruct.cli.progress import ProgressDisplay
 from reconstruct.progress import Step
 
 
@@ -64,13 +64,15 @@ def test_a_terminal_gets_a_bar(clock: Clock) -> None:
     assert "solving" in stream.getvalue() and "residual 1.0e-03" in stream.getvalue()
 
 
-def test_the_end_of_a_task_is_not_guessed_too_soon() -> None:
-    pace = Pace()
-    pace.hear(Step("a", 0, 100), 0.0)
-    assert pace.left(Step("a", 1, 100), 1.0) is None
-    assert pace.left(Step("a", 50, 100), 10.0) == pytest.approx(10.0)
-    assert describe(Step("a", 3), pace, 1.0) == "3 done"
-    assert describe(Step("a", 0), pace, 1.0) == ""
+def test_the_end_of_a_task_is_not_guessed_too_soon(clock: Clock) -> None:
+    display = ProgressDisplay(stream=io.StringIO())
+    display(Step("a", 0, 100))
+    display(Step("a", 1, 100))
+    assert display.describe(clock.now + 1.0) == "1 %"
+    display(Step("a", 50, 100))
+    assert display.describe(clock.now + 10.0) == "50 %, 10 s left"
+    display(Step("b", 3))
+    assert display.describe(clock.now) == "3 done"
 
 
 def test_work_that_says_nothing_is_not_silent() -> None:
@@ -86,12 +88,9 @@ def test_work_that_says_nothing_is_not_silent() -> None:
     assert stream.getvalue().splitlines()[2].startswith("[16 s] sampled inputs: 75 %")
 
 
-def test_the_clock_ends_with_the_work_and_shows_nothing_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "TICK", 0.001)
+def test_the_clock_ends_with_the_work_and_shows_nothing_after() -> None:
     stream = io.StringIO()
-    with ProgressDisplay(stream=stream) as display:
+    with ProgressDisplay(stream=stream, tick=0.001) as display:
         clock = display._clock
         assert clock.is_alive()
     assert not clock.is_alive()
