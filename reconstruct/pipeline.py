@@ -301,10 +301,10 @@ class _Work:
         jobs = {
             i: partial(self._solve, i, site, drifts, x, ())
             for i, site in enumerate(self.sites, start=1)
-            if i not in kept and _is_small(self.layout.plans[site.target], self.solver)
+            if i not in kept and is_small(self.layout.plans[site.target], self.solver)
         }
         if len(jobs) > 1:
-            _solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
+            solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
 
     def _solve(
         self,
@@ -330,7 +330,7 @@ class _Work:
         return plan.solve(task, site, self.frozen, self.solver, hear)
 
 
-def _is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
+def is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
     """Whether a site is better solved by one thread, beside others: its solves are too short for
     threads to share (some seconds), and take little memory.
 
@@ -342,7 +342,7 @@ def _is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float =
     return sum(c.work for c in costs) <= flops and all(c.memory <= size for c in costs)
 
 
-def _solve_side_by_side(
+def solve_side_by_side(
     jobs: Mapping[int, Callable[[Progress], SiteSolution]],
     progress: Progress,
     solved: Callable[[int, SiteSolution], None],

@@ -7,14 +7,18 @@ ranks. Nothing here knows what a network is.
 """
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.rank import RankProof, prove_full_rank
+from reconstruct.khatri_rao.rank import (
+    RankProof,
+    StructuralObstruction,
+    prove_full_rank,
+    structural_obstruction,
+)
 from reconstruct.khatri_rao.ranks import over_ranks
 from reconstruct.khatri_rao.solution import Solution, Status
 from reconstruct.khatri_rao.solve import Plan, plan, solve
 from reconstruct.khatri_rao.solvers import SOLVERS, Auto, ConjugateGradient, Direct, Exact, Solver
+from reconstruct.khatri_rao.solvers.conjugate_gradient import expected_iterations
 from reconstruct.khatri_rao.solvers.exact import ExactSolution, solve_exact
-from reconstruct.khatri_rao.solvers.refinement import expected_iterations
-from reconstruct.khatri_rao.structure import StructuralObstruction, structural_obstruction
 
 __all__ = [
     "SOLVERS",

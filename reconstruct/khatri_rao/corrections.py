@@ -29,13 +29,22 @@ from reconstruct.numbers.arrays import Array, Matrix, Vector
 from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.splitting import product
 
-DIGITS = 3e-3  # of the residual that a correction may leave
-KNOWN = 0.1  # of a residual that may be unknown, for a correction to be worth while
-NEAR_SQUARE = 1.1  # ratio below which an iteration takes too long
-FREE = (0.74, 0.5, 0.35, 0.24, 0.15, 0.08, 0.04, 0.015)  # of the entries, after each part
-MOST_DENSE = 2**26  # entries of a dense least-squares matrix, near the square
-
 Cast = Callable[[Vector, Array], Vector]  # values, and the units that they belong to
+
+
+@dataclass(frozen=True)
+class CorrectionLimits:
+    """How far corrections go."""
+
+    digits: float = 3e-3  # of the residual that a correction may leave
+    known: float = 0.1  # of a residual that may be unknown, for a correction to be worth while
+    near_square: float = 1.1  # ratio below which an iteration takes too long
+    dense: int = 2**26  # entries of a dense least-squares matrix, near the square
+    # Entries that are still free after each part is rounded, as shares of all.
+    free: tuple[float, ...] = (0.74, 0.5, 0.35, 0.24, 0.15, 0.08, 0.04, 0.015)
+
+
+LIMITS = CorrectionLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +63,11 @@ def polished(M1: Matrix, M2: Matrix, W: Array, s: Vector) -> Polished:
     first, second = (np.asarray(to_dense(part), dtype=np.float64) for part in (M1, M2))
     R = exact_residual(first, second, W, s)
     size, scale = R.size, float(np.linalg.norm(W)) or 1.0
-    if not (np.isfinite(size) and size > 0 and R.radius <= KNOWN * size):
+    if not (np.isfinite(size) and size > 0 and R.radius <= LIMITS.known * size):
         return Polished(s)
-    solver: Solver = Direct() if n < NEAR_SQUARE * m * k else ConjugateGradient(tolerance=DIGITS)
+    solver: Solver = (
+        Direct() if n < LIMITS.near_square * m * k else ConjugateGradient(tolerance=LIMITS.digits)
+    )
     better = s + solve(first, second, R.values, solver).s
     least = exact_residual(first, second, W, better)
     if least.size + least.radius < size:
@@ -87,7 +98,7 @@ def cast_with_feedback(M1: Matrix, M2: Matrix, W: Array, s: Vector, cast: Cast) 
     operator = KhatriRao(first, second)
     order = np.argsort(-np.abs(s), kind="stable")
     found, done = s.copy(), 0
-    for share in FREE:
+    for share in LIMITS.free:
         stop = len(s) - int(share * len(s))
         part, rest = order[done:stop], order[stop:]
         found[part] = cast(found[part], part)
@@ -106,9 +117,9 @@ def _correction(M1: Array, M2: Array, R: Array) -> Vector:
     (n, k), m = M1.shape, len(M2)
     if n == 0 or not R.any():
         return np.zeros(n)
-    if n >= NEAR_SQUARE * m * k:
-        return solve(M1, M2, R, ConjugateGradient(tolerance=DIGITS)).s
-    if m * k * n > MOST_DENSE:
+    if n >= LIMITS.near_square * m * k:
+        return solve(M1, M2, R, ConjugateGradient(tolerance=LIMITS.digits)).s
+    if m * k * n > LIMITS.dense:
         return np.zeros(n)
     columns = (M2.T[:, :, None] * M1[:, None, :]).reshape(n, m * k)
     gram = columns @ columns.T

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,20 @@ from reconstruct.khatri_rao.matrices import (
 )
 from reconstruct.numbers.parallel import cpu_count, parallel_map
 
-# Measured on maps of 16 × 16 to 256 × 256: tiles of M1, M2ᵀ and their product that stay in the
-# second-level cache are up to a third quicker; shorter ones than 256 rows keep BLAS waiting.
-TILE_BYTES, TILE_ROWS = 5 << 18, 256
-PARALLEL_FLOPS = 1e7  # below this, handing tiles to threads costs more than it saves
-SHARED_FLOPS = 2e8  # below this, a sum over ranks costs more than it saves
+
+@dataclass(frozen=True)
+class Tiles:
+    """How work is shared out."""
+
+    # Measured on maps of 16 × 16 to 256 × 256: tiles of M1, M2ᵀ and their product that stay in the
+    # second-level cache are up to a third quicker; shorter ones keep BLAS waiting.
+    size: int = 5 << 18  # bytes
+    rows: int = 256
+    parallel: float = 1e7  # flops below which handing tiles to threads costs more than it saves
+    shared: float = 2e8  # flops below which a sum over ranks costs more than it saves
+
+
+TILES = Tiles()
 
 
 class KhatriRao(LinearOperator):  # type: ignore[misc]
@@ -58,7 +68,7 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         self.width = int(M1.shape[0])  # hidden width n: the number of unknowns
         self.map_shape = int(M2.shape[0]), int(M1.shape[1])
         self._weights = {self.M1.dtype: (self.M1, self.M2T)}
-        self._comm: Any = ranks.current() if 2.0 * self.width * self.rows >= SHARED_FLOPS else None
+        self._comm: Any = ranks.current() if 2.0 * self.width * self.rows >= TILES.shared else None
         super().__init__(np.dtype(np.float64), (self.rows, self.width))
 
     @property
@@ -171,14 +181,14 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         return _split(slice(0, self.width), int(self._comm.Get_size()))
 
     def _shares(self, own: slice) -> list[slice]:
-        few = 2.0 * (own.stop - own.start) * self.rows < PARALLEL_FLOPS
+        few = 2.0 * (own.stop - own.start) * self.rows < TILES.parallel
         return [own] if few else _split(own, cpu_count())
 
     def _tiles(self, share: slice, dtype: DTypeLike) -> Iterator[tuple[slice, _Tile]]:
         """The tiles of a share, converted to `dtype` one at a time where they are of another."""
         m, k = self.map_shape
         kind = np.dtype(dtype)
-        rows = max(TILE_ROWS, TILE_BYTES // ((m + k + min(m, k)) * kind.itemsize))
+        rows = max(TILES.rows, TILES.size // ((m + k + min(m, k)) * kind.itemsize))
         M1, M2T = self._weights.get(kind, (self.M1, self.M2T))
         scratch = np.empty((min(rows, share.stop - share.start), min(m, k)), kind)
         for start in range(share.start, share.stop, rows):

@@ -1,20 +1,242 @@
-"""A proof of full rank for given float weights: exact rank modulo a prime.
+"""The rank of `K`: what the zero pattern alone forbids, and a proof of full rank for given weights.
 
-A minor of `K` that is not zero modulo p is not zero: **full rank modulo p proves full rank of K.
-Rank lost modulo p proves nothing**, since p may divide a minor that is not zero (for unrelated
-weights with probability of about `m·k / p`).
+The rank is at most the size of a maximum matching between equations `(i, j)` and hidden units `l`,
+where `l` can serve `(i, j)` if `M2[i, l] ≠ 0` and `M1[l, j] ≠ 0` (structural rank). By Hall's
+theorem a matching misses an equation only if some set of equations has fewer units to serve it than
+members: that set is shown to the user, before any numerical work.
 
-Rests on proofs_check: polynomial-zero-set, khatri-rao-full-rank.
+For given float weights the rank modulo a prime p is computed exactly. A minor of `K` that is not
+zero modulo p is not zero: **full rank modulo p proves full rank of K. Rank lost modulo p proves
+nothing**, since p may divide a minor that is not zero (for unrelated weights with probability of
+about `m·k / p`).
+
+Rests on proofs_check: row-major-index, sparse-pattern-rank, boolean-determinant,
+sparse-exact-probability, column-replacement, random-matching, polynomial-zero-set,
+khatri-rao-full-rank.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse.csgraph
+from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.matrices import Stored, checked_pair, to_dense
+from reconstruct.khatri_rao.matrices import Stored, as_csr, checked_pair, is_sparse, to_dense
 from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
+
+_csgraph: Any = scipy.sparse.csgraph
+_sparse: Any = scipy.sparse
+Indices = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class PatternLimits:
+    """Sizes of patterns that are examined, and what is expected of a density that is suggested."""
+
+    entries: int = 1 << 26  # of a sparse K: 12 bytes each
+    misses: float = 0.05  # expected zero rows or columns that a suggestion may leave
+    tried: int = 64  # unmatched equations from which a small violator is looked for
+
+
+LIMITS = PatternLimits()
+
+
+@dataclass(frozen=True)
+class StructuralObstruction:
+    """A proof that no values on this zero pattern make every W reachable.
+
+    - `rank`: structural rank, an upper bound of the rank of K; `needed` = m·k; `width` = n.
+    - `equations`: a Hall violator, equations `(i, j)` that cannot all be matched;
+      `units`: the hidden units that can serve any of them, fewer than there are equations.
+    - `dead_units`: hidden units that serve no equation, for want of an input or an output weight.
+    - `density`: fraction of non-zero frozen weights found.
+    - `enough_density`: density at which, with this width, neither zero rows nor zero columns of K
+      are to be expected; `enough_ratio`: width ratio that does it at the density found. Both are
+      first-moment estimates (measured to be the only obstruction for random patterns), None where
+      nothing suffices.
+    """
+
+    rank: int
+    needed: int
+    width: int
+    equations: tuple[tuple[int, int], ...]
+    units: tuple[int, ...]
+    dead_units: int
+    density: float
+    enough_density: float | None
+    enough_ratio: float | None
+
+    @property
+    def message(self) -> str:
+        """One sentence: what is missing, which equations show it, what would be enough."""
+        listed = ", ".join(f"({i}, {j})" for i, j in self.equations[:6])
+        more = ", …" if len(self.equations) > 6 else ""
+        return (
+            f"the zero pattern allows rank {self.rank} at most and {self.needed} is needed: "
+            f"the {len(self.equations)} equation(s) (row, column) {listed}{more} "
+            f"are served by only {len(self.units)} of {self.width} hidden units, "
+            f"and {self.dead_units} hidden units serve none; {self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        options = []
+        if self.enough_density is not None and self.enough_density > self.density:
+            options.append(f"a density of about p = {self.enough_density:.2g}")
+        if self.enough_ratio is not None and self.enough_ratio > self.width / self.needed:
+            options.append(f"a width ratio of about {self.enough_ratio:.4g}")
+        found = f"at density {self.density:.2g} and ratio {self.width / self.needed:.3g}"
+        if not options:
+            return f"{found} another draw is likely to do"
+        return f"{' or '.join(options)} would be enough (now: {found[3:]})"
+
+
+def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | None:
+    """The obstruction in the zero pattern of `M1` (`n × k`) and `M2` (`m × n`), if there is one.
+
+    None does not prove full rank: equal values can still be dependent.
+    """
+    first, second = checked_pair(M1, M2)
+    n, k = first.shape
+    m = second.shape[0]
+    if (
+        not is_sparse(first)
+        and not is_sparse(second)
+        and n >= m * k
+        and first.all()
+        and second.all()
+    ):
+        return None
+    pattern1, pattern2 = _pattern(first), _pattern(second)
+    pattern = as_csr(transposed_matrix(pattern1, as_csr(pattern2.T), np.int8).T)
+    matched = _csgraph.maximum_bipartite_matching(pattern, perm_type="column")
+    rank = int(np.count_nonzero(matched >= 0))
+    if rank == m * k:
+        return None
+    equations, units = _violator(pattern, matched)
+    density = (pattern1.nnz + pattern2.nnz) / (n * (m + k))
+    return StructuralObstruction(
+        rank=rank,
+        needed=m * k,
+        width=n,
+        equations=tuple((int(row) // k, int(row) % k) for row in equations),
+        units=tuple(int(unit) for unit in units),
+        dead_units=n - len(np.unique(pattern.indices)),
+        density=density,
+        enough_density=enough_density(m, k, n),
+        enough_ratio=enough_ratio(m, k, density),
+    )
+
+
+def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike, units: int = 1024) -> Any:
+    """Sparse `Kᵀ` (`n × m·k`, csr, row-major equations) of csr `M1` and `M2ᵀ`, some `units`
+    at a time.
+
+    Row `l` is the outer product of column `l` of M2 and row `l` of M1:
+    `nnz = Σ_l nnz(M2[:, l]) nnz(M1[l, :])`.
+    """
+    counts = np.diff(M2T.indptr).astype(np.int64) * np.diff(M1.indptr)
+    start = np.concatenate([[0], np.cumsum(counts)])
+    shape = (M1.shape[0], M2T.shape[1] * M1.shape[1])
+    kind = np.int32 if max(int(start[-1]), *shape) < 2**31 else np.int64
+    data, indices = np.empty(start[-1], dtype), np.empty(start[-1], kind)
+    for low in range(0, len(counts), units):
+        high = min(low + units, len(counts))
+        part = slice(start[low], start[high])
+        unit = low + np.repeat(np.arange(high - low), counts[low:high])
+        _fill(
+            M1, M2T, unit, np.arange(part.start, part.stop) - start[unit], data[part], indices[part]
+        )
+    return _sparse.csr_array((data, indices, start.astype(kind)), shape=shape)
+
+
+def _fill(M1: Any, M2T: Any, unit: Any, offset: Any, data: Any, indices: Any) -> None:
+    """Entry `offset` of each unit's outer product, row-major."""
+    width = np.diff(M1.indptr)[unit]
+    i, j = M2T.indptr[unit] + offset // width, M1.indptr[unit] + offset % width
+    indices[:] = M2T.indices[i].astype(np.int64) * M1.shape[1] + M1.indices[j]
+    np.multiply(M2T.data[i], M1.data[j], out=data, dtype=data.dtype)
+
+
+def _pattern(matrix: Any) -> Any:
+    """Ones where the matrix is not zero; stored zeros do not count."""
+    pattern = as_csr(matrix).copy()
+    pattern.eliminate_zeros()
+    pattern.data = np.ones(len(pattern.data), dtype=np.int8)
+    return pattern
+
+
+def _violator(pattern: Any, matched: Indices) -> tuple[Indices, Indices]:
+    """The smallest Hall violator found from the first unmatched equations."""
+    owner = np.full(pattern.shape[1], -1)
+    rows = np.flatnonzero(matched >= 0)
+    owner[matched[rows]] = rows
+    found = [_reachable(pattern, owner, row) for row in np.flatnonzero(matched < 0)[: LIMITS.tried]]
+    return min(found, key=lambda pair: len(pair[0]))
+
+
+def _reachable(pattern: Any, owner: Indices, start: int) -> tuple[Indices, Indices]:
+    """Equations and units on alternating paths from one unmatched equation.
+
+    All units met are matched (else the matching could grow), each to an equation in the set, so
+    there is one unit fewer than there are equations.
+    """
+    seen_rows = np.zeros(pattern.shape[0], dtype=bool)
+    seen_units = np.zeros(pattern.shape[1], dtype=bool)
+    frontier = np.array([start])
+    seen_rows[frontier] = True
+    while frontier.size:
+        units = np.unique(pattern[frontier].indices)
+        units = units[~seen_units[units]]
+        seen_units[units] = True
+        frontier = owner[units]
+        frontier = frontier[~seen_rows[frontier]]
+        seen_rows[frontier] = True
+    return np.flatnonzero(seen_rows), np.flatnonzero(seen_units)
+
+
+def enough_density(m: int, k: int, n: int) -> float | None:
+    """Smallest density p at which `n` random units are expected to reach every equation.
+
+    Zero rows of K: `mk (1 − p²)ⁿ` expected. Zero columns: `n ((1−p)^m + (1−p)^k)` expected, of
+    which `n − mk` may be spared. None if `n < m·k`.
+    """
+    if n < m * k:
+        return None
+    return _smallest(lambda p: _suffices(m, k, n, p), 0.0, 1.0)
+
+
+def enough_ratio(m: int, k: int, p: float) -> float | None:
+    """Smallest width ratio `n/(mk)` at which density `p` is expected to be enough."""
+    if p <= 0:
+        return None
+    top = 1024.0
+    if not _suffices(m, k, math.ceil(top * m * k), p):
+        return None
+    return _smallest(lambda c: _suffices(m, k, math.ceil(c * m * k), p), 1.0, top)
+
+
+def _suffices(m: int, k: int, n: int, p: float) -> bool:
+    zero_rows = m * k * (1 - p * p) ** n
+    dead = n * min(1.0, (1 - p) ** m + (1 - p) ** k)
+    slack = dead + 3 * math.sqrt(dead) if dead > LIMITS.misses else 0.0  # three standard deviations
+    return zero_rows <= LIMITS.misses and slack <= n - m * k
+
+
+def _smallest(enough: Callable[[float], bool], low: float, high: float) -> float:
+    if enough(low):
+        return low
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# --- a proof of full rank ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,6 @@ from reconstruct.numbers.parallel import at_most_threads, cpu_count
 
 T = TypeVar("T")
 
-FAILED = 4  # exit code of a job in which a rank fell over
-COURTESY = 5.0  # seconds that a rank which failed waits for the others to fail likewise
-PAUSE = 0.02  # between two looks: MPI itself would spin while rank 0 writes for minutes
-
 _comm: Any = None
 
 
@@ -84,11 +80,12 @@ def alone() -> Iterator[None]:
         _comm = before
 
 
-def as_job(comm: Any, program: Callable[[], int]) -> int:
+def as_job(comm: Any, program: Callable[[], int], courtesy: float = 5.0) -> int:
     """The exit code of `program`, which every rank runs; whatever ends one rank ends the job.
 
-    A rank that failed waits a little for the others, which as a rule fail likewise, and then ends
-    those that wait for it in a sum.
+    A rank that failed waits `courtesy` seconds for the others, which as a rule fail likewise, and
+    then ends those that wait for it in a sum. MPI's own wait would spin while rank 0 writes for
+    minutes, so ranks look now and then.
     """
     try:
         code = program()
@@ -102,10 +99,10 @@ def as_job(comm: Any, program: Callable[[], int]) -> int:
             file=stderr,
             flush=True,
         )
-        code = FAILED
-    all_here, until = comm.Ibarrier(), time.monotonic() + COURTESY
+        code = 4  # internal error
+    all_here, until = comm.Ibarrier(), time.monotonic() + courtesy
     while not all_here.Test():
         if code and time.monotonic() > until:
             comm.Abort(code)
-        time.sleep(PAUSE)
+        time.sleep(0.02)
     return code

@@ -1,4 +1,4 @@
-"""What a solve returns, how it can end, and the rule by which it is called solved."""
+"""What a solver is, what it returns, how it can end, and when a solution is called solved."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.khatri_rao.matrices import Matrix, Vector
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.structure import StructuralObstruction
+from reconstruct.khatri_rao.rank import StructuralObstruction
+from reconstruct.progress import Progress
 
 EPS = float(np.finfo(np.float64).eps)
-HOPELESS = 1e12  # condition beyond which a failure is blamed on conditioning
-ACCEPTED = 1e-9  # a relative residual above this is never called solved unless it was asked for
-ACCEPTED_DEFICIENT = 1e-12  # the same for a K without full row rank: W must be in range to rounding
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What is called solved."""
+
+    residual: float = 1e-9  # above it nothing is called solved unless it was asked for
+    deficient: float = 1e-12  # the same without full row rank: W must be in range to rounding
+    condition: float = 1e12  # beyond which a failure is blamed on conditioning
+
+
+ACCEPTED = Accepted()
 
 
 class Status(Enum):
@@ -175,5 +185,43 @@ def is_solved(residual: float, tolerance: float, attainable: float, full_rank: b
     if not np.isfinite(residual):
         return False
     if full_rank:
-        return residual <= max(tolerance, min(attainable, ACCEPTED))
-    return residual <= min(max(tolerance, attainable), ACCEPTED_DEFICIENT)
+        return residual <= max(tolerance, min(attainable, ACCEPTED.residual))
+    return residual <= min(max(tolerance, attainable), ACCEPTED.deficient)
+
+
+# --- solvers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a solve takes: bytes, and work in flops of a float64 matrix product.
+
+    Choices compare work, not seconds, so that they are the same on every machine. `solver` is the
+    method that would run, `reason` why it was chosen.
+    """
+
+    solver: Solver
+    memory: float
+    work: float
+    reason: str = "asked for"
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """A way to solve `K s = W`, as a frozen dataclass of its settings."""
+
+    @property
+    def rational(self) -> bool:
+        """Whether it solves over the rationals: W may then hold Fractions."""
+        ...
+
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+        """The minimum-norm solution, with a status that admits what went wrong.
+
+        The verb `solve` has brought the weights near 1 and asked the zero pattern before.
+        """
+        ...
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        """Cost for a map of `m × k`, hidden width `n`, and this fraction of non-zero weights."""
+        ...

@@ -17,28 +17,37 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.matrices import checked_system, largest, scaled, to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.rank import prove_full_rank
+from reconstruct.khatri_rao.rank import LIMITS as PATTERN
+from reconstruct.khatri_rao.rank import (
+    StructuralObstruction,
+    prove_full_rank,
+    structural_obstruction,
+)
 from reconstruct.khatri_rao.solution import (
-    ACCEPTED_DEFICIENT,
+    ACCEPTED,
     Solution,
     Status,
     relative_residual,
 )
 from reconstruct.khatri_rao.solvers import Auto, Solver
 from reconstruct.khatri_rao.solvers.direct import Array
-from reconstruct.khatri_rao.structure import (
-    MOST_ENTRIES,
-    StructuralObstruction,
-    structural_obstruction,
-)
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress
 
 AUTO = Auto()
-SAFE_EXPONENT = 30  # weights within 2^±30 need no rescaling, in float32 either
-ROUNDING = 1e-13  # a residual up to this is no sign of lost digits
-PROOF_LIMIT = 400  # equations up to which a rank modulo a prime takes less than a second
-SMALL_VIOLATOR = 512  # equations up to which consistency is decided by a dense least squares
+
+
+@dataclass(frozen=True)
+class SolveLimits:
+    """What is done around every solver in floats."""
+
+    exponent: int = 30  # weights within 2^±30 need no rescaling, in float32 either
+    rounding: float = 1e-13  # a residual up to this is no sign of lost digits
+    proof: int = 400  # equations up to which a rank modulo a prime takes less than a second
+    violator: int = 512  # equations up to which consistency is decided by a dense least squares
+
+
+LIMITS = SolveLimits()
 
 
 def as_solver(solver: Solver | None) -> Solver:
@@ -96,7 +105,7 @@ def _in_floats(
 def _exponent(size: float) -> int:
     """The power of two to scale weights down by: 0 unless they are far from 1."""
     power = int(np.frexp(size)[1])
-    return power if abs(power) > SAFE_EXPONENT else 0
+    return power if abs(power) > LIMITS.exponent else 0
 
 
 def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Solution:
@@ -111,7 +120,7 @@ def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Sol
         size = float(np.linalg.norm(R)) / (float(np.linalg.norm(right)) or 1.0)
     if not np.isfinite(size):
         size = 1.0
-    elif size <= max(2 * found.residual, ROUNDING):
+    elif size <= max(2 * found.residual, LIMITS.rounding):
         return found.replace(residual=size)
     status = Status.ILL_CONDITIONED if found.solved else found.status
     return found.replace(status=status, residual=size)
@@ -121,13 +130,13 @@ def _unless_refused(
     operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
 ) -> Solution:
     """Ask the zero pattern first where that is cheap, and after a failure in any case."""
-    known = operator.sparse and operator.entries() <= MOST_ENTRIES
+    known = operator.sparse and operator.entries() <= PATTERN.entries
     obstruction = _obstruction(operator) if known else None
     if obstruction is not None and (refused := _refusal(operator, W, obstruction)) is not None:
         return refused
     solution = solver.solve(operator, W, progress)
     if obstruction is None and solution.status is Status.RANK_DEFICIENT:
-        if not known and operator.rows * operator.width <= MOST_ENTRIES:
+        if not known and operator.rows * operator.width <= PATTERN.entries:
             obstruction = _obstruction(operator)
         if obstruction is None and _is_regular(operator):
             return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
@@ -140,7 +149,7 @@ def _obstruction(operator: KhatriRao) -> StructuralObstruction | None:
 
 def _is_regular(operator: KhatriRao) -> bool:
     """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
-    if operator.rows > PROOF_LIMIT:
+    if operator.rows > LIMITS.proof:
         return False
     return prove_full_rank(operator.M1, operator.M2T.T).proved
 
@@ -151,7 +160,7 @@ def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) 
     A special W (one with zeros in the right places) may still be in the range of K: that is
     decided on the violator alone when it is small, and left to the solver when it is not.
     """
-    if len(obstruction.equations) > SMALL_VIOLATOR or _fits(operator, W, obstruction):
+    if len(obstruction.equations) > LIMITS.violator or _fits(operator, W, obstruction):
         return None
     zero = np.zeros(operator.width)
     return Solution(
@@ -173,7 +182,7 @@ def _fits(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> 
     K = (left[:, i] * right[:, j]).T.astype(np.float64)
     w = W[i, j]
     s = np.linalg.lstsq(K, w)[0] if units.size else np.zeros(0)
-    return bool(np.linalg.norm(K @ s - w) <= ACCEPTED_DEFICIENT * np.linalg.norm(W))
+    return bool(np.linalg.norm(K @ s - w) <= ACCEPTED.deficient * np.linalg.norm(W))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from reconstruct.progress import OutOfTime, Step
 @pytest.fixture(autouse=True)
 def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small maps side by side would all be under way."""
-    monkeypatch.setattr(pipeline, "_is_small", lambda plan, solver: False)
+    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
 
 
 def words(target: Path, out: Path, *more: str) -> list[Any]:

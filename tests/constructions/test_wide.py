@@ -300,7 +300,7 @@ def test_small_maps_side_by_side_have_the_same_bits(monkeypatch):
     monkeypatch.setattr(pipeline, "solve_side_by_side", counted)
     with at_most_threads(2):
         beside = rc.reconstruct(net, frozen, domain=rc.Box(-1, 1), solver=rc.ConjugateGradient())
-        monkeypatch.setattr(pipeline, "_is_small", lambda plan, solver: False)
+        monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
         alone = rc.reconstruct(net, frozen, domain=rc.Box(-1, 1), solver=rc.ConjugateGradient())
     assert seen == [[1, 2, 3, 4]]
     assert [row.index for row in beside.layers] == [1, 2, 3, 4]

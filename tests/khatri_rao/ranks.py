@@ -97,7 +97,7 @@ def job(name: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    operator.SHARED_FLOPS = 0.0
+    operator.TILES = operator.Tiles(shared=0.0)
     if sys.argv[1] == "command":
         sys.exit(command(Path(sys.argv[2]), *sys.argv[3:]))
     sys.exit(as_job(world(), lambda: job(sys.argv[1], Path(sys.argv[2]))))

@@ -175,7 +175,7 @@ def test_conjugate_gradients_on_a_square_system_admit_failure() -> None:
 def test_auto_falls_back_to_direct(monkeypatch: pytest.MonkeyPatch) -> None:
     from reconstruct.khatri_rao.solvers import auto
 
-    monkeypatch.setattr(auto, "QUICK", 0.0)
+    monkeypatch.setattr(auto, "LIMITS", auto.AutoLimits(quick=0.0))
     planted = plant(20, 20, 1.5)
     M2 = planted.M2.copy()
     M2[1] = M2[0]

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reconstruct import pipeline
 from reconstruct.cli import main
 from reconstruct.cli.process import launched
-from reconstruct.constructions import side_by_side
 from reconstruct.errors import InputError
 from reconstruct.formats import save
 from reconstruct.khatri_rao import operator, solve
@@ -134,8 +134,8 @@ def test_norms_do_not_depend_on_threads_or_ranks(
     assert done.stdout.startswith("CERTIFIED")
     assert done.stdout.count("CERTIFIED") == 1
     monkeypatch.chdir(target)
-    monkeypatch.setattr(operator, "PARALLEL_FLOPS", 0)
-    monkeypatch.setattr(side_by_side, "SMALL", 0.0)
+    monkeypatch.setattr(operator, "TILES", operator.Tiles(parallel=0))
+    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
     for threads in (1, 2):
         with at_most_threads(threads):
             assert main(words(f"threads-{threads}")) == 0

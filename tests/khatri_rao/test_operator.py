@@ -71,9 +71,8 @@ def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
     planted = plant(5, 6, 10.0)
     K = KhatriRao(planted.M1, planted.M2)
     whole = K.apply(planted.s)
-    monkeypatch.setattr(operator_module, "TILE_BYTES", 0)
-    monkeypatch.setattr(operator_module, "TILE_ROWS", 7)
-    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
+    few = operator_module.Tiles(size=0, rows=7, parallel=0)
+    monkeypatch.setattr(operator_module, "TILES", few)
     back = planted.K.T @ planted.W.ravel()
     again = (planted.K @ back).reshape(5, 6)
     for threads in (1, 3):
@@ -85,7 +84,7 @@ def test_tiles_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_interrupt_in_a_thread_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_module, "PARALLEL_FLOPS", 0)
+    monkeypatch.setattr(operator_module, "TILES", operator_module.Tiles(parallel=0))
     planted = plant(4, 4)
 
     def interrupted(*_: object) -> None:

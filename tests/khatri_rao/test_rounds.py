@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, Status, solve
-from reconstruct.khatri_rao.solvers.refinement import LIMITS, _aim
+from reconstruct.khatri_rao.solvers.conjugate_gradient import LIMITS, _aim
 
 from .planted import plant, residual
 
 
 def aim(tolerance: float, left: float = 1.0, dtype: type = np.float32) -> float:
-    return _aim(tolerance, left, LIMITS[np.dtype(dtype)])
+    return _aim(tolerance, left, LIMITS.of(np.dtype(dtype)))
 
 
 def test_a_round_goes_no_further_than_the_tolerance_needs() -> None:

@@ -21,7 +21,7 @@ from reconstruct.khatri_rao import (
     solve,
     structural_obstruction,
 )
-from reconstruct.khatri_rao.structure import enough_density, enough_ratio, transposed_matrix
+from reconstruct.khatri_rao.rank import enough_density, enough_ratio, transposed_matrix
 
 from .planted import Planted, plant, residual, residual_tolerance, sparsify
 

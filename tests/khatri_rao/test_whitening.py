@@ -46,7 +46,7 @@ def test_as_many_iterations_as_independent_weights(
     whitened = solve(*system(kind), ConjugateGradient())
     assert whitened.status is Status.SOLVED, whitened.message
     assert whitened.iterations <= 2 * plain.iterations
-    monkeypatch.setattr(module, "WHITEN_ABOVE", math.inf)
+    monkeypatch.setattr(module, "LIMITS", module.IterationLimits(whiten_above=math.inf))
     without = solve(*system(kind), ConjugateGradient())
     assert without.iterations >= 2 * whitened.iterations
 

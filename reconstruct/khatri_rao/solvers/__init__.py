@@ -3,12 +3,14 @@
 A new solver is its own file and one line in `SOLVERS`, by which the command line knows it.
 """
 
+from reconstruct.khatri_rao.solution import Cost, Solver
 from reconstruct.khatri_rao.solvers.auto import Auto
-from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
+from reconstruct.khatri_rao.solvers.conjugate_gradient import (
+    ConjugateGradient,
+    SparseConjugateGradient,
+)
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.exact import Exact
-from reconstruct.khatri_rao.solvers.solver import Cost, Solver
-from reconstruct.khatri_rao.solvers.sparse import SparseConjugateGradient
 
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,

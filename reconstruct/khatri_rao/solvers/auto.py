@@ -8,17 +8,22 @@ from typing import ClassVar
 import numpy as np
 
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import Solution
-from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
+from reconstruct.khatri_rao.solution import Cost, Solution
+from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient, expected_iterations
 from reconstruct.khatri_rao.solvers.direct import Array, Direct
-from reconstruct.khatri_rao.solvers.refinement import expected_iterations
-from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
-NEAR_SQUARE = 1.05  # below this ratio the iteration count is no longer predictable
-QUICK = 1e10  # flops, some tenths of a second: up to here the direct method's certainty wins
-LEAST_DENSITY = 1e-9  # of a matrix of zeros: costs divide by it
+
+@dataclass(frozen=True)
+class AutoLimits:
+    """What decides between factoring and iterating."""
+
+    near_square: float = 1.05  # ratio below which the iteration count is not predictable
+    quick: float = 1e10  # flops, some tenths of a second: up to here direct's certainty wins
+
+
+LIMITS = AutoLimits()
 DIRECT, ITERATIVE = Direct(), ConjugateGradient()
 
 
@@ -41,7 +46,8 @@ class Auto:
         m, k = operator.map_shape
         entries = operator.rows * operator.width
         density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
-        if self.cost(m, k, operator.width, max(density, LEAST_DENSITY)).solver == DIRECT:
+        density = max(density, 1e-9)  # of a matrix of zeros: costs divide by it
+        if self.cost(m, k, operator.width, density).solver == DIRECT:
             return DIRECT.solve(operator, W, progress)
         solution = ITERATIVE.solve(operator, W, progress)
         if solution.solved or 8 * entries > self.dense_bytes:
@@ -53,7 +59,7 @@ class Auto:
         iterative = self._chosen_iteration(m, k, n, density)
         if iterative is not None:
             cost, reason = ITERATIVE.cost(m, k, n, density), iterative
-        elif n < NEAR_SQUARE * m * k:
+        elif n < LIMITS.near_square * m * k:
             cost = DIRECT.cost(m, k, n, density)
             reason = f"ratio {n / (m * k):.3g} is near 1, where the iteration is slow"
         else:
@@ -68,7 +74,7 @@ class Auto:
             limit = f"the limit of {self.dense_bytes / 2**30:.1f} GiB"
             return f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
         direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
-        if n < NEAR_SQUARE * rows or direct.work <= max(QUICK, iterative.work):
+        if n < LIMITS.near_square * rows or direct.work <= max(LIMITS.quick, iterative.work):
             return None
         count = expected_iterations(rows, n)
         ratio = f"at ratio {n / rows:.3g}"

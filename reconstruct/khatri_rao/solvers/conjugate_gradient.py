@@ -1,39 +1,93 @@
-"""Matrix-free conjugate gradients: float32 inner iterations, float64 refinement."""
+"""Matrix-free conjugate gradients on `K Kᵀ` in rounds: float32 inside, float64 residuals outside.
+
+Each round solves `K d = R` for the residual `R = W − K s` by CGLS, with everything in terms of the
+small matrices `Y` of the map's shape, `d = Kᵀ Y`:
+
+    v ← r + β v,   q ← K Kᵀ r + β q,   Y ← Y + α v,   r ← r − α q,
+    α = ‖Kᵀ r‖² / ‖q‖²,   β = ‖Kᵀ r‖² / ‖Kᵀ r before‖².
+
+So one application of `K Kᵀ` is all that an iteration does with the weights. `Y` is summed in
+float64 and `d = Kᵀ Y` formed in float64 at the end of the round: `s` lies in the row space of `K`
+to float64's rounding and is *the* minimum-norm solution, whatever the inner precision, the number
+of threads or of ranks. (Summing the float32 `d` instead left 1e-7 of it in the null space.) For
+random weights the error falls by `√(mk/n)` per iteration, the Marchenko-Pastur law, whatever the
+size.
+
+Dense weights are iterated on in tiles (`ConjugateGradient`), whitened where they are correlated. Of
+weights kept with probability p, `K` has a fraction p² of its entries: `K` is formed as a sparse
+matrix where that is quicker (`SparseConjugateGradient`), and its equations are scaled to unit
+length (Jacobi preconditioning). `K Kᵀ` is nearly dense all the same, so it is never formed.
+
+Rests on proofs_check: adjoint, sparse-pattern-rank, sparse-choice-of-p.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import sys
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.matrices import Matrix, Stored, to_dense
-from reconstruct.khatri_rao.operator import TILE_BYTES, KhatriRao
-from reconstruct.khatri_rao.solution import Solution
-from reconstruct.khatri_rao.solvers.refinement import (
-    Array,
-    Rounds,
-    expected_iterations,
-    refined,
-)
-from reconstruct.khatri_rao.solvers.solver import Cost
-from reconstruct.khatri_rao.solvers.sparse import (
-    SparseConjugateGradient,
-    sparse_fits,
-    sparse_pays,
+from reconstruct.khatri_rao.matrices import Matrix, Stored, as_csr, to_dense
+from reconstruct.khatri_rao.operator import TILES, KhatriRao
+from reconstruct.khatri_rao.rank import LIMITS as PATTERN
+from reconstruct.khatri_rao.rank import transposed_matrix
+from reconstruct.khatri_rao.solution import (
+    ACCEPTED,
+    Cost,
+    Solution,
+    Status,
+    attainable_residual,
+    is_solved,
+    relative_residual,
 )
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
-from reconstruct.progress import Progress
+from reconstruct.progress import Progress, Step
 
-WHITEN_ABOVE = 16.0  # spread of the second moments of M1 and M2 above which whitening pays
-NO_WEIGHT = 1e-14  # of the largest second moment: rounding, not weights
-CHUNK = 4096  # hidden units whose second moment is taken at once
-EFFICIENCY = 0.6  # of float32 GEMM speed: measured, maps of 96 × 96 to 256 × 256
-PATIENCE = 4  # times the iterations that the Marchenko-Pastur law expects
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PrecisionLimits:
+    """What the inner iteration can do in a precision."""
+
+    aim: float  # relative residual of one round that is safe
+    deepest: float  # the same where it saves another round
+    orthogonal: float  # gradient of a residual that counts as orthogonal to the range of K
+
+
+@dataclass(frozen=True)
+class IterationLimits:
+    """What decides how an iteration goes, and when it ends."""
+
+    float32: PrecisionLimits = PrecisionLimits(aim=5e-6, deepest=1.5e-6, orthogonal=3e-7)
+    float64: PrecisionLimits = PrecisionLimits(aim=1e-13, deepest=1e-13, orthogonal=1e-14)
+    # In real arithmetic the residual never grows: beyond this factor rounding has won.
+    grown: float = 2.0
+    # Gradient of a float64 residual, relative, at which it is orthogonal to the range of K.
+    out_of_reach: float = 1e-11
+    # Times the iterations that the Marchenko-Pastur law expects; equations of uneven length slow
+    # the iteration down, and sparse steps are cheap.
+    patience: float = 4.0
+    sparse_patience: float = 10.0
+    # Spread of the second moments of M1 and M2 above which whitening is worth its products.
+    whiten_above: float = 16.0
+    # Share of float32 GEMM speed: measured, maps of 96 × 96 to 256 × 256.
+    efficiency: float = 0.6
+    # Density of K below which a sparse product is quicker: it runs at this share of GEMM speed.
+    sparse_below: float = 1 / 32
+
+    def of(self, dtype: np.dtype[Any]) -> PrecisionLimits:
+        return self.float32 if dtype == np.float32 else self.float64
+
+
+LIMITS = IterationLimits()
+LEAST = sys.float_info.min  # tolerance, where less or none is given: logarithms are taken of it
 
 
 @dataclass(frozen=True)
@@ -67,7 +121,9 @@ class ConjugateGradient:
         if operator.sparse:
             operator = KhatriRao(to_dense(operator.M1), to_dense(operator.M2T).T)
         dtype = np.dtype(self.inner_dtype)
-        rounds = Rounds(self.tolerance, self.max_iterations, self.refinements, dtype, PATIENCE)
+        rounds = Rounds(
+            self.tolerance, self.max_iterations, self.refinements, dtype, LIMITS.patience
+        )
         with one_blas_thread():  # BLAS's own threads would spin on while the tiles run in parallel
             operator.in_precision(dtype)
             return refined(operator, Whitened(operator), W, rounds, "cg", progress)
@@ -78,12 +134,275 @@ class ConjugateGradient:
             sparse = self._sparse().cost(m, k, n, density)
             return Cost(self, sparse.memory, sparse.work)
         iterations = expected_iterations(m * k, n)
-        tiles = 4 * cpu_count() * TILE_BYTES
+        tiles = 4 * cpu_count() * TILES.size
         memory = 4 * n * (m + k) + tiles + 8 * (2 * n + 10 * m * k)
-        return Cost(self, memory, iterations * 4 * n * m * k / (2 * EFFICIENCY))
+        return Cost(self, memory, iterations * 4 * n * m * k / (2 * LIMITS.efficiency))
 
     def _sparse(self) -> SparseConjugateGradient:
         return SparseConjugateGradient(self.tolerance, self.max_iterations, self.refinements)
+
+
+@dataclass(frozen=True)
+class SparseConjugateGradient:
+    """Conjugate gradients on a sparse `K`, in float64; settings as in `ConjugateGradient`."""
+
+    tolerance: float = 1e-15
+    max_iterations: int | None = None
+    refinements: int = 12
+
+    rational: ClassVar[bool] = False
+
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+        """Iterate on a sparse K, whatever the storage of M1 and M2."""
+        if not operator.sparse:
+            operator = KhatriRao(as_csr(operator.M1), as_csr(operator.M2T).T)
+        dtype = np.dtype(np.float64)
+        rounds = Rounds(
+            self.tolerance, self.max_iterations, self.refinements, dtype, LIMITS.sparse_patience
+        )
+        return refined(operator, ScaledSparse(operator), W, rounds, "sparse-cg", progress)
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        """`K` itself at 12 bytes an entry; uneven equations take about twice the iterations."""
+        entries = density**2 * m * k * n
+        iterations = expected_iterations(m * k, n)
+        work = 2 * iterations * 4 * entries / LIMITS.sparse_below
+        return Cost(self, 12 * entries + 48 * n, work)
+
+
+def sparse_fits(density: float) -> bool:
+    """Whether weights of this density make a sparse `K` that beats dense tiles in time."""
+    return density**2 < LIMITS.sparse_below
+
+
+def sparse_pays(operator: KhatriRao) -> bool:
+    """Whether a sparse `K` beats dense tiles in time, and fits."""
+    return operator.entries() <= min(
+        PATTERN.entries, LIMITS.sparse_below * operator.rows * operator.width
+    )
+
+
+# --- rounds --------------------------------------------------------------------------------------
+
+
+class Preconditioned(Protocol):
+    """`P K` with an invertible `P` on `m × k` matrices, whose condition is `spread`."""
+
+    @property
+    def spread(self) -> float: ...
+
+    def normal(self, Y: Matrix, dtype: DTypeLike = ...) -> tuple[float, Matrix]:
+        """`‖Kᵀ Pᵀ Y‖²` and `P K Kᵀ Pᵀ Y`."""
+        ...
+
+    def precondition(self, Y: Matrix) -> Matrix:
+        """`P Y`."""
+        ...
+
+    def restore(self, Y: Matrix) -> Matrix:
+        """`Pᵀ Y`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """When to stop: see `ConjugateGradient`; `patience` multiplies the expected iterations."""
+
+    tolerance: float
+    max_iterations: int | None
+    refinements: int
+    inner_dtype: np.dtype[Any]
+    patience: float
+
+    def limit(self, operator: KhatriRao) -> int:
+        """Most iterations over all rounds."""
+        if self.max_iterations is not None:
+            return self.max_iterations
+        return int(self.patience * expected_iterations(operator.rows, operator.width)) + 100
+
+
+def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> float:
+    """Iterations by the Marchenko-Pastur law: `ln(2/tolerance) / ln √c`, `c = n/(mk)`.
+
+    Near `c = 1` the law has no finite answer; a finite matrix ends after some multiple of `mk`.
+    """
+    c = max(width, rows) / min(width, rows)
+    limit = 4.0 * rows + 20
+    if c == 1:
+        return limit
+    return min(limit, math.log(2 / tolerance) / (0.5 * math.log(c)))
+
+
+def refined(
+    operator: KhatriRao,
+    inner: Preconditioned,
+    W: Array,
+    rounds: Rounds,
+    name: str,
+    progress: Progress | None = None,
+) -> Solution:
+    """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling."""
+    s, residual = np.zeros(operator.width), float(W.any())
+    R: Matrix = W
+    dtype, condition, orthogonal = rounds.inner_dtype, None, False
+    history: list[float] = []
+    limit = rounds.limit(operator)
+    for _ in range(rounds.refinements):
+        if residual <= rounds.tolerance or len(history) >= limit:
+            break
+        aim = _aim(rounds.tolerance, residual, LIMITS.of(dtype))
+        hear = _Digits(progress, rounds.tolerance, residual)
+        found = cgls(inner, inner.precondition(R), dtype, aim, limit - len(history), hear)
+        if condition is None and (estimate := found.condition()) is not None:
+            condition = inner.spread * estimate
+        candidate = s + operator.apply_transposed(inner.restore(found.Y))
+        R_new, new = relative_residual(operator, candidate, W)
+        history += [residual * size for size in found.residuals]
+        orthogonal = found.orthogonal
+        halved = new <= residual / 2
+        if new < residual:
+            s, R, residual = candidate, R_new, new
+            if found.residuals:
+                history[-1] = new
+        if not halved:  # float64 next, or the end if that was it
+            if dtype == np.float64:
+                break
+            dtype = np.dtype(np.float64)
+    return Solution(
+        s=s,
+        status=_status(operator, s, W, R, residual, rounds.tolerance, condition, orthogonal),
+        solver=name,
+        residual=residual,
+        shape=operator.map_shape,
+        condition=condition,
+        history=tuple(history),
+    )
+
+
+def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:
+    """How far a round goes: no further than the tolerance needs, and as far as is safe.
+
+    A little further where that saves a round: each begins anew, and ends with a residual in
+    float64. Then the rounds share the way equally, so that none comes near its own rounding.
+    """
+    left = max(LEAST, 0.3 * tolerance, 0.9 * tolerance - 1e-15) / residual
+    if left >= limits.aim:
+        return left
+    count = math.ceil(math.log(left) / math.log(limits.deepest))
+    return min(limits.aim, math.pow(left, 1 / count))
+
+
+@dataclass
+class Inner:
+    """One round: `Y` with `d = Kᵀ Pᵀ Y`, its residuals, and the Lanczos coefficients."""
+
+    Y: Array
+    orthogonal: bool = False
+    residuals: list[float] = field(default_factory=list)
+    alphas: list[float] = field(default_factory=list)
+    betas: list[float] = field(default_factory=list)
+
+    def condition(self) -> float | None:
+        """Condition of K from the tridiagonal Lanczos matrix of the iteration: lower estimate."""
+        if len(self.alphas) < 2 or min(self.alphas) <= 0:
+            return None
+        a, b = np.array(self.alphas), np.array(self.betas[: len(self.alphas) - 1])
+        diagonal = 1 / a
+        diagonal[1:] += b / a[:-1]
+        values = la.eigvalsh_tridiagonal(diagonal, np.sqrt(b) / a[:-1])
+        return math.sqrt(values[-1] / values[0]) if values[0] > 0 else None
+
+
+def cgls(
+    K: Preconditioned, R: Matrix, dtype: np.dtype[Any], aim: float, limit: int, hear: _Digits
+) -> Inner:
+    """Minimise `‖K d − R‖_F` over `d = Kᵀ Y` until the residual is `aim·‖R‖`.
+
+    Ends early after `limit` iterations, when the residual is orthogonal to the range of K (then no
+    `d` does better), or when it grows (then this precision does not).
+    """
+    norm = float(np.linalg.norm(R))
+    found = Inner(np.zeros(R.shape))
+    r = np.asarray(R / norm, dtype=dtype)
+    v = r
+    zz, q = K.normal(r, dtype)
+    gain, smallest = 0.0, math.inf
+    while len(found.residuals) < limit:
+        qq = float(np.vdot(q, q))
+        if qq == 0 or zz == 0:
+            found.orthogonal = True
+            break
+        alpha = zz / qq
+        found.Y += alpha * v
+        r = r - np.asarray(alpha * q, dtype=dtype)
+        size = math.sqrt(float(np.vdot(r, r)))
+        smallest = min(smallest, size)
+        found.residuals.append(size)
+        found.alphas.append(alpha)
+        hear(size)
+        if size <= aim or size > LIMITS.grown * smallest:
+            break
+        before = zz
+        zz, image = K.normal(r, dtype)
+        if zz > 0:  # a lower estimate of ‖K‖
+            gain = max(gain, math.sqrt(float(np.vdot(image, image)) / zz))
+        if math.sqrt(zz) <= LIMITS.of(dtype).orthogonal * gain * size:
+            found.orthogonal = True
+            break
+        beta = zz / before
+        found.betas.append(beta)
+        factor = np.asarray(beta, dtype=dtype)
+        v, q = r + factor * v, image + factor * q
+    found.Y *= norm
+    return found
+
+
+def _status(
+    operator: KhatriRao,
+    s: Array,
+    W: Array,
+    R: Matrix,
+    residual: float,
+    tolerance: float,
+    condition: float | None,
+    orthogonal: bool,
+) -> Status:
+    wide = operator.width >= operator.rows
+    if is_solved(residual, tolerance, 0.0, wide):
+        return Status.SOLVED
+    if is_solved(residual, tolerance, attainable_residual(operator, s, W), wide):
+        return Status.SOLVED
+    if not wide:
+        return Status.TOO_NARROW
+    if orthogonal or _is_orthogonal(operator, R):
+        return Status.RANK_DEFICIENT
+    if condition is not None and condition > ACCEPTED.condition:
+        return Status.ILL_CONDITIONED
+    return Status.NOT_CONVERGED
+
+
+def _is_orthogonal(operator: KhatriRao, R: Matrix) -> bool:
+    """Whether `Kᵀ R` vanishes to rounding: then no correction brings the residual R down."""
+    scale = math.sqrt(operator.squared_norm()) * float(np.linalg.norm(R))
+    return float(np.linalg.norm(operator.apply_transposed(R))) <= LIMITS.out_of_reach * scale
+
+
+class _Digits:
+    """Turns inner residuals into progress: decimal digits gained out of those asked for."""
+
+    def __init__(self, progress: Progress | None, tolerance: float, scale: float) -> None:
+        self._progress, self._scale = progress, scale
+        self._digits = -math.log10(max(tolerance, 1e-16))
+
+    def __call__(self, size: float) -> None:
+        if self._progress is None:
+            return
+        residual = self._scale * size
+        done = min(max(-math.log10(max(residual, LEAST)), 0.0), self._digits)
+        self._progress(Step("conjugate gradients", done, self._digits, residual))
+
+
+# --- preconditioners -----------------------------------------------------------------------------
 
 
 class Whitened:
@@ -101,7 +420,7 @@ class Whitened:
         left, spread2 = _inverse_root(_second_moment(operator.M2T))
         right, spread1 = _inverse_root(_second_moment(operator.M1))
         self.spread = math.sqrt(spread1 * spread2)
-        self._plain = self.spread <= WHITEN_ABOVE
+        self._plain = self.spread <= LIMITS.whiten_above
         if self._plain:
             self.spread = 1.0
         self._sides: dict[Any, tuple[Matrix, Matrix]] = {
@@ -125,11 +444,11 @@ class Whitened:
         return Y if self._plain else np.asarray(left.T @ Y @ right)
 
 
-def _second_moment(rows: Stored) -> Array:
-    """`(1/n) Σ_l row_l row_lᵀ`."""
+def _second_moment(rows: Stored, together: int = 4096) -> Array:
+    """`(1/n) Σ_l row_l row_lᵀ`, so many hidden units at once."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK].astype(np.float64)
+    for start in range(0, len(rows), together):
+        part = rows[start : start + together].astype(np.float64)
         total += part.T @ part
     return np.asarray(total / len(rows))
 
@@ -140,8 +459,41 @@ def _inverse_root(moment: Array) -> tuple[Array, float]:
     Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
     """
     values, vectors = la.eigh(moment)
-    kept = values > max(values[-1], 0.0) * NO_WEIGHT
+    kept = values > max(values[-1], 0.0) * 1e-14  # below: rounding, not weights
     values, vectors = values[kept], vectors[:, kept]
     if not values.size:
         return np.zeros((1, len(moment))), 1.0
     return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
+
+
+def _row_norms(operator: KhatriRao) -> Array:
+    """Lengths of the rows of K: `‖K[(i, j), :]‖² = ((M2 ∘ M2) (M1 ∘ M1))_ij`."""
+    M1, M2T = operator.M1.astype(np.float64), operator.M2T.astype(np.float64)
+    squares = M2T.multiply(M2T).T @ M1.multiply(M1)
+    return np.asarray(np.sqrt(to_dense(squares)).ravel())
+
+
+class ScaledSparse:
+    """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
+
+    def __init__(self, operator: KhatriRao) -> None:
+        self.shape = operator.map_shape
+        self.transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
+        norms = _row_norms(operator)
+        self.scale = 1 / np.where(norms > 0, norms, 1.0)
+        where, values = self.transposed.indices, self.transposed.data
+        for start in range(0, len(values), 1 << 16):  # in place, without a copy of K
+            part = slice(start, start + (1 << 16))
+            values[part] *= self.scale[where[part]]
+        self.spread = float(norms.max() / norms.min()) if norms.min() > 0 else 1.0
+
+    def normal(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[float, Matrix]:
+        """`‖Kᵀ D Y‖²` and `D K Kᵀ D Y`."""
+        z = np.asarray(self.transposed @ Y.ravel())
+        return float(z @ z), np.asarray(self.transposed.T @ z).reshape(self.shape)
+
+    def precondition(self, Y: Matrix) -> Matrix:
+        """`D Y`."""
+        return np.asarray(Y * self.scale.reshape(self.shape))
+
+    restore = precondition  # D is its own transpose

@@ -21,27 +21,34 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import (
-    ACCEPTED_DEFICIENT,
+    ACCEPTED,
     EPS,
-    HOPELESS,
+    Cost,
     Solution,
     Status,
     attainable_residual,
     is_solved,
     relative_residual,
 )
-from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.numbers.given import number, whole
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
 from reconstruct.progress import Progress, Step
 
 Array: TypeAlias = NDArray[np.float64]
 
-THREADS_ABOVE = 1024  # equations: below, threads of BLAS wait for each other more than they work
-EFFICIENCY = 0.5  # of GEMM speed: measured for LU and QR at 1,000 to 4,000 equations
-SVD_LIMIT = 512  # equations up to which all singular values are cheaper than a second thought
-POWER_STEPS = 12  # each is two triangular solves; the estimate is then good to some per cent
-BLOCK = 64  # LAPACK's usual block size: workspace per row
+
+@dataclass(frozen=True)
+class DirectLimits:
+    """Sizes at which a factorisation is done otherwise; each was measured."""
+
+    one_thread: int = 1024  # equations: below, threads of BLAS wait more than they work
+    singular_values: int = 512  # equations up to which all of them are computed
+    power_steps: int = 12  # two triangular solves each: the estimate is good to some per cent
+    block: int = 64  # LAPACK's usual block size: workspace per row
+    efficiency: float = 0.5  # of GEMM speed, for LU and QR at 1,000 to 4,000 equations
+
+
+LIMITS = DirectLimits()
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Direct:
         self._check_memory(operator)
         if progress is not None:
             progress(Step("factoring", 0.0, 1.0))
-        with one_blas_thread() if operator.rows <= THREADS_ABOVE else nullcontext():
+        with one_blas_thread() if operator.rows <= LIMITS.one_thread else nullcontext():
             solution = _solve_and_judge(operator, W, self)
         if progress is not None:
             progress(Step("factoring", 1.0, 1.0, solution.residual))
@@ -77,7 +84,7 @@ class Direct:
         rows = m * k
         flops = 2 / 3 * rows**3 if n == rows else 2 * max(n, rows) * min(n, rows) ** 2
         memory = 8 * rows * n + 8 * 64 * rows + 16 * n * (m + k)
-        return Cost(self, memory, flops / EFFICIENCY)
+        return Cost(self, memory, flops / LIMITS.efficiency)
 
     def _check_memory(self, operator: KhatriRao) -> None:
         m, k = operator.map_shape
@@ -158,7 +165,7 @@ def _status(
         return Status.TOO_NARROW
     if not full:
         return Status.RANK_DEFICIENT
-    return Status.ILL_CONDITIONED if factor.condition > HOPELESS else Status.NOT_CONVERGED
+    return Status.ILL_CONDITIONED if factor.condition > ACCEPTED.condition else Status.NOT_CONVERGED
 
 
 def _better(plain: Solution, revealing: Solution, condition: float) -> Solution:
@@ -170,7 +177,7 @@ def _better(plain: Solution, revealing: Solution, condition: float) -> Solution:
     found = {"rank": revealing.rank, "condition": max(condition, revealing.condition or 0.0)}
     if revealing.status is Status.SOLVED:
         return revealing.replace(**found)
-    if plain.residual <= ACCEPTED_DEFICIENT:
+    if plain.residual <= ACCEPTED.deficient:
         return plain.replace(status=Status.SOLVED, **found)
     if plain.residual < revealing.residual:
         return plain.replace(status=revealing.status, **found)
@@ -192,7 +199,7 @@ class SquareLU:
     """LU with partial pivoting of a square `K`."""
 
     def __init__(self, K: Array) -> None:
-        singular = np.linalg.svd(K, compute_uv=False) if len(K) <= SVD_LIMIT else None
+        singular = np.linalg.svd(K, compute_uv=False) if len(K) <= LIMITS.singular_values else None
         norm = None if singular is not None else _spectral_norm(K)
         # K is row-major, so its transpose is what LAPACK can factor in place
         getrf, self._getrs = _lapack("getrf", "getrs")
@@ -221,11 +228,11 @@ class WideQR:
 
     def __init__(self, K: Array) -> None:
         rows, self._width = K.shape
-        norm = _spectral_norm(K) if rows > SVD_LIMIT else 0.0
+        norm = _spectral_norm(K) if rows > LIMITS.singular_values else 0.0
         geqrf, self._ormqr, self._trtrs = _lapack("geqrf", "ormqr", "trtrs")
-        self._qr, self._tau, _, _ = geqrf(K.T, lwork=BLOCK * rows, overwrite_a=True)
+        self._qr, self._tau, _, _ = geqrf(K.T, lwork=LIMITS.block * rows, overwrite_a=True)
         self._rows = rows
-        if rows <= SVD_LIMIT:
+        if rows <= LIMITS.singular_values:
             singular = np.linalg.svd(np.triu(self._qr[:rows]), compute_uv=False)
             self.condition = _ratio(singular[0], singular[-1])
         elif np.any(np.diagonal(self._qr) == 0):
@@ -238,7 +245,7 @@ class WideQR:
         """`Q R⁻ᵀ w`."""
         padded = np.zeros((self._width, 1), order="F")
         padded[: self._rows, 0] = self._triangular(w, trans=1)
-        out, _, _ = self._ormqr("L", "N", self._qr, self._tau, padded, lwork=BLOCK)
+        out, _, _ = self._ormqr("L", "N", self._qr, self._tau, padded, lwork=LIMITS.block)
         return np.asarray(out[:, 0])
 
     def _triangular(self, w: Array, trans: int) -> Array:
@@ -290,7 +297,7 @@ def _power(step: Any, size: int) -> float:
     """Largest eigenvalue of a positive semi-definite map by power iteration: a lower estimate."""
     v = np.random.default_rng(0).standard_normal(size)
     value = 0.0
-    for _ in range(POWER_STEPS):
+    for _ in range(LIMITS.power_steps):
         norm = float(np.linalg.norm(v))
         if not 0 < norm < np.inf:
             return norm

@@ -26,9 +26,8 @@ import scipy.linalg as la
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import ACCEPTED, Solution, Status
+from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
-from reconstruct.khatri_rao.solvers.solver import Cost
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress
 
@@ -112,7 +111,7 @@ class ExactSolution:
         Its status is ILL_CONDITIONED if rounding alone leaves a residual that is no solution.
         """
         status = self.status
-        if self.solved and not self.rounding <= ACCEPTED:
+        if self.solved and not self.rounding <= ACCEPTED.residual:
             status = Status.ILL_CONDITIONED
         return Solution(
             s=np.array([_nearest(value) for value in self.s]),
