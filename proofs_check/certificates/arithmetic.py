@@ -236,15 +236,20 @@ def nearest(whole: Whole, unit: int) -> tuple[Floats, Floats]:
     Digits are added from the largest on, and what each sum loses is kept (Knuth's TwoSum): at most
     u|S|, and at most the digit itself, since S is a float. So `lost` is known to 2^-100 of S. What
     lies below the smallest float loses η a digit; a D that is no power of two costs two roundings.
+    Where no sum loses anything the outcome is exact, and is said to be: the ranges of units that
+    are only handed on would otherwise move by 2^-96, and what is never negative would be.
     """
     length, scale = len(whole.digits), unit.bit_length() - 1
     middle = lost = np.zeros(whole.shape)
+    clean = np.full(whole.shape, unit == 1 << scale and scale <= 1000)
     with np.errstate(all="ignore"):
         for place in reversed(range(length)):
             digit = np.ldexp(whole.digits[place].astype(np.float64), BITS * place - scale)
             total = middle + digit
             part = total - middle
-            lost = lost + ((middle - (total - part)) + (digit - part))
+            gone = (middle - (total - part)) + (digit - part)
+            clean &= gone == 0
+            lost = lost + gone
             middle = total
         error = np.abs(lost) * (1 + 2.0**-40) + np.abs(middle) * 2.0**-96
         if unit != 1 << scale:
@@ -253,7 +258,7 @@ def nearest(whole: Whole, unit: int) -> tuple[Floats, Floats]:
             error = error / divisor * (1 + 2.0**-50) + np.abs(middle) * (3 * UNIT)
         error = above(above(error) + 2 * (length + 2) * TINY)
     known, zero = np.isfinite(middle) & np.isfinite(error), ~whole.nonzero()
-    error = np.where(zero, 0.0, np.where(known, error, np.inf))
+    error = np.where(zero | (clean & known), 0.0, np.where(known, error, np.inf))
     return np.where(zero | ~known, 0.0, middle), error
 
 
@@ -275,6 +280,19 @@ def float_above(value: Fraction) -> float:
 
 
 # --- floats, rounded outward ----------------------------------------------------------------------
+
+
+def gradual_underflow() -> bool:
+    """Whether numbers below 2^-1022 are kept: outward rounding rests on it, and a library that was
+    compiled with -ffast-math may have switched it off for the whole process."""
+    for kind in (np.float64, np.float32):
+        least = np.full((8, 9), np.finfo(kind).tiny)
+        halves = least * kind(0.5), least @ np.diag(np.full(9, kind(0.5)))
+        single = least[0, 0] * kind(0.5)
+        kept = all((half != 0).all() and (half + half == least).all() for half in halves)
+        if not (kept and single != 0 and single + single == least[0, 0]):
+            return False
+    return 2.0**-1022 * 0.5 > 0
 
 
 def above(x: npt.ArrayLike) -> Floats:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proofs_check.certificates.arithmetic import gradual_underflow
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, Figures
@@ -94,6 +95,11 @@ def _report(failure: CheckFailed, start: float) -> CheckReport:
 
 
 def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
+    if not gradual_underflow():
+        raise NotCheckable(
+            "this process flushes numbers below 2^-1022 to zero, so that no rounding here is "
+            "outward; unload what was compiled with -ffast-math (see LD_PRELOAD) and check again"
+        )
     content, folder = read_certificate(path)
     document = parse(content)
     claims = read(document)

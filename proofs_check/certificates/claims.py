@@ -74,6 +74,7 @@ class Claims:
     float32_bound: float | None
     alignment: tuple[tuple[str, str], ...]
     marks: Mapping[str, str]
+    places: Mapping[str, tuple[int, ...]]
     tree: bytes | None
     leaf_lines: bool
     scales: Mapping[str, tuple[int, ...]]
@@ -83,9 +84,13 @@ class Claims:
     witness: Witness | None
 
     def lines(self, name: str, size: int) -> Marks | None:
-        """Which units of a cut take the steeper line below (a hint; None without one)."""
-        marks = self.marks.get(name, "")
-        return np.array([mark == "1" for mark in marks]) if len(marks) == size else None
+        """Which units of a cut take the steeper line below; None where nothing is said."""
+        if name not in self.marks:
+            return None
+        marks = self.marks[name]
+        if len(marks) != size or not set(marks) <= {"0", "1"}:
+            raise CheckFailed("lines", f"0 or 1 for each of the {size} units of {name!r} is needed")
+        return np.array([mark == "1" for mark in marks])
 
     def check_segment(self, index: int, names: tuple[str, str], derived: Derived) -> None:
         """The claims of one segment have to cover what was derived."""

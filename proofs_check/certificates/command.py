@@ -1,22 +1,26 @@
 """`python -m proofs_check certificate OUT`: accepted or not, with the field that decides.
 
-Exit codes: 0 accepted; 2 rejected, or a file is missing; 3 not checkable.
+Exit codes: 0 accepted; 1 rejected; 2 a file is missing or cannot be read; 3 not checkable.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.report import CheckReport, CheckStatus
 
 EXIT = {
     CheckStatus.ACCEPTED: 0,
-    CheckStatus.REJECTED: 2,
+    CheckStatus.REJECTED: 1,
     CheckStatus.MISSING: 2,
+    CheckStatus.UNREADABLE: 2,
     CheckStatus.NOT_CHECKABLE: 3,
 }
 
@@ -26,12 +30,13 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m proofs_check certificate",
         description="Prove a certificate again from its files, trusting nothing of who made it.",
-        epilog="exit code: 0 accepted, 2 rejected or a file is missing, 3 not checkable",
+        epilog="exit code: 0 accepted, 1 rejected, 2 missing or unreadable, 3 not checkable",
     )
     p.add_argument("path", metavar="OUT", help="a folder with certificate.json, or that file")
     p.add_argument("--target", help="where the target is, if not where the certificate says")
     p.add_argument("--candidate", help="where the network is, if not where the certificate says")
     p.add_argument("--json", action="store_true", help="a JSON document on stdout")
+    p.add_argument("--trusted", action="store_true", help="say what an ACCEPTED rests on")
     return p
 
 
@@ -41,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     places = {"target": options.target, "candidate": options.candidate}
     report = check(options.path, **places)
     print(as_json(report) if options.json else as_text(report))
+    if options.trusted and not options.json:
+        print(trusted(report))
     return EXIT[report.status]
 
 
@@ -60,3 +67,38 @@ def as_text(report: CheckReport) -> str:
     claims += f"; {' and '.join(report.shared)} read by the shared reader" if report.shared else ""
     bound = "" if report.bound is None else f"; |f − g| ≤ {report.bound:.3g} on the domain"
     return f"{head}{report.reason} (verified again: {claims}{bound}; {report.seconds:.1f} s)"
+
+
+def trusted(report: CheckReport) -> str:
+    """What has to be right for an ACCEPTED: the code that ran, and what it runs on."""
+    lines = ["An ACCEPTED holds if the following is right.", "", "Code that this check has loaded:"]
+    total = 0
+    for name, module in sorted(sys.modules.items()):
+        place = getattr(module, "__file__", None)
+        if place and name.split(".")[0] in ("proofs_check", "reconstruct"):
+            count = Path(place).read_text(encoding="utf-8").count("\n")
+            total += count
+            lines.append(f"  {count:5d} lines  {name.replace('.', '/')}")
+    lines.append(f"  {total:5d} lines in all")
+    reader = "the checker's own reader (proofs_check/certificates/reader.py)"
+    if report.shared:
+        reader = f"the reader that the certifier uses too, for the {' and '.join(report.shared)}"
+    libraries = ", ".join(f"{n} {v}" for n, v in _versions())
+    lines += [
+        "",
+        f"Networks were read by {reader}.",
+        f"Libraries: {libraries}; their matrix products add up rounded products in any order.",
+        "The processor: IEEE 754, rounding to nearest, gradual underflow (tested at the start).",
+        'The mathematics: the statements that the files name under "Rests on proofs_check".',
+        "Not trusted: the certificate, the certifier, solvers, bounds, the search for cuts.",
+    ]
+    return "\n".join(lines)
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("Python", platform.python_version())]
+    for name in ("numpy", "scipy", "onnx"):
+        module = sys.modules.get(name)
+        if module is not None:
+            found.append((name, str(getattr(module, "__version__", "?"))))
+    return found

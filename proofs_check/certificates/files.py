@@ -11,7 +11,7 @@ from pathlib import Path
 
 from proofs_check.certificates.claims import FilePart
 from proofs_check.certificates.reader import NotPlain, read_plain
-from proofs_check.certificates.report import CheckFailed, Missing
+from proofs_check.certificates.report import CheckFailed, Missing, Unreadable
 from reconstruct.errors import InputError
 from reconstruct.networks import Network
 
@@ -26,7 +26,7 @@ def read_certificate(path: Path) -> tuple[bytes, Path]:
     except FileNotFoundError:
         raise Missing("certificate", f"{path} holds no certificate.json") from None
     except (OSError, ValueError) as error:
-        raise CheckFailed("certificate", f"{path} cannot be read ({error})") from None
+        raise Unreadable("certificate", f"{path} cannot be read ({error})") from None
 
 
 def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -> Network:

@@ -182,12 +182,18 @@ class Ranges:
         return value, above(room + a.shape[1] * TINY)
 
     def _interval(self, view: View, a: Floats) -> Floats:
-        """a⁺·lo + a⁻·hi, less its rounding: n products that are not zero, and one sum more."""
+        """a⁺·lo + a⁻·hi, less its rounding: n products that are not zero, and one sum more. Rows
+        that only look at one unit are exact: what is never negative stays so."""
         lo, hi = (view.met(end) for end in self.ranges[view.source])
         size = dot(np.abs(a), view.met(self.largest(view.source)))
         with np.errstate(all="ignore"):
             value = np.maximum(a, 0.0) @ lo + np.minimum(a, 0.0) @ hi
-        return Tally.start(value, product_error(size, a.shape[1] + 1, 1.0)).lowest()
+        rounding = product_error(size, a.shape[1] + 1, 1.0)
+        single = (np.count_nonzero(a, axis=1) <= 1) & np.isin(
+            np.abs(a).max(axis=1, initial=0.0), (0, 1)
+        )
+        rounding = np.where(single if rounding.ndim == 1 else single[:, None], 0.0, rounding)
+        return Tally.start(value, rounding).lowest()
 
     def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
         """A lower bound of Σ a·h over some sources, carried back along lines of one kind."""
@@ -234,11 +240,12 @@ class Ranges:
         op: Unitwise | None,
         bend: Bend | Windows | None,
         marks: Marks | None = None,
+        places: Places | None = None,
     ) -> None:
         """Bounds at a cut: z by its form, h = f(z), or h = z for a sum of branches (no bend).
 
-        `marks` say which units take the steeper line below, as the certificate wants it; any are
-        sound.
+        `marks` say which units take the steeper line below, `places` which entry of a window
+        stands for its maximum, as the certificate wants it; any are sound.
         """
         lo, hi = self.of_form(form, floats)
         if form.rows * form.radius.shape[1] * form.positions <= SMALL:
@@ -247,8 +254,8 @@ class Ranges:
         self.taken[name] = lo, hi
         chosen = None
         if isinstance(bend, Windows):
-            bands = tuple(bend.band(lo, hi) for _ in Support)
-            chosen = bend.chosen(lo)
+            chosen = bend.chosen(lo) if places is None else places
+            bands = tuple(bend.band(lo, hi, chosen) for _ in Support)
             self.ranges[name] = bend.range(lo, hi)
         elif op is None or bend is None:
             one, zero = np.ones_like(lo), np.zeros_like(lo)

@@ -19,13 +19,15 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.claims import Claims, FilePart, Segment, Witness
 from proofs_check.certificates.columns import RationalNorm
-from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.report import CheckFailed, NotCheckable, Unreadable
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
 
-SCHEMA = "reconstruct.certificate/1"
+SCHEMA = "reconstruct.certificate/2"
+OLD = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 NODES = 2**18  # a tree of more nodes than this is refused
+WINDOW = 2**20  # a window of more entries than this is refused
 POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**16  # a rational of longer text than this is refused: its gcd takes a third of a second
 WORDS = {
@@ -42,9 +44,15 @@ def parse(content: bytes) -> dict[str, Json]:
     try:
         document: Json = json.loads(content, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise CheckFailed("certificate", f"this is not JSON ({error})") from None
+        raise Unreadable("certificate", f"this is not JSON ({error})") from None
+    if isinstance(document, dict) and document.get("schema") == OLD:
+        raise Unreadable(
+            "schema",
+            f"this is {OLD!r}, which does not say all steps of its proof; run `reconstruct run` "
+            f"again for {SCHEMA!r}",
+        )
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise CheckFailed("schema", f"a certificate of schema {SCHEMA!r} is needed")
+        raise Unreadable("schema", f"a certificate of schema {SCHEMA!r} is needed")
     return document
 
 
@@ -81,10 +89,11 @@ def read(document: Mapping[str, Json]) -> Claims:
         float64_bound=_bound(document.get("float64_bound"), "float64_bound"),
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
-        marks=_marks(document.get("lines", {})),
+        marks=_marks(document.get("lines")),
+        places=_whole_numbers(document.get("places"), "places", 0, WINDOW),
         tree=_tree(document.get("tree"), domain),
-        leaf_lines=_flag(document.get("leaf_lines", False), "leaf_lines"),
-        scales=_scales(document.get("scales", {})),
+        leaf_lines=_flag(document.get("leaf_lines"), "leaf_lines"),
+        scales=_whole_numbers(document.get("scales"), "scales", -POWERS, POWERS),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
         exact_norms=None if norms is None else _norms(norms),
@@ -245,14 +254,14 @@ def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:
     return _bytes(text, "tree")
 
 
-def _scales(value: Json) -> dict[str, tuple[int, ...]]:
-    """Powers of two by activation, one whole number for each unit."""
+def _whole_numbers(value: Json, field: str, least: int, most: int) -> dict[str, tuple[int, ...]]:
+    """Whole numbers by cut, one for each unit."""
     found = {}
-    for name, row in _object(value, "scales").items():
-        powers = [p for p in _list(row, "scales") if isinstance(p, int) and abs(p) <= POWERS]
-        if len(powers) != len(_list(row, "scales")) or any(isinstance(p, bool) for p in powers):
-            raise CheckFailed("scales", f"whole numbers from -{POWERS} to {POWERS} are needed")
-        found[name] = tuple(powers)
+    for name, row in _object(value, field).items():
+        numbers = [n for n in _list(row, field) if isinstance(n, int) and least <= n <= most]
+        if len(numbers) != len(_list(row, field)) or any(isinstance(n, bool) for n in numbers):
+            raise CheckFailed(field, f"whole numbers from {least} to {most} are needed")
+        found[name] = tuple(numbers)
     return found
 
 

@@ -101,10 +101,11 @@ class Recursion:
             forms = self._forms(ours.inputs[0], node.inputs[0])
         self.errors[name] = self._compare((name, node.name), *forms, bend)
         floats = forms[0].floats()
-        marks = self.claims.lines(name, self.target.sizes[name])
+        marks, rows = self.claims.lines(name, self.target.sizes[name]), self.claims.places.get(name)
+        places = bend.at(rows) if isinstance(bend, Windows) and rows is not None else None
         for index, reach in enumerate(self.reach):
-            known = marks if index < self.whole else None
-            reach.add_cut(name, forms[0], floats, op, bend, known)
+            known = (marks, places) if index < self.whole else (None, None)
+            reach.add_cut(name, forms[0], floats, op, bend, *known)
         if self.leaves is not None:
             certain = self.reach[0].of_form(forms[0], floats)
             if isinstance(bend, Windows):

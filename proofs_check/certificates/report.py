@@ -12,6 +12,7 @@ class CheckStatus(Enum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     MISSING = "missing"
+    UNREADABLE = "unreadable"
     NOT_CHECKABLE = "not checkable"
 
     @property
@@ -23,6 +24,7 @@ _EXPLANATIONS = {
     CheckStatus.ACCEPTED: "every claim of the certificate follows from the files",
     CheckStatus.REJECTED: "a claim of the certificate does not follow from the files",
     CheckStatus.MISSING: "a file that the certificate speaks of was not found",
+    CheckStatus.UNREADABLE: "this is no certificate that can be read",
     CheckStatus.NOT_CHECKABLE: "the proof is of a kind that this checker does not repeat",
 }
 
@@ -63,6 +65,12 @@ class Missing(CheckFailed):
     """A file is not there."""
 
     status = CheckStatus.MISSING
+
+
+class Unreadable(CheckFailed):
+    """A file is there and is no certificate, or one of another version."""
+
+    status = CheckStatus.UNREADABLE
 
 
 class NotCheckable(CheckFailed):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import Floats, Marks
 from proofs_check.certificates.bends import Band
-from proofs_check.certificates.report import NotCheckable
+from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks.activations import MaxPool
 
 Places = npt.NDArray[np.int64]
@@ -40,8 +40,18 @@ class Windows:
         low = self.largest(np.where(np.isnan(lo), -np.inf, lo))
         return low, self.largest(hi)
 
+    def at(self, rows: tuple[int, ...]) -> Places:
+        """For each output the place of the entry of its window that a certificate names."""
+        count = self.places.shape[1]
+        if len(rows) != count or max(rows, default=0) >= len(self.places):
+            raise CheckFailed("places", f"an entry for each of {count} windows is needed")
+        columns = np.arange(count)
+        if not self.there[np.array(rows, dtype=np.intp), columns].all():
+            raise CheckFailed("places", "an entry of a window lies on a pad")
+        return np.asarray(self.places[np.array(rows, dtype=np.intp), columns])
+
     def chosen(self, lo: Floats) -> Places:
-        """For each output the place with the largest lower bound."""
+        """For each output the place with the largest lower bound, where nothing is named."""
         best = np.where(self.there, lo[self.places], -np.inf)
         best = np.where(np.isnan(best), -np.inf, best)
         row = np.argmax(best, axis=0)
@@ -50,9 +60,8 @@ class Windows:
         row = np.where(self.there[row, columns], row, first)
         return np.asarray(self.places[row, columns])
 
-    def band(self, lo: Floats, hi: Floats) -> Band:
+    def band(self, lo: Floats, hi: Floats, chosen: Places) -> Band:
         """Lines around y as functions of the chosen place."""
-        chosen = self.chosen(lo)
         others = np.where(self.there & (self.places != chosen), hi[self.places], -np.inf).max(
             axis=0
         )

@@ -28,6 +28,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, Network, Points
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.given import at_least
+from reconstruct.numbers.rounding import require_gradual_underflow
 from reconstruct.progress import OutOfTime, Progress, Step, listener, until
 from reconstruct.refutation import search as searching
 from reconstruct.refutation.hopping import hop
@@ -68,6 +69,7 @@ def certify(
     ones, not effective scales) for which equality is then proved as well. `known` are bounds made
     before: they are taken if they are of the same numbers on the same domain.
     """
+    require_gradual_underflow()
     box = comparable(target, network, domain, tolerance)
     at_least(time_limit, "the time limit", 0)
     work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)

@@ -1,6 +1,7 @@
 """certificate.json: what a certificate says, in numbers that lose nothing.
 
-Floats and rationals p/q are written in hexadecimal, so that what is checked is what was proved.
+The format is specified in docs/certificate-format.md. Floats and rationals p/q are written in
+hexadecimal, so that what is checked is what was proved.
 Networks are named by file and by the sha256 of the bytes that were read, external data included;
 no path of the machine is told, only how to get there from the certificate. `digest` covers the
 whole document: a change that touches no proof is noticed too.
@@ -25,7 +26,7 @@ from reconstruct.formats.files import write_atomically
 from reconstruct.networks import Domain, Network
 from reconstruct.refutation.witness import Witness
 
-SCHEMA = "reconstruct.certificate/1"
+SCHEMA = "reconstruct.certificate/2"
 
 PathLike = str | os.PathLike[str]
 
@@ -117,6 +118,7 @@ def build_document(
         "float32_bound": _hex(certificate.float32_bound),
         "alignment": [list(pair) for pair in certificate.alignment],
         "lines": dict(certificate.lines),
+        "places": {name: list(row) for name, row in certificate.places.items()},
         "tree": None if certificate.tree is None else certificate.tree.hex(),
         "leaf_lines": certificate.leaf_lines,
         "scales": {name: list(row) for name, row in certificate.scales.items()},

@@ -14,7 +14,7 @@ from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.figures import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Network, Unitwise
+from reconstruct.networks import MaxPool, Network, Unitwise
 from reconstruct.networks.activations import TIE
 from reconstruct.numbers.double_double import upward
 
@@ -70,6 +70,7 @@ def _filled(
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
         lines=_lines(known, alignment),
+        places=_places(known, alignment),
         tree=None if known.cuts is None else known.cuts.code,
         leaf_lines=known.leaves is not None and known.leaves.lines,
     )
@@ -103,3 +104,20 @@ def _lines(known: Reach, alignment: Alignment) -> dict[str, str]:
             lo, hi = known.whole.values[node.inputs[0]]
             marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
     return marks
+
+
+def _places(known: Reach, alignment: Alignment) -> dict[str, tuple[int, ...]]:
+    """Which entry of each window stands for its maximum in linear bounds.
+
+    Said, because it is the entry with the largest lower bound: units that are exactly 0 are often
+    tied, and another program's rounding would break the tie otherwise.
+    """
+    found = {}
+    for name, _ in alignment.pairs:
+        node = known.network.node(name)
+        if isinstance(node.op, MaxPool):
+            lo, hi = known.whole.values[node.inputs[0]]
+            chosen = node.op.chosen(lo, hi)
+            assert chosen is not None
+            found[name] = tuple(np.argmax(node.op.windows == chosen[0], axis=0).tolist())
+    return found

@@ -94,7 +94,8 @@ class Certificate:
     `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
     in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
     that the network with rational norms equals the target by `==`; `bound` is then still that of
-    the network as written in floats. `alignment`, `lines` and `tree` are hints for the checker:
+    the network as written in floats. `alignment`, `lines`, `places` and `tree` are the steps of the
+    proof that a checker follows:
     the cuts, which bent units take slope 1 below, the tree of a branch and bound, and whether
     lines are carried back on its leaves too. With `scales`, segments speak of the target with the
     units of these activations multiplied by powers of two, which is the same function. The target's
@@ -113,6 +114,7 @@ class Certificate:
     segments: tuple[Segment, ...] = ()
     alignment: tuple[tuple[str, str], ...] = ()
     lines: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     witness: Witness | None = None
     exact_identity: bool = False
     tried: tuple[str, ...] = ()

@@ -224,7 +224,7 @@ def check(options: Namespace) -> int:
     """The same as `python -m proofs_check certificate`."""
     from proofs_check.certificates.command import main as prove_again
 
-    words = ["--json"] if options.json else []
+    words = [f"--{name}" for name in ("json", "trusted") if getattr(options, name)]
     for name in ("target", "candidate"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]

@@ -120,6 +120,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
+    "--trusted": _flag("say what has to be right for an ACCEPTED"),
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
     "--only": _word("this statement in full", "NAME", action="append"),
     "--thorough": _flag("larger sizes (minutes)"),
@@ -166,7 +167,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --json --quiet --unchecked-reading",
+        "--target --candidate --trusted --json --quiet --unchecked-reading",
     ),
     "inspect": (
         "show a network and what each construction would cost",

@@ -17,17 +17,48 @@ Rests on proofs_check: accumulated-rounding.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from reconstruct.errors import InputError
 from reconstruct.numbers.arrays import Array, Matrix
 
 UNIT = 2.0**-53
 TINY = 2.0**-1074
 SAFE = 2.0**-1020  # a product whose factors' magnitudes multiply to at least this never underflows
 SLACK = 1.0 + 2.0**-8  # covers second-order terms of an error term, for up to 2^40 summands
+
+
+def gradual_underflow() -> bool:
+    """Whether arithmetic in this process keeps numbers below the smallest normal one.
+
+    A library compiled with -ffast-math may have set the processor to flush them to zero, and then
+    no outward rounding holds. Tried in vectors, single numbers and matrix products.
+    """
+    for kind in (np.float64, np.float32):
+        least = np.full(67, np.finfo(kind).tiny)
+        half = least * kind(0.5)
+        whole = np.array_equal(half + half, least) and bool((half != 0).all())
+        product = least[:64].reshape(8, 8) @ np.diag(np.full(8, kind(0.5)))
+        if not (
+            whole
+            and half[0] + half[1] == least[0]
+            and np.array_equal(product + product, least[:64].reshape(8, 8))
+        ):
+            return False
+    return sys.float_info.min / 2 > 0
+
+
+def require_gradual_underflow() -> None:
+    """Refuses to prove anything where outward rounding does not hold."""
+    if not gradual_underflow():
+        raise InputError(
+            "a proof needs gradual underflow, but this process flushes numbers below 2^-1022 to "
+            "zero; unload what was compiled with -ffast-math (see LD_PRELOAD) and try again"
+        )
 
 
 def up(x: Any) -> Array:

@@ -99,7 +99,7 @@ def forged(
     write(
         folder,
         {
-            "schema": "reconstruct.certificate/1",
+            "schema": "reconstruct.certificate/2",
             "verdict": "certified",
             "rigor": "rigorous",
             "method": "layered",
@@ -111,6 +111,10 @@ def forged(
             "float32_bound": None,
             "alignment": [[name, name] for name in cuts],
             "lines": {},
+            "places": {},
+            "tree": None,
+            "leaf_lines": False,
+            "scales": {},
             "segments": segments,
             "exact_identity": False,
             "exact_norms": None,
