@@ -486,6 +486,17 @@ def _average(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Scaling(np.ones(op.shape[0]), count), (made,), shape)
 
 
+def _reduce_sum(graph: _Graph, call: _Call) -> Any:
+    """Sums over the pixels of each channel, or over each column of them."""
+    if call.take(keepdims=1, noop_with_empty_axes=0) != [1, 0]:
+        raise NotPlain("a sum that drops its axes")
+    (_, shape), axes = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
+    kernel = {(2, 3): shape[2:], (2,): (shape[2], 1)}[tuple(axes)]
+    node, geometry = _geometry(graph, call, kernel, list(WINDOW.values()))
+    op = SumPool(geometry)
+    return graph.emit(call.name, op, (node,), (1, *op.out_shape))
+
+
 def _norm(graph: _Graph, call: _Call) -> Any:
     defaults = {"epsilon": float(np.float32(1e-5)), "training_mode": 0, "spatial": 1, "momentum": 0}
     eps, training, spatial, _ = call.take(**defaults)
@@ -585,27 +596,31 @@ def _reshaped(graph: _Graph, call: _Call) -> Any:
 
 
 def _gather(graph: _Graph, call: _Call) -> Any:
-    """Units of a row, by their places; small moves are matrices in the other reader."""
+    """Units of rows, by their places; small moves are matrices in the other reader."""
     (axis,) = call.take(axis=0)
     (node, shape), index = graph.flows[call.inputs[0]], graph.array(call, 1)
-    flat, size = index.ravel(), shape[-1]
+    size, last = math.prod(shape), len(shape) - 1
+    if axis != last or last < 1 or index.dtype != np.int64 or index.min() < 0:
+        raise NotPlain("another Gather than of units of rows")
+    flat = np.arange(size).reshape(-1, shape[-1])[:, index.ravel()].ravel()
     windowed = any(n.op.windowed for n in graph.nodes.values())
     moves = index.ndim > 1 or windowed or flat.size > size or flat.size * size > DENSE
     run = np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size))
-    row = axis == 1 and len(shape) == 2 and index.dtype == np.int64 and flat.min() >= 0
-    if not row or run or not moves:
-        raise NotPlain("another Gather than of units of a row")
-    return graph.emit(call.name, Placement(flat, size), (node,), (1, *index.shape))
+    if run or not moves:
+        raise NotPlain("a Gather that is a block, or a small matrix")
+    return graph.emit(call.name, Placement(flat, size), (node,), (*shape[:-1], *index.shape))
 
 
 def _pad(graph: _Graph, call: _Call) -> Any:
-    """Zeros behind a row."""
+    """A zero behind each row."""
     (mode,) = call.take(mode="constant")
     (node, shape), pads = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
-    if mode != "constant" or len(call.inputs) > 2 or len(shape) != 2 or pads != [0, 0, 0, 1]:
-        raise NotPlain("pads other than a zero behind a row")
-    index = np.append(np.arange(shape[1]), -1)
-    return graph.emit(call.name, Placement(index, shape[1]), (node,), (1, shape[1] + 1))
+    if mode != "constant" or len(call.inputs) > 2 or pads != [0] * (2 * len(shape) - 1) + [1]:
+        raise NotPlain("pads other than a zero behind each row")
+    size = math.prod(shape)
+    index = np.pad(np.arange(size).reshape(-1, shape[-1]), ((0, 0), (0, 1)), constant_values=-1)
+    goal = (*shape[:-1], shape[-1] + 1)
+    return graph.emit(call.name, Placement(index.ravel(), size), (node,), goal)
 
 
 def _slice(graph: _Graph, call: _Call) -> Any:
@@ -630,6 +645,7 @@ READERS: dict[str, Callable[[_Graph, _Call], Any]] = {
     "MaxPool": _max_pool,
     "AveragePool": _average,
     "GlobalAveragePool": _average,
+    "ReduceSum": _reduce_sum,
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
     **dict.fromkeys(("Reshape", "Flatten", "Identity"), _reshaped),
     "Gather": _gather,

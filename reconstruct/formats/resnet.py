@@ -81,7 +81,7 @@ class _Builder:
             last = self.block(block, last)
         channels, height, width = self.image
         pool = SumPool(Geometry(channels, height, width, (height, width)))
-        total = self.emit("pool", pool, last)
+        total = self.emit("mean/sum", pool, last)
         mean = Scaling(np.ones(channels), np.full(channels, float(height * width)))
         last = self.emit("mean", mean, total)
         head = "linear" if "linear.weight" in self.state else "fc"

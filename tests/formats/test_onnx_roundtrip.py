@@ -12,7 +12,17 @@ from reconstruct.formats import load, save, sha256_file
 from reconstruct.formats.onnx import constants as onnx_constants
 from reconstruct.formats.onnx import draft
 from reconstruct.formats.onnx import write as onnx_write
-from reconstruct.networks import Affine, Network, Node, Norm, Relu, Scaling
+from reconstruct.networks import (
+    Affine,
+    Convolution,
+    Geometry,
+    Network,
+    Node,
+    Norm,
+    Relu,
+    Scaling,
+    SumPool,
+)
 
 from .models import assert_same_graph, networks, numbers, run
 
@@ -192,3 +202,53 @@ def test_constants_behind_a_widening_cast_are_folded_in_float64(tmp_path, monkey
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
     onnx.save(model, tmp_path / "a.onnx")
     assert np.array_equal(load(tmp_path / "a.onnx")([1.0, 0.0]), np.full(2, 2.0**24 + 1))
+
+
+def pooled(geometry, name="mean"):
+    """Conv, ReLU, the mean over windows, Linear."""
+    rng = np.random.default_rng(1)
+    image = Geometry(2, geometry.height, geometry.width, (3, 3), (1, 1), (1, 1, 1, 1))
+    conv = Convolution(rng.normal(size=(geometry.channels, 2, 3, 3)), image)
+    pool = SumPool(geometry)
+    size = pool.shape[0]
+    nodes = (
+        Node("conv", conv, ("input",)),
+        Node("relu", Relu(), ("conv",)),
+        Node(f"{name}/sum", pool, ("relu",)),
+        Node(
+            "mean",
+            Scaling(np.ones(size), np.full(size, float(np.prod(geometry.kernel)))),
+            (f"{name}/sum",),
+        ),
+        Node("linear", Affine(rng.normal(size=(3, size))), ("mean",)),
+    )
+    return Network(image.size, nodes, "linear")
+
+
+WINDOWS = [
+    Geometry(3, 4, 6, (4, 6)),
+    Geometry(3, 4, 6, (2, 2), (2, 2)),
+    Geometry(3, 4, 6, (3, 2), (1, 2), (1, 1, 0, 1)),
+    Geometry(3, 4, 6, (4, 1)),
+]
+
+
+@pytest.mark.parametrize("name", ["mean", "other"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("geometry", WINDOWS, ids=str)
+def test_pools_are_written_without_weights_and_read_back(geometry, dtype, name, tmp_path):
+    network = pooled(geometry, name)
+    save(network, tmp_path / "a.onnx", dtype=dtype)
+    again = load(tmp_path / "a.onnx")
+    assert again.parameters == network.parameters
+    x = np.random.default_rng(2).normal(size=(5, network.size_in))
+    gap = 1e-4 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(again(x), network(x), atol=gap, rtol=0)
+    save(again, tmp_path / "b.onnx", dtype=dtype)
+    third, title = load(tmp_path / "b.onnx"), f"{name}/sum"
+    assert third.parameters == network.parameters and third.node(title).op.same(
+        again.node(title).op
+    )
+    if dtype == np.float32 and name == "mean":
+        assert [n.name for n in again.nodes] == [n.name for n in network.nodes]
+        assert again.node("mean/sum").op.same(network.node("mean/sum").op)

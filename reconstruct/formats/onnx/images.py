@@ -82,15 +82,31 @@ def global_max(call: Call, build: Builder) -> Flow:
 
 def reduce_mean(call: Call, build: Builder) -> Flow:
     """The mean over all pixels of each channel; any other mean is refused."""
+    if not _reduced(call, over_columns=False):
+        raise call.refuse("is supported over the pixels of an image, all of them")
+    made = global_average(call, build)
+    return made if call.attributes["keepdims"] else Flow(made.node, made.shape[:2])
+
+
+def reduce_sum(call: Call, build: Builder) -> Flow:
+    """The sum over all pixels of each channel, or over each column of them: windows that reach from
+    end to end."""
+    flow = call.flow()
+    whole, columns = _reduced(call, over_columns=False), _reduced(call, over_columns=True)
+    if not (whole or columns) or not call.attributes["keepdims"]:
+        raise call.refuse("is supported over all pixels or all rows of an image, axes kept")
+    channels, height, width = _image(call, flow)
+    op = SumPool(Geometry(channels, height, width, (height, width if whole else 1)))
+    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+
+
+def _reduced(call: Call, *, over_columns: bool) -> bool:
+    """Whether the axes of a sum or mean are those of the pixels, or that of the rows alone."""
     rank = len(call.flow().shape)
     if call.attributes.get("noop_with_empty_axes", 0):
-        raise call.refuse("averages over nothing where no axes are named; name the axes")
+        raise call.refuse("reduces nothing where no axes are named; name the axes")
     axes = {a % rank for a in call.integers(1, "axes") or range(rank)}
-    if rank not in (3, 4) or axes != set(range(2, rank)):
-        raise call.refuse(f"is supported over the pixels of an image, but averages over {axes}")
-    made = global_average(call, build)
-    kept = call.attributes["keepdims"]
-    return made if kept else Flow(made.node, made.shape[:2])
+    return (rank == 4 and axes == {2}) if over_columns else axes == set(range(2, rank))
 
 
 def pad(call: Call, build: Builder) -> Flow:

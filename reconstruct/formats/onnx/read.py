@@ -85,6 +85,7 @@ OPERATORS: dict[str, Operator] = {
     "GlobalAveragePool": Operator(1, 22, "", images.global_average),
     "GlobalMaxPool": Operator(1, 22, "", images.global_max),
     "ReduceMean": Operator(1, 18, "axes keepdims noop_with_empty_axes", images.reduce_mean),
+    "ReduceSum": Operator(1, 13, "axes keepdims noop_with_empty_axes", images.reduce_sum),
     "Pad": Operator(2, 25, "mode pads value", images.pad),
     # values moved about, one meaning for constants and for what depends on the input
     "Identity": Operator(1, 25, "", shapes.identity, shapes.identity),

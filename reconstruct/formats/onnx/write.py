@@ -19,8 +19,8 @@ from reconstruct.formats.files import write_atomically, written_whole
 from reconstruct.formats.onnx.draft import Draft, narrow
 from reconstruct.formats.onnx.external import DataFile
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.write_nodes import write_node
-from reconstruct.networks import Network
+from reconstruct.formats.onnx.write_nodes import write_mean, write_node
+from reconstruct.networks import Network, Node, Scaling, SumPool
 from reconstruct.networks.inputs import input_shape
 from reconstruct.version import __version__
 
@@ -68,8 +68,13 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
         raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
     draft = Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)}, data)
     draft.shapes[network.source] = input_shape(network)
+    means = _means(network) if kind == np.float32 else {}
+    pools = {pool.name for pool in means.values()}
     for node in network.nodes:
-        write_node(node, draft)
+        if node.name in means:
+            write_mean(node, means[node.name], draft)
+        elif node.name not in pools:
+            write_node(node, draft)
     output = network.output
     if output == network.source:
         output = draft.node("Identity", [output], draft.fresh("output"))
@@ -91,6 +96,25 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
         producer_name="reconstruct",
         producer_version=__version__,
     )
+
+
+def _means(network: Network) -> dict[str, Node]:
+    """Divisions by the size of a window behind its sum, by name, with the sum: AveragePool.
+
+    The sum `mean/sum` of a node `mean` is what AveragePool is read as; other names stay two nodes.
+    Dilated windows came to AveragePool in a later operator set than is written here.
+    """
+    found = {}
+    for node in network.nodes:
+        before = network.node(node.inputs[0]) if node.inputs[0] != network.source else node
+        if isinstance(node.op, Scaling) and isinstance(before.op, SumPool):
+            area = float(np.prod(before.op.geometry.kernel))
+            mean = Scaling(np.ones(node.op.units), np.full(node.op.units, area))
+            alone = len(network.consumers(before.name)) == 1 and before.name != network.output
+            flat = before.op.geometry.dilations == (1, 1)
+            if before.name == f"{node.name}/sum" and alone and flat and node.op.same(mean):
+                found[node.name] = before
+    return found
 
 
 def _flattened(network: Network, output: str, draft: Draft) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,41 @@ def _patches(node: Node, op: Convolution, draft: Draft) -> str:
 
 
 def _sum_pool(node: Node, op: SumPool, draft: Draft) -> tuple[int, ...]:
-    return _convolution(node, op, draft)
+    """ReduceSum over the pixels, or over the columns that hold the windows' pixels.
+
+    It has no weights, so that a network has as many parameters in the file as elsewhere, and
+    onnxruntime has it in float64, which it has neither AveragePool nor Conv in.
+    """
+    g = op.geometry
+    whole = g.kernel == (g.height, g.width) and not g.padded
+    columns = g.kernel == (g.height, 1) and g.output == (1, g.width) and not g.padded
+    value = _image(node, g, draft) if whole or columns else _windows(node, g, draft)
+    axes = draft.constant(f"{node.name}.axes", [2, 3] if whole else [2], np.int64)
+    draft.node("ReduceSum", [value, axes], node.name, keepdims=1)
+    return op.channels, 1, g.positions
+
+
+def _windows(node: Node, g: Geometry, draft: Draft) -> str:
+    """channels × kernel × positions: the pixels of each window as a column."""
+    one = replace(g, channels=1)
+    value = draft.shaped(node.inputs[0], (g.channels, g.height * g.width))
+    if one.padded:
+        pads = draft.constant(f"{node.name}.pads", [0, 0, 0, 0, 0, 1], np.int64)
+        value = draft.step("Pad", [value, pads], node.name)
+    index = one.windows() % (one.size + 1)
+    places = draft.constant(f"{node.name}.index", index, np.int64)
+    return draft.node("Gather", [value, places], draft.fresh(f"{node.name}/gather"), axis=2)
+
+
+def write_mean(node: Node, pool: Node, draft: Draft) -> None:
+    """A sum over windows and the division behind it as one AveragePool (in float32)."""
+    assert isinstance(pool.op, SumPool)
+    value = _image(pool, pool.op.geometry, draft)
+    counted = int(pool.op.geometry.padded)
+    window = _window(pool.op.geometry)
+    del window["dilations"]  # AveragePool has them since operator set 19
+    draft.node("AveragePool", [value], node.name, count_include_pad=counted, **window)
+    draft.shapes[node.name] = pool.op.out_shape
 
 
 def _max_pool(node: Node, op: MaxPool, draft: Draft) -> tuple[int, ...]:

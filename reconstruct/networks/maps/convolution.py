@@ -157,6 +157,10 @@ class Geometry:
         return np.asarray(self.patches(places)[0].reshape(-1, self.positions) - 1)
 
     @property
+    def padded(self) -> bool:
+        return any(self.pads)
+
+    @property
     def plain(self) -> bool:
         """Whether every patch is one pixel, in order: a 1×1 kernel without strides or pads."""
         return self.kernel == self.strides == (1, 1) and not any(self.pads)

@@ -68,6 +68,13 @@ NETWORKS = {
         SumPool(PIXELS),
     ),
 }
+for title, window in {
+    "whole": Geometry(2, 4, 4, (4, 4)),
+    "columns": Geometry(2, 4, 4, (4, 1)),
+    "pads": Geometry(2, 4, 4, (2, 3), (1, 2), (0, 1, 1, 1)),
+}.items():
+    pool = SumPool(window)
+    NETWORKS[f"pool {title}"] = chain(32, Relu(), pool, Scaling(np.full(pool.shape[0], 0.5)))
 NETWORKS["skip"] = Network(
     3,
     (
