@@ -49,7 +49,7 @@ from reconstruct.networks import (
 from reconstruct.networks.operation import KINDS
 
 MOST = 2**32  # bytes that a file may unpack to here
-DENSE = 2**18  # entries: moves of units that are smaller become matrices in the shared reader
+DENSE = 2**18  # entries up to which moves of units are matrices
 TYPES = {1: "<f4", 7: "<i8", 11: "<f8"}
 Shape = tuple[int, ...]
 Fields = dict[int, list[Any]]
@@ -596,7 +596,7 @@ def _reshaped(graph: _Graph, call: _Call) -> Any:
 
 
 def _gather(graph: _Graph, call: _Call) -> Any:
-    """Units of rows, by their places; small moves are matrices in the other reader."""
+    """Units of rows, by their places: a block, a small matrix, or a placement."""
     (axis,) = call.take(axis=0)
     (node, shape), index = graph.flows[call.inputs[0]], graph.array(call, 1)
     size, last = math.prod(shape), len(shape) - 1
@@ -604,11 +604,19 @@ def _gather(graph: _Graph, call: _Call) -> Any:
         raise NotPlain("another Gather than of units of rows")
     flat = np.arange(size).reshape(-1, shape[-1])[:, index.ravel()].ravel()
     windowed = any(n.op.windowed for n in graph.nodes.values())
-    moves = index.ndim > 1 or windowed or flat.size > size or flat.size * size > DENSE
+    image = len(shape) > 2 or index.ndim > 1 or windowed
+    moves = image or flat.size > size or flat.size * size > DENSE
     run = np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size))
-    if run or not moves:
-        raise NotPlain("a Gather that is a block, or a small matrix")
-    return graph.emit(call.name, Placement(flat, size), (node,), (*shape[:-1], *index.shape))
+    goal = (*shape[:-1], *index.shape)
+    if run and flat.size == size:
+        return node, goal
+    if run:
+        return graph.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (node,), goal)
+    if moves:
+        return graph.emit(call.name, Placement(flat, size), (node,), goal)
+    matrix = np.zeros((flat.size, size))
+    matrix[np.arange(flat.size), flat] = 1.0
+    return graph.emit(call.name, Affine(matrix), (node,), goal)
 
 
 def _pad(graph: _Graph, call: _Call) -> Any:
