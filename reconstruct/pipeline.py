@@ -54,7 +54,7 @@ from reconstruct.networks import (
     Norm,
     Points,
 )
-from reconstruct.networks.given import as_network, as_precision
+from reconstruct.networks.graph import as_network, as_precision
 from reconstruct.networks.inputs import fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.numbers.arrays import Array, Vector

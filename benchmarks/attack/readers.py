@@ -13,7 +13,7 @@ from benchmarks.attack.graphs import draw_graph
 from benchmarks.attack.registry import Outcome, attack
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load
-from reconstruct.formats.agreement import FLOAT32, FLOAT64, follow
+from reconstruct.formats.onnx.agreement import FLOAT32, FLOAT64, follow
 from reconstruct.networks import Network
 
 Array = NDArray[Any]

@@ -25,7 +25,7 @@ from proofs_check.certificates.views import Places, View, kernel_of
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 TILE = 2**22  # entries of a map that are held at once
 GROUPED = 512  # rows of a grouped layer, about: each has zeros for all that the others see

@@ -15,7 +15,7 @@ from proofs_check.certificates.views import Places, View, windows
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Norm, Placement, Scaling, Select
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
 SMALL = 2**11  # units up to which what only moved is taken unit by unit

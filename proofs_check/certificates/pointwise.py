@@ -28,7 +28,7 @@ from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 BITS = (192, 640)  # binary digits behind the point; more of them if the first do not decide
 BATCH = 32  # inputs whose values are held together

@@ -30,7 +30,7 @@ from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
 EDGE = 64  # units of a block that are bounded again without rounding

@@ -42,7 +42,7 @@ from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Scaling, Select
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 Product = Callable[[Floats, Floats], Floats]  # values (boxes, k) and rows of a map
 

@@ -17,7 +17,7 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Floats
 from reconstruct.networks import Network, Node
 from reconstruct.networks.maps import Dense, Select
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from reconstruct.bridge import torch_module
 from reconstruct.networks import Network
-from reconstruct.networks.given import as_network, as_precision
+from reconstruct.networks.graph import as_network, as_precision
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, DomainLike, Network
-from reconstruct.networks.given import as_network
+from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.given import at_least
 

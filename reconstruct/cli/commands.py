@@ -29,7 +29,7 @@ EXIT = {"certified": 0, "refuted": 1, "undecided": 3}
 
 
 def run(options: Namespace) -> int:
-    from reconstruct.formats.limits import memory_size
+    from reconstruct.formats.files import memory_size
     from reconstruct.khatri_rao import SOLVERS
     from reconstruct.progress import OutOfTime
     from reconstruct.runs.given import ACTIVATIONS

@@ -36,7 +36,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import Pencil, Weights
-from reconstruct.networks.given import as_network
+from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map

@@ -8,7 +8,7 @@ from scipy import sparse
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 
 OUTPUT, NEGATED = "difference", "negated"  # no dot: names of nodes have one behind their prefix
 

@@ -11,8 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import as_path, format_suffix, naming, read_bytes, unpacked
-from reconstruct.formats.limits import Budget, read_limit
+from reconstruct.formats.files import (
+    Budget,
+    as_path,
+    format_suffix,
+    naming,
+    read_bytes,
+    read_limit,
+    unpacked,
+)
 from reconstruct.formats.npz import read_arrays, real_array
 from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.agreement import SecondReading
 from reconstruct.formats.files import (
+    Budget,
     as_path,
     format_suffix,
     naming,
     read_bytes,
+    read_limit,
     sha256_bytes,
     unpacked,
     written_whole,
 )
-from reconstruct.formats.limits import Budget, read_limit
 from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npz import ZIP_MAGIC, graph_arrays, read_npz
+from reconstruct.formats.onnx.agreement import SecondReading
 from reconstruct.networks import Box, Network, Points
-from reconstruct.networks.given import as_network, as_precision
+from reconstruct.networks.graph import as_network, as_precision
 
 UNCHECKED = "RECONSTRUCT_UNCHECKED_READING"
 TORCH = (".pt", ".pth", ".ckpt", ".pkl", ".bin", ".tar")

@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import rounded
-from reconstruct.formats.limits import Budget
+from reconstruct.formats.files import Budget, rounded
 from reconstruct.formats.resnet import looks_like, read_resnet
 from reconstruct.formats.text import parse_json
 from reconstruct.networks import Network, Node, Operation

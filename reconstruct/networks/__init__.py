@@ -30,9 +30,8 @@ from reconstruct.networks.maps import (
     Sparse,
     SumPool,
 )
-from reconstruct.networks.operation import Operation
+from reconstruct.networks.operation import Add, Operation
 from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
-from reconstruct.networks.sums import Add
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
 __all__ = [

@@ -37,8 +37,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Scaling, Select
-from reconstruct.networks.operation import Operation
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add, Operation
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 

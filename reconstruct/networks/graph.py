@@ -1,7 +1,11 @@
-"""A network as a small directed acyclic graph, target and frozen alike."""
+"""A network as a small directed acyclic graph, target and frozen alike.
+
+What callers hand over, taken as it is meant or refused with what to do.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +30,7 @@ from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.given import precision as as_precision
 
 CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
 # the weights themselves are larger, half as many values as weights: each chunk reads all of them
@@ -333,3 +338,25 @@ class Network:
             f"Network({shown}, {len(self.activation_nodes())} activations, "
             f"{len(self.norm_nodes())} norms, {self.parameters} parameters)"
         )
+
+
+# --- given --------------------------------------------------------------------------------------
+
+__all__ = ["as_network", "as_precision"]
+
+
+def as_network(value: object, role: str) -> Network:
+    """The network, or a sentence that says how to come to one."""
+    if isinstance(value, Network):
+        return value
+    if isinstance(value, str | os.PathLike):
+        remedy = f"rc.load({os.fspath(value)!r}) reads a file"
+    elif isinstance(getattr(value, "network", None), Network):
+        remedy = "give its .network"
+    elif hasattr(value, "state_dict"):
+        remedy = "rc.from_torch(module, example) reads a torch module"
+    else:
+        remedy = "rc.load reads one from a file, rc.Network.mlp makes one of weights"
+    raise InputError(
+        f"{role} must be a Network, but is of the type {type(value).__name__}; {remedy}"
+    )

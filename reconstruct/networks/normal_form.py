@@ -30,7 +30,7 @@ from reconstruct.networks.maps import (
     Scaling,
     Select,
 )
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Matrix, Vector, dense
 
 

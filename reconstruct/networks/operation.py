@@ -2,18 +2,22 @@
 
 An operation says here what it computes and how a file keeps it; what it means to an analysis is
 said by its own class, beside it. Values of a batch have shape (samples, size).
+
+Where branches meet.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.rounding import down, up
 
 Part: TypeAlias = Callable[[str], Array]  # the array that a file keeps under a key
 Restore: TypeAlias = Callable[[Part, Mapping[str, Any]], "Operation"]
@@ -113,3 +117,41 @@ def one(inputs: tuple[int, ...], what: str) -> int:
     if len(inputs) != 1:
         raise InputError(f"{what} needs one input, but got {len(inputs)}")
     return inputs[0]
+
+
+# --- sums ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Add(Operation):
+    """The sum of two or more values of one size: a skip connection, or two branches that meet."""
+
+    kind = "Add"
+
+    def size(self, *inputs: int) -> int:
+        if len(inputs) < 2 or len(set(inputs)) != 1:
+            raise InputError(f"Add needs two or more values of one size, but got sizes {inputs}")
+        return inputs[0]
+
+    def __call__(self, *values: Array) -> Array:
+        total = values[0]
+        for value in values[1:]:
+            total = total + value
+        return total
+
+    def stands(self, *counts: int) -> int | None:
+        known = {count for count in counts if count != ANYWHERE}
+        return max(known, default=1) if len(known) <= 1 else None
+
+    def image(self, *inputs: Range) -> Range:
+        """Sums of lower and of upper bounds; a sum of two floats never underflows."""
+        lo, hi = inputs[0]
+        for other_lo, other_hi in inputs[1:]:
+            with np.errstate(all="ignore"):
+                lo = np.where((lo == 0) | (other_lo == 0), lo + other_lo, down(lo + other_lo))
+                hi = np.where((hi == 0) | (other_hi == 0), hi + other_hi, up(hi + other_hi))
+            lo, hi = np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+        return lo, hi
+
+
+register("Add", lambda part, settings: Add())

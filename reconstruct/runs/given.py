@@ -28,7 +28,7 @@ from reconstruct.networks import (
     Selu,
     as_domain,
 )
-from reconstruct.networks.given import as_network
+from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting, input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import whole

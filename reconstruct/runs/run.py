@@ -32,7 +32,7 @@ from reconstruct.khatri_rao import Auto, Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.networks.draw import Weights
-from reconstruct.networks.given import as_precision
+from reconstruct.networks.graph import as_precision
 from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least

@@ -10,7 +10,7 @@ from reconstruct.bounds import Adaptive
 from reconstruct.certificates import Verdict, certify
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.networks import Affine, Box, Dense, Elu, LeakyRelu, Network, Node, Relu
-from reconstruct.networks.sums import Add
+from reconstruct.networks.operation import Add
 from reconstruct.refutation.search import search
 
 from .building import random_target

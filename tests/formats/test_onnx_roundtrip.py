@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save, sha256_file
 from reconstruct.formats.onnx import constants as onnx_constants
-from reconstruct.formats.onnx import draft
 from reconstruct.formats.onnx import write as onnx_write
 from reconstruct.networks import (
     Affine,
@@ -168,7 +167,7 @@ def test_float32_weights_stay_so_in_a_float64_file(tmp_path, monkeypatch):
     """The numbers are the same, the file is half as large, and the products are in float64."""
     network, x = frozen_pair(500), np.random.default_rng(1).normal(size=(5, 4))
     for least in (1000, 10**9):
-        monkeypatch.setattr(draft, "NARROW", least)
+        monkeypatch.setattr(onnx_write, "NARROW", least)
         monkeypatch.setattr(onnx_constants, "NARROW", least)
         save(network, tmp_path / f"{least}.onnx", dtype=np.float64)
     small, large = tmp_path / "1000.onnx", tmp_path / "1000000000.onnx"

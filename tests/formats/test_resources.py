@@ -13,7 +13,7 @@ import pytest
 
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, load_domain, sha256_file
-from reconstruct.formats.limits import VARIABLE, read_limit
+from reconstruct.formats.files import VARIABLE, read_limit
 
 from .models import onnx_bytes
 

@@ -12,7 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reconstruct.numbers import rounding
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root
+from reconstruct.numbers.precision import Precision
 
 U = 2.0**-53
 NEAR = 1 - 2.0**-20  # a little less than half a unit: rounded away, by nearly as much as can be
@@ -138,3 +140,82 @@ def test_magnitudes_and_wider_enclosures(how: Callable[[Enclosure], Enclosure]) 
         assert max(abs(x) for x in ends(wide)) <= Fraction(float(wide.magnitude()[0]))
         more = Fraction(0 if wide is X else 1, 2)
         assert Fraction(wide.radius[0]) >= Fraction(X.radius[0]) + more
+
+
+# --- outward rounding (rounding.py) and formats (precision.py) ---
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(2, 400)) * 2.0 ** RNG.integers(-40, 40, (2, 400))
+
+
+def exact(values: object) -> list[Fraction]:
+    return [Fraction(float(v)) for v in np.ravel(values)]
+
+
+def test_gamma_is_never_below_its_fraction() -> None:
+    for n in [*range(1, 3000), 2**20 + 1, 2**39 + 12345]:
+        nu = n * Fraction(U)
+        assert Fraction(rounding.gamma(n)) >= nu / (1 - nu)
+    with pytest.raises(ValueError, match="outside of what the rounding bounds cover"):
+        rounding.gamma(2**40)
+
+
+@pytest.mark.parametrize("power", range(-1080, -990, 3))
+def test_underflow_counts_what_products_lose(power: int) -> None:
+    """Relative to γ_1 alone a product below the normal range is off by far more."""
+    for a in (ROUGH, 1.5 * ROUGH, -ROUGH):
+        x, y = a * 2.0 ** (power // 2), ROUGH * 2.0 ** (power - power // 2)
+        lost = abs(Fraction(x * y) - Fraction(x) * Fraction(y))
+        known = Fraction(rounding.gamma(1)) * abs(Fraction(x) * Fraction(y))
+        assert lost <= known + Fraction(rounding.underflow(1, abs(x), abs(y)))
+    assert rounding.underflow(3, 2.0**-600, 2.0**-600) == 3 * rounding.underflow(
+        1, 2.0**-600, 2.0**-600
+    )
+
+
+def test_outward_rounding_of_single_operations() -> None:
+    assert all(a > b for a, b in zip(exact(rounding.up(X)), exact(X), strict=True))
+    assert all(a < b for a, b in zip(exact(rounding.down(X)), exact(X), strict=True))
+    for factor in (1 + 2.0**-52, 3.0, 0.1):
+        found = exact(rounding.inflate(np.abs(X), factor, 0.1))
+        for value, bound in zip(exact(np.abs(X)), found, strict=True):
+            assert bound >= value * Fraction(factor) + Fraction(0.1)
+    assert not rounding.inflate(np.zeros(3), 2.0).any()
+    for total, x, y in zip(X + Y, X, Y, strict=True):
+        rest = rounding.sum_error(np.array(x), np.array(y), np.array(total))
+        assert Fraction(float(total)) + Fraction(float(rest)) == Fraction(x) + Fraction(y)
+
+
+def test_intervals_hold_what_they_are_made_of() -> None:
+    lo, hi = rounding.widen(X, np.abs(Y))
+    for low, high, x, y in zip(exact(lo), exact(hi), exact(X), exact(np.abs(Y)), strict=True):
+        assert low <= x - y and x + y <= high
+    below, above = np.minimum(X, Y), np.maximum(X, Y)
+    centre, radius = rounding.midpoint(below, above)
+    for c, r, a, b in zip(exact(centre), exact(radius), exact(below), exact(above), strict=True):
+        assert c - r <= a and b <= c + r
+    for sign in (1.0, -1.0):
+        lo, hi = rounding.times(below, above, sign * np.abs(X[::-1]))
+        for low, high, a, b, f in zip(
+            exact(lo), exact(hi), exact(below), exact(above), exact(sign * np.abs(X[::-1])),
+            strict=True,
+        ):  # fmt: skip
+            assert low <= min(a * f, b * f) and max(a * f, b * f) <= high
+    assert rounding.magnitude(np.array([-3.0]), np.array([2.0])) == 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_formats_count_every_rounding(dtype: type) -> None:
+    kind = Precision(dtype)
+    u = Fraction(1, 2**24) if dtype == np.float32 else Fraction(1, 2**53)
+    for n in (1, 2, 3, 100, 4097, 10**5):
+        gamma = n * u / (1 - n * u)
+        assert Fraction(kind.gamma(n)) >= gamma
+        for extra in (1, 2, 7):
+            more = (n + extra) * u / (1 - (n + extra) * u)
+            assert Fraction(kind.more(n, extra)) >= more - gamma
+    assert kind.gamma(2**53) == kind.more(2**53, 1) == np.inf
+    assert kind.moved(0.1) == abs(float(dtype(0.1)) - 0.1)
+    assert kind.moved(-0.1) == kind.moved(0.1)
+    numbers = np.array([0.0, kind.tiny, -kind.tiny, kind.tiny / 2, kind.largest / 2])
+    assert kind.normal(numbers).tolist() == [True, True, True, False, False]

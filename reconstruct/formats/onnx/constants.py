@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx.draft import NARROW
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.values import Builder, Call
+from reconstruct.formats.onnx.write import NARROW
 
 Array = NDArray[Any]
 DOUBLE = 11  # ONNX's number of float64

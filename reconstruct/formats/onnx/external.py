@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import sha256_file
-from reconstruct.formats.limits import Budget
+from reconstruct.formats.files import Budget, sha256_file
 
 SMALLEST = 1024  # bytes; smaller tensors stay in the model
 ALIGNMENT = 4096  # so that a tensor can be mapped into memory

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.limits import VALUE
+from reconstruct.formats.files import VALUE
 from reconstruct.formats.onnx.elementwise import (
     add_values,
     exact_multiple,

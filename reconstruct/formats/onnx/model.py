@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
-from reconstruct.formats.limits import Budget
+from reconstruct.formats.files import Budget
 from reconstruct.formats.onnx.external import read_external
 
 Array = NDArray[Any]

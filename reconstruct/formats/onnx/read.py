@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.agreement import SecondReading
-from reconstruct.formats.limits import VALUE, Budget, read_limit
+from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
 from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes
-from reconstruct.formats.onnx.agreement import Reading, compared
+from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
 from reconstruct.formats.onnx.schema import Schemas
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value

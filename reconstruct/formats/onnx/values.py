@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.limits import VALUE, Budget
+from reconstruct.formats.files import VALUE, Budget
 from reconstruct.networks import Affine, Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]

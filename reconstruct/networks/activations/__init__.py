@@ -11,12 +11,9 @@ from reconstruct.networks.activations.activation import (
     Unitwise,
 )
 from reconstruct.networks.activations.clip import Clip
-from reconstruct.networks.activations.elu import Elu
-from reconstruct.networks.activations.kink import Kink
-from reconstruct.networks.activations.leaky_relu import LeakyRelu
+from reconstruct.networks.activations.elu import Elu, Selu
+from reconstruct.networks.activations.kink import Kink, LeakyRelu, Relu
 from reconstruct.networks.activations.max_pool import MaxPool
-from reconstruct.networks.activations.relu import Relu
-from reconstruct.networks.activations.selu import Selu
 
 __all__ = [
     "TIE",

@@ -1,4 +1,7 @@
-"""Exponential linear units: a line above 0, an exponential that levels off below."""
+"""Exponential linear units: a line above 0, an exponential that levels off below.
+
+The scaled exponential linear unit.
+"""
 
 from __future__ import annotations
 
@@ -133,3 +136,26 @@ def _expm1(z: Array) -> Range:
 
 
 register("Elu", lambda part, settings: Elu(**settings))
+
+
+# --- selu ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Selu(ExponentialUnit):
+    """`gamma·z` for z ≥ 0 and `gamma·alpha·(exp(z) − 1)` below (ONNX's constants, in float32)."""
+
+    kind = "Selu"
+
+    alpha: float = float(np.float32(1.67326319217681884765625))
+    gamma: float = float(np.float32(1.05070102214813232421875))
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        return self.alpha, self.gamma
+
+    def settings(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "gamma": self.gamma}
+
+
+register("Selu", lambda part, settings: Selu(**settings))

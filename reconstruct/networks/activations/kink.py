@@ -1,15 +1,22 @@
 """Activations with one kink, at 0: a line through the origin on either side.
 
 Rests on proofs_check: back-substitution.
+
+The rectifier.
+
+The rectifier that lets some of the negative side through.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import inf
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 
+from reconstruct.errors import InputError
 from reconstruct.networks.activations.activation import (
     TIE,
     Line,
@@ -18,9 +25,11 @@ from reconstruct.networks.activations.activation import (
     Unitwise,
     scaled,
 )
+from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic, integers
+from reconstruct.numbers.given import number
 from reconstruct.numbers.precision import Precision
 
 
@@ -99,3 +108,63 @@ class Kink(Unitwise):
         moved = max(precision.moved(slope) for slope in self.sides)
         slope = max(1.0, self.lipschitz)
         return upward((moved + 2 * precision.unit * slope) * computed + precision.tiny)
+
+
+# --- relu ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Relu(Kink):
+    """`max(z, 0)`: exact in every arithmetic."""
+
+    kind = "Relu"
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def __call__(self, *values: Array) -> Array:
+        (z,) = values
+        return np.asarray(np.maximum(z, z.dtype.type(0)))
+
+    def derivative(self, z: Array) -> Array:
+        return (z > 0).astype(z.dtype)
+
+    def enclose(self, z: Array) -> Range:
+        value = self(z)
+        return value, value
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        return value.rising(lambda ends: np.maximum(ends, 0))
+
+    def rounding(self, computed: Array, precision: Precision) -> Array:
+        return np.zeros_like(computed)
+
+
+register("Relu", lambda part, settings: Relu())
+
+
+# --- leaky relu ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeakyRelu(Kink):
+    """`z` for z ≥ 0 and `slope·z` below; usually 0 < slope < 1."""
+
+    kind = "LeakyRelu"
+
+    slope: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not isfinite(number(self.slope, "the slope")):
+            raise InputError(f"LeakyRelu needs a finite slope, but got {self.slope}")
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        return self.slope, 1.0
+
+    def settings(self) -> dict[str, Any]:
+        return {"slope": self.slope}
+
+
+register("LeakyRelu", lambda part, settings: LeakyRelu(**settings))

@@ -125,13 +125,13 @@ class Mixing(Map):
 
     def with_kernel(self, kernel: Matrix) -> Mixing:
         """A map of the same geometry with another kernel: how the frozen site of a map begins."""
-        from reconstruct.networks.maps.sparse import Affine
+        from reconstruct.networks.maps.dense import Affine
 
         return Affine(kernel)
 
     def behind(self, kernel: Matrix) -> Mixing:
         """A map that mixes the channels of such a map, unit by unit: how its site goes on."""
-        from reconstruct.networks.maps.sparse import Affine
+        from reconstruct.networks.maps.dense import Affine
 
         return Affine(kernel)
 
