@@ -78,7 +78,8 @@ def _read(path: Path, files: dict[str, bytes]) -> Network | Outcome:
 @attack("border")
 def border(rng: np.random.Generator) -> Outcome:
     """One file of a kind drawn at random."""
-    kind = (_external, _constants, _text)[int(rng.integers(3))]
+    kinds = (_external, _constants, _text, _cast, _link)
+    kind = kinds[int(rng.integers(len(kinds)))]
     with tempfile.TemporaryDirectory() as folder:
         return kind(rng, Path(folder))
 
@@ -101,6 +102,38 @@ def _external(rng: np.random.Generator, folder: Path) -> Outcome:
     return _compared(nodes, [tensor], 21, folder, {"w.bin": content})
 
 
+def _cast(rng: np.random.Generator, folder: Path) -> Outcome:
+    """A conversion to any type inside of the network: refused, unless it changes nothing."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    goal = int(rng.choice(sorted(set(TensorProto.DataType.values()) - {0, 8})))
+    nodes = [
+        helper.make_node("Cast", ["x"], ["q"], to=goal),
+        helper.make_node("Cast", ["q"], ["z"], to=1),
+    ]
+    tensor = numpy_helper.from_array(rng.normal(size=(2, 3)).astype(np.float32), "W")
+    found = _compared(nodes, [tensor], 21, folder, source="z")
+    if found.word == "agrees" and goal != 1:
+        return Outcome("a conversion was read", f"to type {goal}", found.files)
+    return found
+
+
+def _link(rng: np.random.Generator, folder: Path) -> Outcome:
+    """Weights behind a link, of the file or of a folder on the way: refused."""
+    from onnx import TensorProto, helper
+
+    (folder / "secret").mkdir()
+    (folder / "secret" / "w.bin").write_bytes(bytes(24))
+    way = str(rng.choice(["w.bin", "here/w.bin", "../w.bin", "secret/../w.bin"]))
+    (folder / "w.bin").symlink_to(folder / "secret" / "w.bin")
+    (folder / "here").symlink_to(folder / "secret")
+    tensor = TensorProto(name="W", data_type=1, dims=[2, 3])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=way)
+    found = _compared([helper.make_node("Identity", ["x"], ["z"])], [tensor], 21, folder)
+    return Outcome("a link was followed", way, found.files) if found.word == "agrees" else found
+
+
 def _constants(rng: np.random.Generator, folder: Path) -> Outcome:
     """A weight that some operator makes, in any operator set."""
     from onnx import helper, numpy_helper
@@ -114,13 +147,18 @@ def _constants(rng: np.random.Generator, folder: Path) -> Outcome:
 
 
 def _compared(
-    nodes: list[Any], tensors: list[Any], opset: int, folder: Path, files: Any = None
+    nodes: list[Any],
+    tensors: list[Any],
+    opset: int,
+    folder: Path,
+    files: Any = None,
+    source: str = "x",
 ) -> Outcome:
     import onnxruntime as ort
     from onnx import helper
 
     ends = [helper.make_tensor_value_info(n, 1, [1, k]) for n, k in (("x", 2), ("y", 3))]
-    product = helper.make_node("MatMul", ["x", "W"], ["y"])
+    product = helper.make_node("MatMul", [source, "W"], ["y"])
     graph = helper.make_graph([*nodes, product], "g", ends[:1], ends[1:], tensors)
     opsets = [helper.make_opsetid("", opset)]
     content = helper.make_model(graph, ir_version=10, opset_imports=opsets).SerializeToString()

@@ -13,10 +13,13 @@ from reconstruct.networks import (
     Affine,
     Box,
     Clip,
+    Convolution,
     Dense,
     Diagonal,
     Elu,
+    Geometry,
     LeakyRelu,
+    MaxPool,
     Network,
     Node,
     Norm,
@@ -25,6 +28,7 @@ from reconstruct.networks import (
     Scaling,
     Select,
     Selu,
+    SumPool,
 )
 from reconstruct.networks.normal_form import fold_norms
 
@@ -55,6 +59,36 @@ def draw_network(rng: Generator) -> Network:
         sizes[name] = op.size(*(sizes[i] for i in inputs))
     last = Node("end", _map(rng, sizes[nodes[-1].name]), (nodes[-1].name,))
     return Network(size, (*nodes, last), "end")
+
+
+def draw_image_network(rng: Generator) -> Network:
+    """Two convolutions or pools with activations between them, and a map to the end."""
+    image = (int(rng.integers(1, 3)), int(rng.integers(2, 5)), int(rng.integers(2, 5)))
+    nodes, last, shape = list[Node](), "input", image
+    for step in range(2):
+        op = _windows(rng, *shape)
+        shape = op.out_shape
+        bend = ACTIVATIONS[int(rng.integers(len(ACTIVATIONS)))]
+        for name, made in ((f"w{step}", op), (f"a{step}", bend)):
+            nodes.append(Node(name, made, (last,)))
+            last = name
+    end = Node("end", _map(rng, int(np.prod(shape))), (last,))
+    return Network(int(np.prod(image)), (*nodes, end), "end")
+
+
+def _windows(rng: Generator, channels: int, height: int, width: int) -> Convolution | MaxPool:
+    kernel = (int(rng.integers(1, height + 1)), int(rng.integers(1, width + 1)))
+    pads = tuple(int(n) for n in rng.integers(0, 2, 4)) if rng.random() < 0.5 else (0, 0, 0, 0)
+    strides = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
+    place = Geometry(channels, height, width, kernel, strides, pads)  # type: ignore[arg-type]
+    word = rng.choice(["map", "sum", "largest"], p=[0.7, 0.15, 0.15])
+    if word == "sum":
+        return SumPool(place)
+    if word == "largest" and not any(pads):
+        return MaxPool(place)
+    count = int(rng.integers(1, 4))
+    weight = rng.standard_normal((count, channels, *kernel))
+    return Convolution(weight, place, rng.standard_normal(count))
 
 
 def _operation(rng: Generator, k: int) -> Operation:
@@ -187,6 +221,6 @@ RELATIVES: tuple[Callable[[Network, Generator], Network], ...] = (
 
 def draw_pair(rng: Generator) -> tuple[Network, Network, Box, str]:
     """Two networks, a box, and what the second one is to the first."""
-    network = draw_network(rng)
+    network = draw_image_network(rng) if rng.random() < 0.25 else draw_network(rng)
     kind = RELATIVES[int(rng.integers(len(RELATIVES)))]
     return network, kind(network, rng), draw_box(rng, network.size_in), kind.__name__
