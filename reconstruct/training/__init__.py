@@ -28,6 +28,7 @@ _HOMES = {
     "models": ("mlp", "resnet", "vgg"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
