@@ -96,6 +96,7 @@ class _Work:
     offered: Reach | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
+    found: float = 0.0  # the largest difference that hopping met
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
@@ -132,7 +133,7 @@ class _Work:
             return self._certified(best)
         # undecided: who wants bounds anyway is given those that a checker can repeat
         rest = found if bound_anyway and found.bound is not None else best
-        return replace(rest, tried=tuple(self.tried))
+        return replace(rest, tried=tuple(self.tried), found=self.found)
 
     def _deadline(self) -> float:
         """When search and joint bound have to end."""
@@ -276,6 +277,7 @@ class _Work:
             deadline=now + HOPPING_SHARE * (deadline - now),
         )
         if points:
+            self.found = points[0][0]
             self.tried.append(f"hopping near these: largest difference {points[0][0]:.3g}")
         return self._replayed(points, tolerance)
 

@@ -124,6 +124,7 @@ class Certificate:
     target_float64_bound: float | None = None
     target_float32_bound: float | None = None
     seconds: float = 0.0
+    found: float = 0.0  # beyond a search: the largest |f − g| in float64 that was met, no bound
 
     def __bool__(self) -> bool:
         """True for a certified pair alone: not for one that is refuted or undecided."""

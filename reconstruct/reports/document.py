@@ -216,9 +216,10 @@ def _layer(row: LayerSolution, result: Result, certificate: Certificate) -> dict
 
 
 def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
-    """What was found and what is proved; a witness counts as found."""
+    """What was found, by whatever looked, and what is proved; a witness counts as found."""
     witness = certificate.witness
-    found = [search.float64_max, 0.0 if witness is None else _as_float(witness.difference) or 0.0]
+    gap = None if witness is None else _as_float(witness.difference)
+    found = (search.float64_max, certificate.found, gap or 0.0)
     bounds = ("float64", "float32", "target_float64", "target_float32")
     return {
         "samples": search.samples,
