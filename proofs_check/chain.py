@@ -49,6 +49,7 @@ from proofs_check.statements.theorem_3_sparse import (
     exact_probability,
     pattern_rank,
     random_matching,
+    threshold,
 )
 
 _FILES = (
@@ -75,6 +76,7 @@ _FILES = (
     column_replacement,
     random_matching,
     choice_of_p,
+    threshold,
     error_recursion,
     carried_errors,
     accumulated_rounding,

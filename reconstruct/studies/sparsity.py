@@ -10,6 +10,7 @@ the weights that were drawn is checked in each trial, exactly.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from math import log, sqrt
 from typing import TYPE_CHECKING
@@ -60,15 +61,28 @@ def predicted(d: int, c: float) -> float:
     return min(1.0, 2 * log(d) / d if c < 1.05 else sqrt(2 * log(d) / c) / d)
 
 
+@cache
+def proved(d: int, c: float) -> tuple[float, float] | None:
+    """Between these densities half of the draws begin to have full rank (c > 1), as is proved.
+
+    proofs_check: sparse-threshold
+    """
+    from proofs_check.statements.theorem_3_sparse.threshold import band
+
+    return band(d, share(c, d * d)) if c >= 1.05 and d > 1 else None
+
+
 def findings(rows: Rows) -> list[study.Finding]:
     parts = []
     for c in values_of(rows, "ratio"):
         for d in values_of(rows, "d"):
             found = threshold(select(rows, ratio=c, d=d))
             if found is not None:
+                limits = proved(d, c)
+                known = f"proved: between {limits[0]:.2f} and {limits[1]:.2f}, " if limits else ""
                 parts.append(
-                    f"d = {d}, ratio {c:g}: {found:.2f} (expected {predicted(d, c):.2f}, the "
-                    f"paper's order {sqrt(log(d) / d):.2f})"
+                    f"d = {d}, ratio {c:g}: {found:.2f} ({known}expected {predicted(d, c):.2f}, "
+                    f"the paper's order {sqrt(log(d) / d):.2f})"
                 )
     worse = sum(bool(row["disagree"]) for row in rows)
     return [
@@ -76,7 +90,8 @@ def findings(rows: Rows) -> list[study.Finding]:
             f"Half of the draws have full rank at these densities: "
             f"{'; '.join(parts) or 'none of the grid'}.",
             study.Evidence.MEASURED,
-            "a larger d whose threshold leaves the curves 2·log d/d and √(2·log d/c)/d",
+            "a larger d whose threshold leaves the curve 2·log d/d of the square case; with spare "
+            "width the curve √(2·log d/c)/d is a theorem (sparse-threshold)",
         ),
         study.Finding(
             f"The pattern of zeros decided the rank in {len(rows) - worse} of {len(rows)} trials, "
@@ -98,6 +113,9 @@ def draw(rows: Rows, figure: Figure) -> None:
             shares = [mean(select(own, p=p), "full") for p in densities]
             axes.plot(densities, shares, "o-", color=colour, label=f"d = {d}")
             axes.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=1)
+            limits = proved(d, c)
+            if limits:
+                axes.axvspan(*limits, color=colour, alpha=0.08, linewidth=0)
         axes.set(title=f"ratio {c:g}", xlabel="density p")
     panels[0].set_ylabel("share of full rank")
     panels[0].legend()
@@ -126,6 +144,7 @@ SPARSITY = study.Study(
         "The structural rank of K bounds the rank of any weights on its pattern from above, the "
         "rank modulo a prime that of these weights from below; where the two agree the rank is "
         "known. Dotted: densities at which a zero column (square) or a zero row (spare width) "
-        "becomes unlikely."
+        "becomes unlikely. Shaded: where half of the draws begin to have full rank, as is proved "
+        "for spare width."
     ),
 )

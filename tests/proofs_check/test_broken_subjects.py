@@ -51,6 +51,7 @@ from proofs_check.statements.theorem_3_sparse import (
     exact_probability,
     pattern_rank,
     random_matching,
+    threshold,
 )
 
 Products, System = definitions.Products, vec_identity.System
@@ -363,6 +364,11 @@ BROKEN: list[tuple[str, str, Any]] = [
         "sparse-choice-of-p",
         "p = ln d / d",
         choice_of_p.Choice(p=lambda d: sympy.log(d) / d),
+    ),
+    (
+        "sparse-threshold",
+        "always an empty row",
+        threshold.Threshold(empty=lambda d, n, p: 1),
     ),
     (
         "block-systems",

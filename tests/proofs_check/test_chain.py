@@ -39,6 +39,7 @@ REQUIRED = {
         "column-replacement",
         "random-matching",
         "sparse-choice-of-p",
+        "sparse-threshold",
     ],
     "layer-wise equality gives network equality": ["layerwise-to-network", "error-recursion"],
     "width m·k is necessary": ["width-is-necessary", "stacked-width"],

@@ -57,6 +57,7 @@ from proofs_check.statements.theorem_3_sparse import (
     exact_probability,
     pattern_rank,
     random_matching,
+    threshold,
 )
 
 Products, System, Deep = definitions.Products, vec_identity.System, backward_induction.Deep
@@ -139,6 +140,7 @@ SLIGHTLY_WRONG: dict[str, Any] = {
     "sparse-choice-of-p": choice_of_p.Choice(
         enough=lambda m, k: 0.99 * (6 * log(m * k) + log(2)) / min(m, k)
     ),
+    "sparse-threshold": threshold.Threshold(meets=lambda s, t, p: threshold.meets(s, t, p) / LESS),
     "error-recursion": error_recursion.ErrorRule(step=lambda *given: LESS * error.step(*given)),
     "carried-errors": carried_errors.CarryRule(size=lambda M: LESS * abs(M)),
     "accumulated-rounding": accumulated_rounding.Summation(
@@ -207,6 +209,9 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
         bound=lambda M, q: random_matching.hall_terms(M, q) * (M < 99)
     ),
     "sparse-choice-of-p": choice_of_p.Choice(p=lambda d: sympy.sqrt(sympy.log(d) / d) * (d < 2000)),
+    "sparse-threshold": threshold.Threshold(
+        lost=lambda d, n, p: threshold.rank_lost(d, n, p) * (d < 99)
+    ),
     "error-recursion": error_recursion.ErrorRule(
         step=lambda W, *rest: error.step(W, *rest) * (len(W) < 20)
     ),
