@@ -20,6 +20,7 @@ from proofs_check.statements.certificates import (
     exact_splitting,
     guard,
     norm_rounding,
+    partition_covers,
     shared_symbols,
     window_maximum,
 )
@@ -83,6 +84,7 @@ _FILES = (
     norm_rounding,
     exact_splitting,
     back_substitution,
+    partition_covers,
     shared_symbols,
     window_maximum,
     equal_units,

@@ -1,7 +1,8 @@
 """`python -m proofs_check`: run the chain, print a table or JSON, and say by exit code if it holds.
 
 Exit codes: 0 every statement passed and every negative caught; 1 otherwise; 2 bad usage.
-`python -m proofs_check certificate OUT` goes to the checker of certificates.
+`python -m proofs_check certificate OUT` goes to the checker of certificates, and
+`python -m proofs_check theorems` to Coq.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from proofs_check.certificates.command import main as certificate
 
         return certificate(words[1:])
+    if words == ["theorems"]:
+        from proofs_check.formal import main as theorems
+
+        return theorems()
     options = parser().parse_args(words)
     from proofs_check import chain  # sympy and networkx: not needed for --help
 

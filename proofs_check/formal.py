@@ -1,6 +1,6 @@
 """Theorems in Coq: the handful of statements that every certificate rests on.
 
-    python -m proofs_check.formal          what `make proofs` calls
+    python -m proofs_check theorems        what `make proofs` calls
 
 A file of `proofs_check/coq` is compiled by `coqc`, and Coq is asked what each theorem assumes:
 nothing but the axioms by which Coq's own library makes the real numbers.
@@ -101,7 +101,3 @@ def main() -> int:
                 print(error, file=sys.stderr)
                 code = 1
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -22,6 +22,7 @@ from proofs_check.statements.certificates import (
     exact_splitting,
     guard,
     norm_rounding,
+    partition_covers,
     shared_symbols,
     window_maximum,
 )
@@ -287,6 +288,13 @@ BROKEN: list[tuple[str, str, Any]] = [
         "window-maximum",
         "the least error",
         window_maximum.Maximum(error=min),
+    ),
+    (
+        "partition-covers",
+        "parts that swap coordinates",
+        partition_covers.Cutting(
+            below=lambda box, i, at: (box[0], partition_covers.replaced(box[1], 0, at))
+        ),
     ),
     (
         "shared-symbols",

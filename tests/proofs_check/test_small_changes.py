@@ -28,6 +28,7 @@ from proofs_check.statements.certificates import (
     exact_splitting,
     guard,
     norm_rounding,
+    partition_covers,
     shared_symbols,
     window_maximum,
 )
@@ -153,6 +154,7 @@ SLIGHTLY_WRONG: dict[str, Any] = {
     "back-substitution": back_substitution.Duality(
         upper=lambda lo, hi: tuple(LESS * x for x in back_substitution.above_relu(lo, hi))
     ),
+    "partition-covers": partition_covers.Cutting(below=lambda box, i, at: (box[0], box[1] * LESS)),
     "shared-symbols": shared_symbols.Symbols(tube=shorter_tube),
     "window-maximum": window_maximum.Maximum(error=lambda moved: LESS * max(moved)),
     "equal-units": equal_units.Pairing(rest=lambda d: tuple(LESS * x for x in pairing.rest(d))),
@@ -225,6 +227,12 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
     "exact-splitting": exact_splitting.Splitting(terms=2**14),
     "back-substitution": back_substitution.Duality(
         upper=lambda lo, hi: duality.upper(lo, hi) if hi < 999 else duality.lower(lo, hi)
+    ),
+    "partition-covers": partition_covers.Cutting(
+        below=lambda box, i, at: (
+            box[0],
+            partition_covers.replaced(box[1], i, at) * (1 if len(box[1]) < 9 else LESS),
+        )
     ),
     "shared-symbols": shared_symbols.Symbols(
         tube=lambda lo, hi: tubes.tube(lo, hi) if hi < 999 else shorter_tube(lo, hi)

@@ -28,6 +28,7 @@ from proofs_check.core import (
     Counterexample,
     Effort,
     Finding,
+    Formal,
     Method,
     Negative,
     Statement,
@@ -212,6 +213,7 @@ ROUNDING = Statement(
         Negative("underflow forgotten", Summation(absolute=lambda n, eta: Fraction(0))),
         Negative("small results flushed to zero", Summation(rounded=flushed)),
     ),
+    formal=Formal("accumulated_rounding", "accumulated_rounding", Summation()),
 )
 
 STATEMENTS: tuple[Statement[Any], ...] = (ROUNDING,)

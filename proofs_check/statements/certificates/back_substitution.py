@@ -27,6 +27,7 @@ from proofs_check.core import (
     Counterexample,
     Effort,
     Finding,
+    Formal,
     Method,
     Negative,
     Statement,
@@ -173,6 +174,7 @@ DUALITY = Statement(
             Duality(upper=lambda lo, hi: (above_relu(lo, hi)[0], Fraction(0))),
         ),
     ),
+    formal=Formal("back_substitution", "back_substitution", Duality()),
 )
 
 STATEMENTS: tuple[Statement[Any], ...] = (DUALITY,)

@@ -24,6 +24,7 @@ from proofs_check.core import (
     Counterexample,
     Effort,
     Finding,
+    Formal,
     Method,
     Negative,
     Statement,
@@ -118,6 +119,7 @@ ERROR = Statement(
             ErrorRule(step=lambda W, R, e, H, c: abs(W) @ e + abs(R) @ H + abs(c)),
         ),
     ),
+    formal=Formal("error_recursion", "error_recursion", ErrorRule()),
 )
 
 STATEMENTS: tuple[Statement[Any], ...] = (ERROR,)

@@ -146,7 +146,7 @@ SYMBOLS = Statement(
     "linear form in shared symbols; the worst over the leaves bounds it on the box.",
     hypotheses=("every bent unit has a symbol of its own", "the leaves cover the box"),
     paper="not in the paper; ranges by branch and bound rest on it",
-    depends_on=("active-relu-is-identity",),
+    depends_on=("active-relu-is-identity", "partition-covers"),
     subject=Symbols(),
     checks=(no_value_leaves_its_bounds, one_unit_and_one_cut),
     negatives=(

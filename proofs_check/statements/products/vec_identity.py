@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from proofs_check import exact, symbols
-from proofs_check.core import Effort, Finding, Method, Negative, Statement, by
+from proofs_check.core import Effort, Finding, Formal, Method, Negative, Statement, by
 from proofs_check.exact import Matrix
 from proofs_check.statements.products.definitions import Products, khatri_rao
 from proofs_check.symbols import entry, identical, unknowns, within
@@ -131,6 +131,7 @@ VEC_IDENTITY = Statement(
         ),
         Negative("diag(s) forgotten", System(forward=lambda M1, M2, s: M2 @ M1)),
     ),
+    formal=Formal("vec_identity", "vec_identity", System()),
 )
 
 
@@ -180,6 +181,7 @@ ADJOINT = Statement(
             System(adjoint=lambda M1, M2, Y: (M2.T @ Y @ M1.T).sum(axis=1)),
         ),
     ),
+    formal=Formal("vec_identity", "adjoint", System()),
 )
 
 

@@ -4,7 +4,7 @@ A tree is written in preorder, one byte per node: 0 for a leaf, i + 1 for a node
 the middle of coordinate i, its lower half first. Two halves share their face, so the leaves
 always cover the box, whatever the bytes say.
 
-Rests on proofs_check: shared-symbols.
+Rests on proofs_check: shared-symbols, partition-covers.
 """
 
 from __future__ import annotations
