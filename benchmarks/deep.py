@@ -3,8 +3,8 @@
 One random target map d × d with entries N(0, 1)/√d on [−1, 1]^d per case. `error` is the largest
 |f − g| / max(1, |g|) over the samples; `composite` the relative Frobenius error of the map that
 the frozen layers compose to, with the norms as they are stored; `rounding` what the construction
-itself expected of float64. `python -m benchmarks.deep [-o FILE] [--quick]` ends with the table
-that docs/deep.md shows.
+itself expected of float64. `python -m benchmarks.deep [-o FILE] [--quick]` ends with a table by
+size, block and ratio.
 """
 
 from __future__ import annotations
