@@ -27,7 +27,7 @@ from reconstruct.certificates.arithmetic import Rigorous
 from reconstruct.certificates.forms import UNITS, Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
-from reconstruct.networks import Activation, Network, Node
+from reconstruct.networks import Activation, Affine, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.parallel import parallel_map
 
@@ -366,9 +366,12 @@ class Recursion:
 
     def _functionals(self, view: View, matrix: Array) -> tuple[Array, Array]:
         """Bounds of the rows on what the view sees, at the worst position."""
-        if view.index is None:
-            return self.reach.functionals(view.source, matrix)
-        return self.reach.windows(view.source, matrix, view.index)
+        if view.index is not None:
+            return self.reach.windows(view.source, matrix, view.index)
+        lo, hi = self.reach.functionals(view.source, matrix)
+        # Ranges of units may come from more than one relaxation: then their intervals say more.
+        units = Affine(matrix).image(*self.reach.bounds(view.source))
+        return np.maximum(lo, units[0]), np.minimum(hi, units[1])
 
 
 def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
