@@ -303,19 +303,22 @@ class Recursion:
         """Bounds of a candidate node's value over the domain, block of rows by block: one for
         each row of its form, at the worst position."""
         errors = self.state.errors
-        blocks = composites.blocks(name)
-        if blocks is not None:
-            # Shifts of grouped layers come from these intervals, those of other constructions
-            # from functionals of the whole layer: only where intervals say too little is the
-            # dearer question asked.
-            found = self._ends_of_blocks(blocks, errors)
-            if deviation(op, *found)[1] >= 0:
-                return found
 
         def ends(span: tuple[int, int]) -> tuple[Array, Array]:
             return self._ends(composites.block(name, span), errors)
 
-        lows, highs = zip(*parallel_map(ends, composites.spans(name)), strict=True)
+        spans, blocks = composites.spans(name), composites.blocks(name)
+        if blocks is not None:
+            # Shifts of grouped layers come from these intervals, those of other constructions
+            # from functionals of the whole layer: only where intervals say too little is the
+            # dearer question asked, and not for what rounding makes of blocks of zeros.
+            lo, hi = self._ends_of_blocks(blocks, errors)
+            doubted = deviation(op, lo, hi)[0] > 2.0**-80 * np.max(np.abs(hi), initial=0.0)
+            spans = [span for span in spans if doubted[slice(*span)].any()]
+            for (start, stop), found in zip(spans, parallel_map(ends, spans), strict=True):
+                lo[start:stop], hi[start:stop] = found
+            return lo, hi
+        lows, highs = zip(*parallel_map(ends, spans), strict=True)
         return np.concatenate(lows), np.concatenate(highs)
 
     def _ends_of_blocks(

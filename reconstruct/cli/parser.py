@@ -42,7 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "candidate": _word("the network to compare with it", "CANDIDATE"),
     "network": _word(".onnx, .npz or .nnet", "NETWORK"),
     "path": _word("what a run wrote", "OUT"),
-    "name": _word("sparsity, width, depth, conditioning, stacked", "NAME"),
+    "name": _word("sparsity, width, depth, conditioning, stacked, blocks", "NAME"),
     "--domain": {
         "help": "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, a "
         ".vnnlib file, an .npz with lo and hi, or an .npz with x (data: these inputs alone)"

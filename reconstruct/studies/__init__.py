@@ -1,5 +1,6 @@
 """Studies: questions about norm tuning, each answered by rows, a plot and a page."""
 
+from reconstruct.studies.blocks import BLOCKS
 from reconstruct.studies.conditioning import CONDITIONING
 from reconstruct.studies.depth import DEPTH
 from reconstruct.studies.runner import Settings, run_study
@@ -8,6 +9,6 @@ from reconstruct.studies.stacked import STACKED
 from reconstruct.studies.study import Finding, Parameter, Study
 from reconstruct.studies.width import WIDTH
 
-STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED)}
+STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS)}
 
 __all__ = ["STUDIES", "Finding", "Parameter", "Settings", "Study", "run_study"]

@@ -27,6 +27,7 @@ SMALL = {
     "width": {"ratio": "0.3", "fit": "weights,data"},
     "depth": {"d": "4", "block": "1,2", "ratio": "1,2"},
     "conditioning": {"d": "4", "ratio": "1,2", "weights": "gaussian,sparse"},
+    "blocks": {"d": "8", "block": "1,4", "ratio": "1.5"},
     "stacked": {"d": "3", "layers": "1,2", "ratio": "1.3"},
 }
 
