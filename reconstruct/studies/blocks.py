@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reconstruct.constructions.blueprint import hidden_width
+from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao.blocks import solve_blocks
 from reconstruct.numbers.arrays import Array
 from reconstruct.reports.plotting import SERIES
