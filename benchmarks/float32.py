@@ -124,7 +124,7 @@ def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
 def _left_out(stack: ExitStack, chosen: Setting) -> None:
     """Measures that the package takes by itself and this setting does not."""
     if not chosen.balance:
-        plain = mock.patch("reconstruct.pipeline.balanced", lambda layout, *_: layout)
+        plain = mock.patch("reconstruct.pipeline.scaled_layout", lambda layout, *_: layout)
         stack.enter_context(plain)
     if not chosen.centred:
         nothing = mock.patch("reconstruct.networks.blocks.centre", lambda network, node: None)

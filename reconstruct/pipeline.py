@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 from reconstruct.bounds import Crown, Method, Reach, of_scaled, reach, sketch
 from reconstruct.bounds.adaptive import Cuts
 from reconstruct.bounds.useful import require_useful
-from reconstruct.constructions.balance import balanced
 from reconstruct.constructions.construction import (
     Construction,
     ExactNorm,
@@ -33,6 +32,7 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.ratio import ratio_for
+from reconstruct.constructions.scaling import scaled_layout
 from reconstruct.constructions.sites import (
     Site,
     Watched,
@@ -63,8 +63,6 @@ from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import Progress, Step, listener, silent
 
 FROZEN = "the frozen network"
-EXAMPLES = 2000  # inputs of the domain on which a map is fitted, where it is
-MOST_ROWS = 2**16  # positions of inputs that a convolution is fitted on
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +188,9 @@ def reconstruct(
     box = fitting(domain, target)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
-    how = _balanced if isinstance(kept.construction, Wide) and not chosen.rational else _as_it_is
-    layout, known = how(layout, kept.construction, box, bounds or Crown(), progress)
+    # exact solves stay with the target's own numbers
+    scaled = kept.construction.scales_units and not chosen.rational
+    layout, known = _bounded(layout, kept.construction, box, bounds or Crown(), scaled, progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
@@ -214,35 +213,28 @@ def width_for(
     """
     box = fitting(domain, target)
     layout = lay_out(target, Wide(), merge=merge)
-    layout, known = _balanced(layout, Wide(), box, bounds, silent)
+    layout, known = _bounded(layout, Wide(), box, bounds, True, silent)
     return ratio_for(layout, known, wanted), known.again
 
 
-def _as_it_is(
+def _bounded(
     layout: Layout,
     construction: Construction,
     box: Box | Points,
     method: Method,
+    scaled: bool,
     progress: Progress,
 ) -> tuple[Layout, Reach]:
-    """The layout, and bounds of the target."""
-    return layout, reach(layout.scaled, box, method, progress=progress)
+    """The layout, with units scaled and rows lifted if asked for, and bounds of the target as it
+    is then.
 
-
-def _balanced(
-    layout: Layout,
-    construction: Construction,
-    box: Box | Points,
-    method: Method,
-    progress: Progress,
-) -> tuple[Layout, Reach]:
-    """The layout with units scaled and rows lifted, and bounds of the target as it is scaled then.
-
-    Before that a sketch does, whose search is not made again: which symbols zonotopes keep depends
-    on the scales, and a checker has the scaled target alone.
+    To choose the scales, estimated ranges do; their search is not made again, because which symbols
+    zonotopes keep depends on the scales, and a checker has the scaled target alone.
     """
+    if not scaled:
+        return layout, reach(layout.scaled, box, method, progress=progress)
     first = sketch(layout.scaled, box, method, progress=progress)
-    found = balanced(layout, construction, first)
+    found = scaled_layout(layout, construction, first)
     return found, of_scaled(first, found.scaled, progress=progress)
 
 
@@ -386,10 +378,10 @@ def _left_out(layout: Layout) -> dict[str, LeftOut | None]:
     }
 
 
-def _inputs(domain: Domain, data: ArrayLike | None) -> Array:
+def _inputs(domain: Domain, data: ArrayLike | None, count: int = 2000) -> Array:
     """What maps are fitted on, where they are: the data that came, or inputs of the domain."""
     if data is None:
-        return domain.sample(EXAMPLES, np.random.default_rng(0))
+        return domain.sample(count, np.random.default_rng(0))
     return Points(data).of_size(domain.size).x
 
 
@@ -402,7 +394,7 @@ def _examples(
     def examples() -> tuple[Array, Array]:
         norms = {name: norm for s in solved for name, norm in s.norms.items()}
         form, op = layout.form.network, mixing_at(layout.form.network, site.target)
-        rows = x[:: ceil(len(x) * op.positions / MOST_ROWS)]
+        rows = x[:: ceil(len(x) * op.positions / 2**16)]  # 2^16 positions of inputs at most
         h = op.met(_value(frozen.with_ops(norms), site.source, rows))
         z = _value(form, site.target, rows).reshape(len(rows), op.channels, op.positions)
         return h, z.transpose(0, 2, 1).reshape(len(h), -1)

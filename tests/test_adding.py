@@ -106,6 +106,7 @@ class Spacious:
     """A toy construction: wide, with as many spare neurons as one likes."""
 
     spare: int = 3
+    scales_units = False
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import Mixing, Network, nonzeros
-from reconstruct.networks.draw import Pencil
+from reconstruct.networks.draw import Sampler
 from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
@@ -27,7 +27,7 @@ from reconstruct.runs.defaults import forecast
 def main(options: Namespace) -> int:
     network = load(options.network, nnet_header=options.nnet_header)
     form = normal_form(network)
-    Pencil(sparsity=options.density)  # refuses a density outside of (0, 1]
+    Sampler(density=options.density)  # refuses a density outside of (0, 1]
     costs = list(_costs(form.network, options))
     if options.json:
         print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))

@@ -232,6 +232,11 @@ class Construction(Protocol):
         """What becomes of a map of the target, in half a sentence."""
         ...
 
+    @property
+    def scales_units(self) -> bool:
+        """Whether units and rows of the target are scaled for it by powers of two (`scaling`)."""
+        ...
+
     def plan(self, op: Mixing) -> SitePlan:
         """What this map becomes."""
         ...

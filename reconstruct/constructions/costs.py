@@ -28,7 +28,7 @@ class ConstructionCost:
     """A whole target in one construction; memory and seconds are estimates for the solves.
 
     `memory_bytes` is the larger of holding all frozen weights in float32 and the hungriest solve;
-    `nonzeros` is the expected count when each weight is kept with probability `sparsity`.
+    `nonzeros` is the expected count when each weight is kept with probability `density`.
     """
 
     construction: str
@@ -42,12 +42,12 @@ class ConstructionCost:
 
 
 def cost(
-    target: Network, construction: Construction, sparsity: float | None = None
+    target: Network, construction: Construction, density: float | None = None
 ) -> ConstructionCost:
     """The cost of rebuilding `target` (in normal form) with `construction`."""
     maps: list[MapCost] = []
     solves = []
-    density = 1.0 if sparsity is None else sparsity
+    share = 1.0 if density is None else density
     for node in rebuilt_nodes(target):
         made = construction.plan(mixing_at(target, node.name))
         blueprint = made.blueprint
@@ -62,14 +62,14 @@ def cost(
                 blueprint.tunable,
             )
         )
-        solves += [plan(m, k, n, density=density) for m, k, n in made.systems]
+        solves += [plan(m, k, n, density=share) for m, k, n in made.systems]
     weights = sum(m.weights for m in maps)
-    held = 4 * weights if density == 1 else int(8 * density * weights)
+    held = 4 * weights if share == 1 else int(8 * share * weights)
     return ConstructionCost(
         construction=construction.name,
         maps=tuple(maps),
         weights=weights,
-        nonzeros=round(density * weights),
+        nonzeros=round(share * weights),
         tunable=sum(m.tunable for m in maps),
         depth=sum(len(m.widths) for m in maps),
         memory_bytes=held + max((s.memory_bytes for s in solves), default=0),

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.linalg as la
@@ -123,6 +123,13 @@ class Deep:
     block: int = 8
     ratio: float = 1.5
 
+    name: ClassVar[str] = "deep"
+    summary: ClassVar[str] = (
+        "each affine map is rebuilt by a chain of narrow frozen layers that take the "
+        "input in block by block"
+    )
+    scales_units: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
         if whole(self.block, "the block size") < 1:
@@ -130,17 +137,6 @@ class Deep:
                 f"the block size must be at least 1, the number of inputs that enter each layer, "
                 f"but is {self.block}"
             )
-
-    @property
-    def name(self) -> str:
-        return "deep"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map is rebuilt by a chain of narrow frozen layers that take the "
-            "input in block by block"
-        )
 
     def plan(self, op: Mixing) -> DeepPlan:
         m, k = op.kernels[0].shape

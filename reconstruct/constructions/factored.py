@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,21 +83,17 @@ class Factored:
     ratio: float = 1.5
     rank: int | None = None
 
+    name: ClassVar[str] = "factored"
+    summary: ClassVar[str] = (
+        "each affine map is split into two thinner ones, and each of these is rebuilt "
+        "by two frozen layers"
+    )
+    scales_units: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
         if self.rank is not None and whole(self.rank, "the rank") < 1:
             raise InputError(f"the rank must be at least 1, but is {self.rank}")
-
-    @property
-    def name(self) -> str:
-        return "factored"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map is split into two thinner ones, and each of these is rebuilt "
-            "by two frozen layers"
-        )
 
     def plan(self, op: Mixing) -> FactoredPlan:
         own = [factor(kernel, self.rank) for kernel in op.kernels]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import lsmr
 
 from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_geometry, share
+from reconstruct.constructions.sites import Site, check_geometry, share
 from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, shift_hidden
+from reconstruct.constructions.wide import WidePlan
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
 from reconstruct.networks import Mixing, Network, Norm, dense
@@ -33,11 +34,19 @@ from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
-RIDGE = 1e-9  # of the mean diagonal of the Gram matrix: it may be singular
-ELSEWHERE = 1e-3  # weight of W itself beside the data, relative to the spread of the data
-DENSE = 4000  # neurons up to which the Gram matrix is formed: 128 MB
-STEPS = 2000  # of the iteration beyond that
-SOLVED = 1e-9  # a relative residual of the whole map up to which nothing counts as left out
+
+@dataclass(frozen=True)
+class FitLimits:
+    """What keeps a fit well posed, and when it counts as a solution."""
+
+    ridge: float = 1e-9  # of the mean diagonal of the Gram matrix: it may be singular
+    elsewhere: float = 1e-3  # weight of W itself beside the data, relative to the data's spread
+    dense: int = 4000  # neurons up to which the Gram matrix is formed: 128 MB
+    steps: int = 2000  # of the iteration beyond that
+    solved: float = 1e-9  # relative residual of the whole map up to which nothing is left out
+
+
+LIMITS = FitLimits()
 
 
 @dataclass(frozen=True)
@@ -50,23 +59,19 @@ class Fitted:
     ratio: float = 0.5
     plain: bool = False
 
+    name: ClassVar[str] = "fitted"
+    summary: ClassVar[str] = (
+        "each affine map of the target is fitted by two frozen layers on data, with fewer "
+        "than m·k neurons between them: an approximation"
+    )
+    scales_units: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         if not 0 < number(self.ratio, "the ratio") < 1e6:
             raise InputError(
                 f"the ratio must be above 0, a share of the m·k neurons that every map would "
                 f"need, but is {self.ratio:g}; 0.5 is a good choice"
             )
-
-    @property
-    def name(self) -> str:
-        return "fitted"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map of the target is fitted by two frozen layers on data, with fewer "
-            "than m·k neurons between them: an approximation"
-        )
 
     def plan(self, op: Mixing) -> FittedPlan:
         m, k = op.kernels[0].shape
@@ -77,29 +82,12 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedPlan:
-    """The map `op`, m × k in each of its groups, fitted by two layers with `width` neurons."""
+class FittedPlan(WidePlan):
+    """The layers of a wide site, with fewer neurons, fitted one after the other."""
 
-    op: Mixing
-    rows: int
-    cols: int
-    width: int
-    groups: int = 1
     plain: bool = False
 
-    left_out = None
     alone = False
-
-    @property
-    def blueprint(self) -> Blueprint:
-        entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
-        rows = self.groups * self.rows
-        layers = (entering, LayerPlan(rows, None, carry=True))
-        return Blueprint(rows, self.cols, layers, self.groups)
-
-    @property
-    def systems(self) -> tuple[tuple[int, int, int], ...]:
-        return ((self.rows, self.cols, self.width),) * self.groups
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
         """Any width will do; convolutions must move over the image as the target's do."""
@@ -153,7 +141,7 @@ class FittedPlan:
         centred = (h - h.mean(axis=0)) @ made.T - (z - z.mean(axis=0))
         spread = float(np.linalg.norm(z - z.mean(axis=0))) or 1.0
         on_data = float(np.linalg.norm(centred)) / spread
-        status = Status.SOLVED if residual <= SOLVED else Status.TOO_NARROW
+        status = Status.SOLVED if residual <= LIMITS.solved else Status.TOO_NARROW
         return LayerSolution(
             s=s,
             status=status,
@@ -199,19 +187,19 @@ def least_squares(
 ) -> Vector:
     """The s that makes `M2 diag(s) M1 (h − h̄)` closest to `z − z̄` over all rows of the data.
 
-    Where the data say nothing, W decides: the covariance of h gets ELSEWHERE times its mean
+    Where the data say nothing, W decides: the covariance of h gets `elsewhere` times its mean
     diagonal added in every direction, in which W itself is fitted.
     """
     inputs, wanted = h - h.mean(axis=0), z - z.mean(axis=0)
     covariance, cross = inputs.T @ inputs / len(h), wanted.T @ inputs / len(h)
     if W is not None:
-        weight = ELSEWHERE * (float(np.trace(covariance)) / len(covariance) or 1.0)
+        weight = LIMITS.elsewhere * (float(np.trace(covariance)) / len(covariance) or 1.0)
         covariance, cross = covariance + weight * np.eye(len(covariance)), cross + weight * W
-    if len(M1) > DENSE:
+    if len(M1) > LIMITS.dense:
         return _by_iteration(M1, M2, covariance, cross)
     gram = (M2.T @ M2) * (M1 @ covariance @ M1.T)
     right = np.einsum("ol,ol->l", M2, cross @ M1.T)
-    ridge = RIDGE * float(np.trace(gram)) / len(gram)
+    ridge = LIMITS.ridge * float(np.trace(gram)) / len(gram)
     if not ridge > 0:
         return np.zeros(len(gram))
     return np.asarray(la.solve(gram + ridge * np.eye(len(gram)), right, assume_a="pos"))
@@ -223,8 +211,17 @@ def _by_iteration(M1: Array, M2: Array, covariance: Array, cross: Array) -> Vect
     With `C = R Rᵀ` the objective is `‖M2 diag(s) (M1 R) − cross R⁻ᵀ‖²` up to a constant: a
     Khatri-Rao system with other first weights, whose least-squares solution LSMR finds.
     """
-    root = np.linalg.cholesky(covariance + RIDGE * np.trace(covariance) * np.eye(len(covariance)))
+    root = np.linalg.cholesky(
+        covariance + LIMITS.ridge * np.trace(covariance) * np.eye(len(covariance))
+    )
     wanted = la.solve_triangular(root, cross.T, lower=True).T
     operator = KhatriRao(M1 @ root, M2)
-    found = lsmr(operator, wanted.ravel(), damp=0.0, atol=SOLVED, btol=SOLVED, maxiter=STEPS)
+    found = lsmr(
+        operator,
+        wanted.ravel(),
+        damp=0.0,
+        atol=LIMITS.solved,
+        btol=LIMITS.solved,
+        maxiter=LIMITS.steps,
+    )
     return np.asarray(found[0])

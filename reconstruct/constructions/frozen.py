@@ -35,7 +35,7 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.networks.blocks import joined
-from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.numbers.arrays import Array
@@ -93,14 +93,11 @@ def check_target(network: Network) -> None:
             )
 
 
-ROWS = 2**11  # of a weight that are hashed together
-
-
 @dataclass(frozen=True, eq=False)
 class Frozen:
     """A network whose weights never change, and how it is meant to be used.
 
-    `origin` records where it came from: the draw's seed, distribution and sparsity, or a file.
+    `origin` records where it came from: the draw's seed, distribution and density, or a file.
     """
 
     network: Network
@@ -137,7 +134,7 @@ def draw(
     *,
     seed: int = 0,
     weights: Weights | str = Weights.GAUSSIAN,
-    sparsity: float | None = None,
+    density: float | None = None,
     statistics: bool = False,
     activation: Activation | None = None,
     merge: bool = True,
@@ -145,13 +142,13 @@ def draw(
     """A random frozen network with a site for each affine map of the target.
 
     Activations and sums of the target stay where they are; `activation` is used inside the sites
-    (ReLU unless given). `sparsity` keeps each weight with that probability.
+    (ReLU unless given). `density` keeps each weight with that probability.
     """
     as_network(target, "the target")
     chosen = _as_construction(construction)
     layout = lay_out(target, chosen, merge=merge)
     form = layout.form
-    pencil = Pencil(seed, Weights.named(weights), sparsity, statistics)
+    sampler = Sampler(seed, Weights.named(weights), density, statistics)
     inner = _as_activation(activation)
     nodes: list[Node] = []
     outputs = {form.network.source: form.network.source}
@@ -161,7 +158,7 @@ def draw(
         if rebuilt(node):
             begin = Node(node.name, node.op, inputs)
             plan = layout.plans[node.name]
-            site = _draw_site(pencil, layer, begin, plan, inner)
+            site = _draw_site(sampler, layer, begin, plan, inner)
             nodes.extend(site)
             outputs[node.name] = site[-1].name
             layer += 1
@@ -171,7 +168,7 @@ def draw(
     kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
     ends = (outputs[form.network.output], form.network.source)
     network = Network(target.size_in, tuple(nodes), *ends, kept)
-    return Frozen(network, chosen, merge, _origin(pencil, inner), layout)
+    return Frozen(network, chosen, merge, _origin(sampler, inner), layout)
 
 
 def _as_construction(construction: Any) -> Construction:
@@ -202,19 +199,19 @@ def _as_activation(activation: Any) -> Activation:
     return given
 
 
-def _origin(pencil: Pencil, activation: Activation) -> dict[str, Any]:
+def _origin(sampler: Sampler, activation: Activation) -> dict[str, Any]:
     """What a draw was given besides its construction."""
     return {
-        "seed": int(pencil.seed),
-        "weights": pencil.weights.value,
-        "sparsity": pencil.sparsity,
-        "statistics": pencil.statistics,
+        "seed": int(sampler.seed),
+        "weights": sampler.weights.value,
+        "sparsity": sampler.density,
+        "statistics": sampler.statistics,
         "activation": activation,
     }
 
 
 def _draw_site(
-    pencil: Pencil, layer: int, node: Node, plan: SitePlan, activation: Activation
+    sampler: Sampler, layer: int, node: Node, plan: SitePlan, activation: Activation
 ) -> list[Node]:
     """The frozen nodes for the target's map at `node`, whose input is the site's."""
     op, name, (source,) = node.op, node.name, node.inputs
@@ -231,14 +228,14 @@ def _draw_site(
         parts: list[str] = []
         if shape.carry:
             across = shape.cols or width // groups
-            weight = pencil.matrix(layer, label, shape.width, across, hidden=1)
+            weight = sampler.matrix(layer, label, shape.width, across, hidden=1)
             made = shape.made or op.behind
             nodes.append(Node(f"{name}.M{i}", made(weight), (last,)))
             parts.append(f"{name}.M{i}")
         if shape.block is not None:
             start, stop = shape.block
             entering = source
-            weight = pencil.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
+            weight = sampler.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
             made = shape.made or op.with_kernel
             if shape.made is None and not op.own_entries:
                 weight = _elsewhere_zero(weight, start, blueprint.cols)
@@ -251,7 +248,7 @@ def _draw_site(
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        norm = pencil.norm(layer, label + 2, shape.width, op.positions)
+        norm = sampler.norm(layer, label + 2, shape.width, op.positions)
         nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
         last, width = f"{name}.norm{i}", shape.width
         if i < len(blueprint.layers):
@@ -287,16 +284,16 @@ def weights_hash(network: Network) -> str:
     return digest.hexdigest()
 
 
-def _along(part: Matrix) -> Iterator[NDArray[np.float64]]:
+def _along(part: Matrix, together: int = 2**11) -> Iterator[NDArray[np.float64]]:
     """The numbers along the longer side, as whoever draws tiles has them; some at a time."""
     tall = part if part.ndim == 1 or part.shape[0] > part.shape[1] else part.T
 
     def rows(start: int) -> NDArray[np.float64]:
-        found = tall[start : start + ROWS]
+        found = tall[start : start + together]
         held = found.toarray() if sparse.issparse(found) else found
         return np.ascontiguousarray(held, np.float64)
 
-    return parallel_map(rows, range(0, tall.shape[0], ROWS))
+    return parallel_map(rows, range(0, tall.shape[0], together))
 
 
 def as_stored(network: Network) -> Network:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class Grouped:
 
     block: int = 8
     ratio: float = 1.5
+
+    scales_units: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)

@@ -31,11 +31,7 @@ from reconstruct.networks.normal_form import rebuilt_nodes
 from reconstruct.numbers.arrays import Vector
 
 RATIOS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.6, 3.3, 4.0, 5.0, 6.5, 8.0)
-ROWS = 32  # random functionals from which the reach of a map's inputs is taken
-SEED = 20240520
-FLOAT32 = 2.0**-24
 VARYING = 0.1  # of the squares of shifts: what hidden values vary by
-SAMPLES = 10_000  # inputs among which the largest error is meant
 
 
 @dataclass(frozen=True)
@@ -65,11 +61,11 @@ class RatioForecast:
     reached: Mapping[str, Vector]
     outputs: int
 
-    def error(self, ratio: float, only: str | None = None) -> float:
-        """The largest error to expect among `SAMPLES` inputs, from all maps or from one."""
+    def error(self, ratio: float, only: str | None = None, samples: int = 10_000) -> float:
+        """The largest error to expect among so many inputs, from all maps or from one."""
         names = self.sites if only is None else (only,)
         parts = {name: self.sites[name].variance(ratio) * self.reached[name] for name in names}
-        return FLOAT32 * deviation(parts) * math.sqrt(2 * math.log(SAMPLES * self.outputs))
+        return 2.0**-24 * deviation(parts) * math.sqrt(2 * math.log(samples * self.outputs))
 
     def shares(self, ratio: float) -> dict[str, float]:
         """What each map alone adds to it."""
@@ -78,14 +74,14 @@ class RatioForecast:
 
 def forecast(layout: Layout, known: Reach) -> RatioForecast:
     """The prediction for a target as it is laid out and balanced, which `known` bounds."""
-    rng, form = np.random.default_rng(SEED), layout.form.network
+    rng, form = np.random.default_rng(20240520), layout.form.network
     sites, own = {}, {}
     for node in rebuilt_nodes(form):
         op = mixing_at(form, node.name)
         m, k = op.kernels[0].shape
         lift = layout.lifts.get(node.name, np.zeros(m, dtype=np.int64))
         squares = [float(np.sum(np.ldexp(dense(W), lift[:, None]) ** 2)) for W in op.kernels]
-        rows = rng.standard_normal((ROWS, k))
+        rows = rng.standard_normal((32, k))  # so many tell the reach of a map's inputs
         lo, hi = functionals_of(known, node.inputs[0], op)(rows)
         reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
         sites[node.name] = SiteRatio(m * k, math.sqrt(max(squares)), reach)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
@@ -79,21 +79,17 @@ class Stacked:
     layers: int = 2
     ratio: float = 1.3
 
+    name: ClassVar[str] = "stacked"
+    summary: ClassVar[str] = (
+        "each affine map of the target is rebuilt by a plain stack of frozen layers whose "
+        "widths add up to little more than m·k"
+    )
+    scales_units: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
         if whole(self.layers, "the number of layers") < 1:
             raise InputError(f"a stack needs at least 1 hidden layer, but layers is {self.layers}")
-
-    @property
-    def name(self) -> str:
-        return "stacked"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map of the target is rebuilt by a plain stack of frozen layers whose "
-            "widths add up to little more than m·k"
-        )
 
     def plan(self, op: Mixing) -> StackedPlan:
         m, k = op.kernels[0].shape

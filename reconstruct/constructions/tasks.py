@@ -145,9 +145,6 @@ def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Fun
 # --- drift --------------------------------------------------------------------------------------
 
 
-MARGIN = 1 + 2.0**-20  # this recursion is not rounded outward: it only sizes the shifts
-
-
 def drift(
     form: Network, known: Reach, left_out: Mapping[str, LeftOut | None]
 ) -> Mapping[str, Vector] | None:
@@ -165,7 +162,8 @@ def drift(
         if isinstance(node.op, Map):
             (error,) = before
             passed = node.op.absolute(error[None])[0]
-            errors[node.name] = MARGIN * (passed + _added(node, known, left_out, error))
+            # not rounded outward: it only sizes the shifts, and 2^-20 more of it does no harm
+            errors[node.name] = (1 + 2.0**-20) * (passed + _added(node, known, left_out, error))
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.carried(before[0])
         else:
@@ -186,9 +184,6 @@ def _added(
 
 
 # --- the exact map ------------------------------------------------------------------------------
-
-
-BITS = 64  # to which an irrational factor would be enclosed: it is refused then
 
 
 def exact_composition(network: Network, chain: tuple[str, ...]) -> tuple[ExactMap, ...]:
@@ -261,7 +256,7 @@ def _factors(node: Node) -> tuple[list[Fraction], list[Fraction]]:
             f"the exact solver needs maps with rational entries, but {node.name!r} is a "
             f"{type(node.op).__name__}; use another solver"
         )
-    scales, shifts = node.op.rationals(BITS)
+    scales, shifts = node.op.rationals(64)  # bits; what is not exact is refused
     exact = [_rational(node, i, pair) for i, pair in enumerate(scales)]
     return exact, [_rational(node, i, pair) for i, pair in enumerate(shifts)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from reconstruct.constructions.construction import SiteSolution, Task, joined_exactly
 from reconstruct.constructions.sites import (
@@ -36,19 +36,15 @@ class Wide:
 
     ratio: float = 1.5
 
+    name: ClassVar[str] = "wide"
+    summary: ClassVar[str] = (
+        "each affine map of the target is rebuilt by two frozen layers with at least "
+        "m·k neurons between them"
+    )
+    scales_units: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
-
-    @property
-    def name(self) -> str:
-        return "wide"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map of the target is rebuilt by two frozen layers with at least "
-            "m·k neurons between them"
-        )
 
     def plan(self, op: Mixing) -> WidePlan:
         m, k = op.kernels[0].shape

@@ -49,16 +49,16 @@ class Weights(Enum):
 
 
 @dataclass(frozen=True)
-class Pencil:
+class Sampler:
     """Draws the matrices and norms of a frozen network.
 
-    `sparsity` p keeps each entry with probability p (None keeps all). `statistics` gives the norm
+    `density` p keeps each entry with probability p (None keeps all). `statistics` gives the norm
     layers means and variances as training would have left them, instead of the neutral ones.
     """
 
     seed: int = 0
     weights: Weights = Weights.GAUSSIAN
-    sparsity: float | None = None
+    density: float | None = None
     statistics: bool = False
 
     def __post_init__(self) -> None:
@@ -68,10 +68,10 @@ class Pencil:
             raise InputError(f"the seed must be between 0 and 2^63 − 1, but is {self.seed}")
         if not isinstance(self.statistics, bool | np.bool_):
             raise InputError(f"statistics must be True or False, but is {self.statistics!r}")
-        if self.sparsity is not None and not 0 < number(self.sparsity, "the density") <= 1:
+        if self.density is not None and not 0 < number(self.density, "the density") <= 1:
             raise InputError(
-                f"the density (`sparsity`) is the probability that a weight is kept and must lie "
-                f"in (0, 1], but is {self.sparsity}"
+                f"the density is the probability that a weight is kept and must lie "
+                f"in (0, 1], but is {self.density}"
             )
 
     def matrix(self, layer: int, label: int, rows: int, cols: int, *, hidden: int = 0) -> Matrix:
@@ -81,7 +81,7 @@ class Pencil:
             self.tile(layer, label, i, min(TILE, length - i * TILE), across, fan_in=cols)
             for i in range(-(-length // TILE))
         ]
-        if self.sparsity is not None and self.sparsity < SPARSE_BELOW:
+        if self.density is not None and self.density < SPARSE_BELOW:
             stacked = sparse.vstack([sparse.csr_array(t) for t in tiles])
             return sparse.csr_array(stacked if hidden == 0 else stacked.T)
         whole = np.concatenate(tiles)
@@ -93,9 +93,9 @@ class Pencil:
         """Tile `index` of a matrix: `length` slices along the hidden axis, `across` wide."""
         bits = self._bits(layer, 2 * label, index, length * across)
         values = _shape(bits, self.weights, fan_in).astype(np.float32)
-        if self.sparsity is not None:
+        if self.density is not None:
             kept = _uniform(self._bits(layer, 2 * label + 1, index, length * across))
-            values = np.where(kept < self.sparsity, values, np.float32(0))
+            values = np.where(kept < self.density, values, np.float32(0))
         return values.reshape(length, across)
 
     def norm(self, layer: int, label: int, size: int, positions: int = 1) -> Norm:

@@ -106,7 +106,7 @@ class Recipe:
             self.made(),
             seed=self.seed,
             weights=Weights(self.weights),
-            sparsity=self.density,
+            density=self.density,
             statistics=self.statistics,
             activation=None if self.activation is None else _restored(self.activation),
             merge=self.merge,

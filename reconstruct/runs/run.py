@@ -224,7 +224,7 @@ def _frozen(
             construction,
             seed=drawing["seed"] or 0,
             weights=drawing["weights"] or Weights.GAUSSIAN,
-            sparsity=drawing["density"],
+            density=drawing["density"],
             activation=drawing["activation"],
         )
     told = [name for name, value in drawing.items() if value is not None]

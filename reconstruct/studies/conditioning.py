@@ -14,7 +14,7 @@ import numpy as np
 
 from reconstruct.constructions.sites import share
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterations, solve
-from reconstruct.networks.draw import Pencil, Weights
+from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.measurements import scaled_singular_values
 from reconstruct.reports.plotting import FAINT, SERIES
@@ -29,8 +29,8 @@ def trial(point: Point, seed: int) -> Outcome:
     d, c, kind = point["d"], point["ratio"], point["weights"]
     n = share(c, d * d)
     weights = Weights.GAUSSIAN if kind == "sparse" else Weights(kind)
-    pencil = Pencil(seed, weights, 0.5 if kind == "sparse" else None)
-    M1, M2 = (dense(pencil.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
+    sampler = Sampler(seed, weights, 0.5 if kind == "sparse" else None)
+    M1, M2 = (dense(sampler.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
     values = scaled_singular_values(KhatriRao(M1, M2))
     W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
     found = solve(M1, M2, W, ConjugateGradient())

@@ -19,7 +19,7 @@ import numpy as np
 
 from reconstruct.constructions.sites import share
 from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
-from reconstruct.networks.draw import Pencil
+from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import SERIES
 from reconstruct.studies import study
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def trial(point: Point, seed: int) -> Outcome:
     d, c, p = point["d"], point["ratio"], point["p"]
     n = share(c, d * d)
-    pencil = Pencil(seed, sparsity=p)
-    M1, M2 = (dense(pencil.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
+    sampler = Sampler(seed, density=p)
+    M1, M2 = (dense(sampler.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
     obstruction = structural_obstruction(M1, M2)
     structural = d * d if obstruction is None else obstruction.rank
     modular = prove_full_rank(M1, M2).rank if structural else 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from reconstruct.constructions.sites import share
 from reconstruct.constructions.stacked import Product, fit, least_widths, shared_out
-from reconstruct.networks.draw import Pencil
+from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
 from reconstruct.reports.plotting import SERIES, logarithmic
@@ -30,8 +30,8 @@ def trial(point: Point, seed: int) -> Outcome:
     total = max(share(point["ratio"], needed), sum(least_widths(d, d, layers)))
     widths = shared_out(total, least_widths(d, d, layers))
     sizes = [d, *widths, d]
-    pencil = Pencil(seed)
-    factors = [dense(pencil.matrix(0, i, sizes[i + 1], sizes[i])) for i in range(layers + 1)]
+    sampler = Sampler(seed)
+    factors = [dense(sampler.matrix(0, i, sizes[i + 1], sizes[i])) for i in range(layers + 1)]
     W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
     found = fit(Product(tuple(factors)), W, silent)
     return Outcome(

@@ -177,14 +177,14 @@ def test_a_block_holds_at_least_one_input(block):
 @pytest.mark.parametrize(("d", "block", "keep"), [(32, 8, 0.2), (16, 4, 0.5)])
 def test_sparse_weights(d, block, keep):
     target = gaussian(d)
-    result = rebuilt(target, block, 1.5, sparsity=keep)
+    result = rebuilt(target, block, 1.5, density=keep)
     assert result.status is Status.SOLVED
     assert relative_error(target, result) < 1e-11
 
 
 def test_zeros_that_leave_a_block_out_of_reach_are_refused_by_name():
     with pytest.raises(InputError, match=r"map 1 .*, block 4 cannot be reached"):
-        rebuilt(gaussian(16), 4, 1.5, sparsity=0.1)
+        rebuilt(gaussian(16), 4, 1.5, density=0.1)
 
 
 def test_singular_signs_are_said_with_the_rank():

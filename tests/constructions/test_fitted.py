@@ -106,7 +106,7 @@ def test_without_the_gram_matrix_it_is_the_same_fit(monkeypatch):
     M1, M2 = rng.normal(size=(9, 4)), rng.normal(size=(3, 9))
     h, z = rng.normal(size=(50, 4)), rng.normal(size=(50, 3))
     expected = least_squares(M1, M2, h, z)
-    monkeypatch.setattr(fitted, "DENSE", 0)
+    monkeypatch.setattr(fitted, "LIMITS", fitted.FitLimits(dense=0))
     np.testing.assert_allclose(least_squares(M1, M2, h, z), expected, rtol=1e-5)
 
 

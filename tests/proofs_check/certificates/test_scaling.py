@@ -11,7 +11,7 @@ from proofs_check.certificates.report import CheckFailed
 from proofs_check.certificates.scaling import scaled
 from reconstruct.networks import Add, Affine, Clip, Elu, LeakyRelu, Network, Node, Relu
 from tests.bounds.rational import rational_values
-from tests.constructions.test_balance import BOX, planted
+from tests.constructions.test_scaling import BOX, planted
 
 from .making import certified, document_of, edit
 

@@ -12,7 +12,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.bounds import Crown, reach
 from reconstruct.certificates.scaling import powers
-from reconstruct.constructions.balance import balance
+from reconstruct.constructions.scaling import find_scales
 from reconstruct.constructions.sites import norm_at
 from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
@@ -22,7 +22,7 @@ BOX = Box(-1.0, 1.0).of_size(3)
 
 
 def powers_of(network: Network) -> dict[str, np.ndarray]:
-    return dict(balance(network, reach(network, BOX, Crown())).units)
+    return dict(find_scales(network, reach(network, BOX, Crown())).units)
 
 
 def even(seed: int = 0) -> Network:
@@ -146,7 +146,7 @@ def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
     weight = np.array(target.node("layer3").op.matrix, dtype=np.float64)
     weight[:, 0] *= 64  # of the activation before; its unit may be scaled
     target = target.with_ops({"layer3": Affine(weight * [[1.0], [2.0**-9]])})  # outputs may not
-    found = balance(target, reach(target, BOX, Crown()))
+    found = find_scales(target, reach(target, BOX, Crown()))
     assert np.ptp(found.rows["layer3"]) >= 2
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5), seed=0), domain=BOX)
     (last,) = [site for site in result.sites if site.target == "layer3"]
@@ -169,6 +169,6 @@ def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
 
 def pipeline_without(layout, target):
     """The same reconstruction without lifted rows."""
-    with mock.patch("reconstruct.pipeline.balanced", lambda *_: layout):
+    with mock.patch("reconstruct.pipeline.scaled_layout", lambda *_: layout):
         frozen = rc.draw(target, rc.Wide(1.5), seed=0)
         return rc.reconstruct(target, frozen, domain=BOX).network

@@ -33,16 +33,26 @@ from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.rescaling import rescaled, scalable, telling_points, told
 from reconstruct.numbers.arrays import Array, Vector
 
-POINTS, LEAST = 4000, 64
-MOST_VALUES = 2**24  # of all nodes at all points
-SEED = 20240519
-SWEEPS = 20
-LARGEST = 12  # a power of two beyond which nothing is gained, and float32 gets narrow
-LEAST_EFFECT, LEAST_PULL = 1e-2, 3e-3  # of the largest, as squares: what every unit counts for
+
+@dataclass(frozen=True)
+class ScalingLimits:
+    """How far scaling goes, and on how many samples it rests."""
+
+    points: int = 4000
+    least_points: int = 64
+    values: int = 2**24  # of all nodes at all points: fewer points where the network is large
+    sweeps: int = 20
+    power: int = 12  # of two, beyond which nothing is gained and float32 gets narrow
+    # What every unit counts for, as squares and of the largest: samples may miss where it matters.
+    effect: float = 1e-2
+    pull: float = 3e-3
+
+
+LIMITS = ScalingLimits()
 
 
 @dataclass(frozen=True, eq=False)
-class Balance:
+class UnitScales:
     """Powers of two: by activation for its `units`, by map for the `rows` of its system."""
 
     units: Mapping[str, Array]
@@ -71,7 +81,7 @@ class _Site:
 
     def lifts(self) -> Vector:
         """l² for its rows."""
-        return _evened(self.effects, self.squares.sum(axis=1), LEAST_EFFECT)
+        return _evened(self.effects, self.squares.sum(axis=1), LIMITS.effect)
 
     def pulls(self) -> tuple[Vector, Vector]:
         """By unit of its inputs: how much its error grows with d², and with 1/d²."""
@@ -81,7 +91,7 @@ class _Site:
         return noise * size * self.ranges, noise * reach * lifted.sum(axis=0)
 
 
-def balanced(layout: Layout, construction: Construction, known: Reach | Sketch) -> Layout:
+def scaled_layout(layout: Layout, construction: Construction, known: Reach | Sketch) -> Layout:
     """The layout with units scaled, where the target's own units can be, and rows lifted; `known`
     bounds the target, or tells how large its values are about.
 
@@ -89,7 +99,7 @@ def balanced(layout: Layout, construction: Construction, known: Reach | Sketch) 
     factored: their rank is decided on the weights as they are.
     """
     free = {node.name for node in scalable(layout.target)}
-    found = balance(layout.form.network, known, free)
+    found = find_scales(layout.form.network, known, free)
     try:
         form = replace(layout.form, network=rescaled(layout.form.network, found.units))
         scaled = rescaled(layout.target, found.units)
@@ -99,32 +109,32 @@ def balanced(layout: Layout, construction: Construction, known: Reach | Sketch) 
     return replace(layout, scaled=scaled, form=form, plans=plans, lifts=found.rows)
 
 
-def balance(
+def find_scales(
     network: Network, known: Reach | Sketch, among: Collection[str] | None = None
-) -> Balance:
+) -> UnitScales:
     """Powers for the activations that can be scaled (of those `among`) and for the rows of maps;
     empty when nothing can be gained."""
     free = [n.name for n in scalable(network) if among is None or n.name in among]
     sites = _sites(network, known) if free else None
     if sites is None:
-        return Balance({}, {})
+        return UnitScales({}, {})
     scales = {name: np.ones(network.sizes[name]) for name in free}
-    for _ in range(SWEEPS):
+    for _ in range(LIMITS.sweeps):
         for name in free:
             users = [sites[n.name] for n in network.consumers(name) if n.name in sites]
             pulls = [site.scaled(scales).pulls() for site in users]
             raising, lowering = np.sum(pulls, axis=0) if pulls else np.ones((2, 1))
-            scales[name] = scales[name] * _evened(lowering, raising, LEAST_PULL)
+            scales[name] = scales[name] * _evened(lowering, raising, LIMITS.pull)
     units = _readable(network, known.box, {name: _powers(scale) for name, scale in scales.items()})
     final = {name: 4.0**powers for name, powers in units.items()}
     rows = {name: _lifted(site.scaled(final)) for name, site in sites.items()}
-    return Balance(*({k: p for k, p in found.items() if p.any()} for found in (units, rows)))
+    return UnitScales(*({k: p for k, p in found.items() if p.any()} for found in (units, rows)))
 
 
 def _powers(squares: Vector) -> Array:
     """The nearest powers of two of the roots of these."""
     found = np.rint(np.log2(squares) / 2)
-    return np.asarray(np.clip(found, -LARGEST, LARGEST).astype(np.int64))
+    return np.asarray(np.clip(found, -LIMITS.power, LIMITS.power).astype(np.int64))
 
 
 def _lifted(site: _Site) -> Array:
@@ -149,8 +159,10 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
 
 def _sites(network: Network, known: Reach | Sketch) -> dict[str, _Site] | None:
     """The maps with entries of their own, as squares; None where samples are not finite."""
-    rng, box = np.random.default_rng(SEED), known.box
-    count = min(POINTS, max(LEAST, MOST_VALUES // sum(network.sizes.values())))
+    rng, box = np.random.default_rng(20240519), known.box
+    count = min(
+        LIMITS.points, max(LIMITS.least_points, LIMITS.values // sum(network.sizes.values()))
+    )
     points = np.concatenate([box.sample(count, rng), box.corners(count // 8, rng)])
     with np.errstate(all="ignore"):
         values = network.values(points)
