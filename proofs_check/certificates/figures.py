@@ -23,8 +23,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.carrying import Carrier, Maps
-from proofs_check.certificates.chords import Chords, upper
+from proofs_check.certificates.carrying import Chords, Maps, SignedErrors, upper
 from proofs_check.certificates.recursion import Recursion, columns, needed
 from proofs_check.certificates.rounded import Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
@@ -48,7 +47,7 @@ class _Mode:
 
 
 @dataclass(frozen=True, eq=False)
-class _Wrong:
+class _CutErrors:
     """In front of a cut, (boxes, m): all errors and the new ones; and new ones behind it."""
 
     total: Floats
@@ -168,7 +167,7 @@ class Figures:
             apart = plus(apart, _images(step.difference[:, part], met[0]))
         return np.minimum(late, apart), carried
 
-    def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _Wrong:
+    def _wrong(self, spots: Spots, mode: _Mode, step: Step) -> _CutErrors:
         late, carried = self._arriving(spots, mode, step)
         fresh, behind = late, np.zeros_like(late)
         evaluation = mode.evaluation
@@ -180,7 +179,7 @@ class Figures:
                 fresh = upper(late + value.error)
             except NoBound as reason:
                 mode.reason = str(reason)
-        return _Wrong(upper(carried + fresh), fresh, behind)
+        return _CutErrors(upper(carried + fresh), fresh, behind)
 
     def _evaluated(self, evaluation: Evaluation, step: Step, size: Floats) -> Value:
         """The value in front of a cut, or at the output; it is known not to exceed `size`."""
@@ -198,7 +197,7 @@ class Figures:
 
     # --- what carries ---------------------------------------------------------------------------
 
-    def _carrier(self, cuts: list[Step], count: int, modes: int) -> Carrier | None:
+    def _carrier(self, cuts: list[Step], count: int, modes: int) -> SignedErrors | None:
         """None where a cut looks at several units at once, or where it would take too long."""
         if not cuts or not all(step.bend is None or isinstance(step.bend, Bend) for step in cuts):
             return None
@@ -208,9 +207,11 @@ class Figures:
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         all_of_them = 1 if leaves is None else len(leaves.lo)
         borne = all_of_them * work * len(cuts) < MOST_WORK
-        return Carrier(count, modes) if borne else None
+        return SignedErrors(count, modes) if borne else None
 
-    def _carried(self, carrier: Carrier, spots: Spots, step: Step, wrong: list[_Wrong]) -> Floats:
+    def _carried(
+        self, carrier: SignedErrors, spots: Spots, step: Step, wrong: list[_CutErrors]
+    ) -> Floats:
         """What the errors come to behind a cut, (leaves, m, modes)."""
         most, after, fresh = (
             _stacked([getattr(one, part) for one in wrong]) for part in ("total", "behind", "fresh")
@@ -237,7 +238,7 @@ def _images(matrix: Floats, met: list[Floats]) -> Floats:
     return np.stack([dot(matrix, values).ravel() for values in met])
 
 
-def _passed(step: Step, wrong: _Wrong) -> Floats:
+def _passed(step: Step, wrong: _CutErrors) -> Floats:
     """The error behind a cut, by the Lipschitz constant."""
     if step.bend is None:
         return upper(wrong.total + wrong.behind)

@@ -6,29 +6,193 @@ activations is composed with what stands before them, exactly (`forms`), after i
 input that no hidden unit leaves its line, or by how much. Where the candidate is cut is a hint of
 the certificate: any choice is sound.
 
-Rests on proofs_check: layerwise-to-network, exact-splitting, accumulated-rounding.
+Rests on proofs_check: accumulated-rounding, layerwise-to-network, exact-splitting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats
+from proofs_check.certificates.arithmetic import TINY, Floats, above, gamma, norms, plus, times
 from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.claims import Claims, covers
-from proofs_check.certificates.columns import columns_of
+from proofs_check.certificates.columns import Column, columns_of
 from proofs_check.certificates.form import Form
-from proofs_check.certificates.hidden import At, Lines, hidden
-from proofs_check.certificates.reachable import Ranges
-from proofs_check.certificates.recursion import needed
+from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.reachable import Range, Ranges, meet, widened
+from proofs_check.certificates.recursion import EDGE, deviation, needed
 from proofs_check.certificates.report import CheckFailed
+from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
 from reconstruct.networks.operation import Add
+
+# --------------------------------------------------------------------------------------------------
+# The least and the largest value of a channel at a given input, over all positions at once.
+#
+# With c ± r around what a row a ± e meets, |(a ± e)·h − fl(a·c)| ≤ ‖a‖(‖r‖ + γ‖h‖) + ‖e‖‖h‖ by
+# Cauchy and Schwarz, of which the worst position is taken: one product, and nothing else that is as
+# large as rows × positions.
+
+
+class Seen:
+    """What views meet at one input: c, and the largest ‖h‖ and ‖r‖ of all positions."""
+
+    def __init__(self, near: Ranges) -> None:
+        self.near = near
+        self._met: dict[View, tuple[Floats, float, float]] = {}
+
+    def __call__(self, view: View) -> tuple[Floats, float, float]:
+        if view not in self._met:
+            ends = self.near.ranges[view.source]
+            lo, hi = (view.met(end).reshape(view.columns, -1) for end in ends)
+            with np.errstate(all="ignore"):
+                centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
+                radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
+            far, wide = norms(np.maximum(np.abs(lo), np.abs(hi))), norms(radius)
+            self._met[view] = centre, float(far.max()), float(wide.max())
+        return self._met[view]
+
+    def forget(self, source: str) -> None:
+        self._met = {view: met for view, met in self._met.items() if view.source != source}
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Rows of a form as floats, with the lengths that all inputs share."""
+
+    form: Form
+    middle: Floats
+    error: Floats
+    lengths: tuple[tuple[Floats, Floats], ...]  # ‖a‖ and ‖e‖ of the rows, view by view
+
+    @classmethod
+    def of(cls, form: Form) -> Channels:
+        middle, error = form.floats()
+        pairs = ((middle[:, part], error[:, part]) for _, part in form.parts())
+        return cls(form, middle, error, tuple((norms(a.T), norms(e.T)) for a, e in pairs))
+
+    def at(self, seen: Seen) -> Range:
+        """Bounds of each row at one input."""
+        form, middle = self.form, self.middle
+        total = np.repeat(middle[:, -1:], form.positions, axis=1)
+        size, room = np.abs(middle[:, -1]), self.error[:, -1]
+        for (view, part), (length, off) in zip(form.parts(), self.lengths, strict=True):
+            centre, far, wide = seen(view)
+            with np.errstate(all="ignore"):
+                total += middle[:, part] @ centre
+            reached = _by(length, far)
+            size = plus(size, reached)
+            room = plus(room, _by(length, wide), _by(reached, gamma(view.columns + 1)))
+            room = above(plus(room, _by(off, far)) + view.columns * TINY)
+        room = plus(room, _by(size, gamma(len(form.layout) + 1)))  # these sums' own rounding
+        return widened(total.min(axis=1), total.max(axis=1), room)
+
+
+def _by(values: Floats, factor: float) -> Floats:
+    return times(values, np.full(len(values), factor))
+
+
+# --------------------------------------------------------------------------------------------------
+# Hidden units at given inputs: shown to be on their line, or how far they may be off it.
+#
+# What a map makes of hidden units is composed with what stands before them, a block of units at a
+# time. While a block is there, its units are bounded at every input, and what may leave the line is
+# a doubt of the form (`forms`). So no wide value is ever held.
+
+BLOCK = 2**8
+
+
+@dataclass(eq=False)
+class At:
+    """What is known at one input: values as balls, and floats around them."""
+
+    values: dict[str, Balls]
+    near: Ranges
+    seen: Seen = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.seen = Seen(self.near)
+
+    def know(self, name: str, value: Balls) -> None:
+        self.values[name] = value
+        self.near.ranges[name] = value.ends()
+
+    def forget(self, name: str) -> None:
+        self.values.pop(name, None)
+        self.near.ranges.pop(name, None)
+        self.seen.forget(name)
+
+
+def hidden(network: Network, inner: set[str], cuts: set[str]) -> set[str]:
+    """Inner activations, and what stands before them back to the first map."""
+    nodes = {node.name: node for node in network.nodes}
+    found, todo = set[str](), list(inner)
+    while todo:
+        name = todo.pop()
+        if name in found or name not in nodes or (name in cuts and name not in inner):
+            continue
+        if name not in inner and isinstance(nodes[name].op, Unitwise | MaxPool):
+            continue
+        found.add(name)
+        if not isinstance(nodes[name].op, Mixing):
+            todo.extend(nodes[name].inputs)
+    return found
+
+
+class Lines(Forms):
+    """Forms in which inner activations are lines, with doubts found when they are asked for."""
+
+    chunk = BLOCK
+
+    def __init__(
+        self, network: Network, sources: dict[str, str], inner: set[str], points: list[At]
+    ) -> None:
+        super().__init__(network, sources)
+        self.inner, self.points = inner, points
+
+    def block(self, name: str, start: int, stop: int, positions: int) -> Form:
+        """Block by block as forms: doubts are found with them."""
+        return self.rows(name, start, stop, positions)
+
+    def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
+        if name not in self.inner:
+            return super().rows(name, start, stop, positions)
+        node = self.nodes[name]
+        assert isinstance(node.op, Unitwise)
+        form = self.rows(node.inputs[0], start, stop, positions)
+        doubt, slope = self._doubt(node, form), node.op.piece.slope
+        if slope != 1:
+            form = form.scaled(Column.of_floats(np.full(form.rows, slope)))
+        return form.shifted(Column.doubt(doubt)) if doubt.any() else form
+
+    def _doubt(self, node: Node, form: Form) -> Floats:
+        """How far the rows of a block may be from their line, anywhere at any of the inputs."""
+        channels, most = Channels.of(form), np.zeros(form.rows)
+        for at in self.points:
+            rows = np.flatnonzero(deviation(self, node, channels.at(at.seen)))
+            if len(rows):
+                part = channels.middle[rows], channels.error[rows]
+                doubt = self._closely(node, form.take(rows), part, at.near)
+                most[rows] = np.maximum(most[rows], doubt)
+        return most
+
+    def _closely(self, node: Node, form: Form, floats: Range, near: Ranges) -> Floats:
+        """The same unit by unit, and for some of them by integers: perhaps it was rounding."""
+        reached = near.of_form(form, floats)
+        doubt = deviation(self, node, reached)
+        rows = np.unique(np.flatnonzero(doubt)[:EDGE] // form.positions)
+        if len(rows):
+            every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
+            edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
+            doubt[every] = deviation(self, node, edge)
+        return np.asarray(doubt.reshape(-1, form.positions).max(axis=1))
+
 
 BITS = (192, 640)  # binary digits behind the point; more of them if the first do not decide
 BATCH = 32  # inputs whose values are held together

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, Marks, above
-from proofs_check.certificates.chords import upper
+from proofs_check.certificates.carrying import upper
 
 Kind = type[np.float64] | type[np.float32]
 

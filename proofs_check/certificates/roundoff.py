@@ -17,32 +17,169 @@ the inner activations before it, and `local` what they did since. With Ĥ = size
 and hidden' = |W| hidden elsewhere. For a, c, b, d see `Counts`. Expressions without a minus are
 evaluated as they stand and then rounded up (`chords.upper`).
 
-Rests on proofs_check: accumulated-rounding, norm-rounding, norm-is-affine.
+Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from proofs_check.certificates import counts
 from proofs_check.certificates.arithmetic import Floats, above, below, times
-from proofs_check.certificates.chords import upper
+from proofs_check.certificates.carrying import upper
 from proofs_check.certificates.columns import BITS, columns_of
-from proofs_check.certificates.counts import Counts, Parts
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.recursion import needed
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.trees import Spread, Trees
 from proofs_check.certificates.views import kernel_of, windows
-from reconstruct.networks import Convolution, Node
+from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Line, Unitwise
-from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Scaling, Select
+from reconstruct.networks.maps import Dense, Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
+
+# --------------------------------------------------------------------------------------------------
+# How often the parts of a norm or of a scaling are rounded when a program evaluates it.
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Roundings, casts included: of s z, s μ and the shift before the last sum, and of s W beyond
+    those of W.
+
+    A norm casts γ, casts v and ε, adds, takes the root, its inverse and a product: 6 for s. The
+    formula then has z − μ and a product, a shift computed first a cast, a product and a difference;
+    folded, s W is a product, and s (b − μ) + β a difference, a product and a sum. Where μ = 0 and
+    v + ε = 1 exactly only γ z is left, and no cast where γ and β are numbers of the format; a
+    scaling casts two numbers, and has a quotient, perhaps by an inverse, and a product. Where it
+    multiplies by 1 and adds numbers of the format, there is nothing but its sum.
+    """
+
+    scaled: int
+    centre: int
+    shift: int
+    folded: int
+
+
+NORM = Counts(scaled=8, centre=9, shift=2, folded=8)
+GAMMA_ALONE = Counts(scaled=2, centre=0, shift=1, folded=2)
+GAMMA_HELD = Counts(scaled=1, centre=0, shift=0, folded=1)
+SCALING = Counts(scaled=5, centre=0, shift=1, folded=5)
+SHIFTED = Counts(scaled=0, centre=0, shift=0, folded=0)
+
+
+class Parts(NamedTuple):
+    """Bounds of |s|, |s ẑ|, |s μ|, of the shift, and of what a map gives, all unit by unit."""
+
+    scale: Floats
+    scaled: Floats
+    centre: Floats
+    shift: Floats
+    result: Floats
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums that a graph spells out: which products they add up, and how often each may be rounded.
+#
+# A sum of q values rounds what it adds at most q − 1 times, in any order; a product of a map at
+# most as often as the map has terms, its bias included. So a product that reaches the end of a tree
+# through sums of q_1, q_2, … values from a map of k terms is rounded at most k + Σ(q_i − 1) times,
+# and the whole is off by at most γ of the largest of these counts times the sum of all |products|.
+
+
+@dataclass(eq=False)
+class Spread:
+    """A tree: its maps by the first column of `source` that they take, the most roundings of any
+    product in it, and the names of what is computed for it alone."""
+
+    source: str = ""
+    width: int = 0
+    maps: dict[int, Dense] = field(default_factory=dict)
+    count: int = 0
+    inside: set[str] = field(default_factory=set)
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Rows of the map that the tree is."""
+        found = np.zeros((stop - start, self.width))
+        for first, op in self.maps.items():
+            found[:, first : first + op.shape[1]] = op.tile(start, stop)
+        return found
+
+    @property
+    def offsets(self) -> Floats:
+        """The biases of all maps, (maps, rows)."""
+        return np.stack([np.asarray(op.bias, dtype=np.float64) for op in self.maps.values()])
+
+
+class Trees:
+    """The trees of a network whose values `opened` are looked at from outside."""
+
+    def __init__(self, network: Network, opened: set[str]) -> None:
+        self.network, self.opened = network, opened | {network.output}
+        self.users: dict[str, int] = dict.fromkeys(network.sizes, 0)
+        for node in network.nodes:
+            for name in node.inputs:
+                self.users[name] += 1
+        self.nodes = {node.name: node for node in network.nodes}
+
+    def found(self) -> dict[str, Spread]:
+        """By the sums that they end in."""
+        trees: dict[str, Spread] = {}
+        inside: set[str] = set()
+        for node in reversed(self.network.nodes):
+            if isinstance(node.op, Add) and node.name not in inside:
+                tree = Spread()
+                if self._grow(tree, node, 0) and _disjoint(tree):
+                    trees[node.name] = tree
+                    inside |= tree.inside
+        return trees
+
+    def _own(self, name: str) -> Node | None:
+        """A node whose value serves one other only."""
+        alone = self.users[name] == 1 and name not in self.opened
+        return self.nodes.get(name) if alone else None
+
+    def _grow(self, tree: Spread, node: Node, above: int) -> bool:
+        """All that a sum adds up, into the tree; false where that is anything else."""
+        roundings = above + len(node.inputs) - 1
+        for name in node.inputs:
+            child = self._own(name)
+            if child is None:
+                return False
+            tree.inside.add(name)
+            grow = self._grow if isinstance(child.op, Add) else self._add_map
+            if not grow(tree, child, roundings):
+                return False
+        return True
+
+    def _add_map(self, tree: Spread, child: Node, above: int) -> bool:
+        cut = self._own(child.inputs[0])
+        if not isinstance(child.op, Dense) or cut is None or not isinstance(cut.op, Select):
+            return False
+        (source,), first = cut.inputs, cut.op.start
+        if tree.maps and (source != tree.source or first in tree.maps):
+            return False
+        tree.source, tree.width = source, self.network.sizes[source]
+        tree.inside.add(cut.name)
+        tree.maps[first] = child.op
+        count = child.op.shape[1] + int(bool(np.any(child.op.bias))) + above
+        tree.count = max(tree.count, count)
+        return True
+
+
+def _disjoint(tree: Spread) -> bool:
+    last = 0
+    for first in sorted(tree.maps):
+        if first < last:
+            return False
+        last = first + tree.maps[first].shape[1]
+    return last <= tree.width
+
 
 Product = Callable[[Floats, Floats], Floats]  # values (boxes, k) and rows of a map
 
@@ -282,9 +419,9 @@ class Evaluation:
     def _counts(self, op: Norm) -> Counts:
         """How often the parts of a norm are rounded."""
         if not self._gamma_alone(op):
-            return counts.NORM
+            return NORM
         held = all(np.array_equal(self.format.cast(part), part) for part in (op.gamma, op.beta))
-        return counts.GAMMA_HELD if held else counts.GAMMA_ALONE
+        return GAMMA_HELD if held else GAMMA_ALONE
 
     def _gamma_alone(self, op: Norm) -> bool:
         """Whether μ = 0 and v + ε = 1 exactly, all of them numbers of the format."""
@@ -331,7 +468,7 @@ class Evaluation:
         lost = 8.0 * self.format.tiny * (1.0 + inputs + scale + above(1.0 / numbers[1]))
         result, scaled = upper(size + scale * value.error), upper(scale * value.computed)
         parts = Parts(scale, scaled, np.zeros_like(scale), shift, result)
-        own = self._own(node, counts.SHIFTED if self._shifts(op) else counts.SCALING, parts)
+        own = self._own(node, SHIFTED if self._shifts(op) else SCALING, parts)
         return Value(size, upper(scale * value.hidden), upper(scale * value.local + own + lost))
 
     def _limit_shifted(self, node: Node, ends: tuple[Floats, Floats]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Layered, bound_layers
-from reconstruct.certificates.figures import FLOATS, Figures, figures
+from reconstruct.certificates.propagate import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import MaxPool, Network, Unitwise

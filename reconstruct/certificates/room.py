@@ -20,8 +20,8 @@ from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import alignments
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.on_leaves import Indices, OnLeaves
+from reconstruct.certificates.propagate import Floats, Walk
 from reconstruct.certificates.roundoff import Evaluated, Roundoff, Value
-from reconstruct.certificates.walking import Floats, Walk
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array

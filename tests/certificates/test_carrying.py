@@ -13,8 +13,7 @@ from reconstruct.bounds import Adaptive, Crown, reach
 from reconstruct.certificates import certify
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.figures import figures
-from reconstruct.certificates.secants import secants
+from reconstruct.certificates.propagate import figures, secants
 from reconstruct.networks import Affine, Box, Clip, Dense, Elu, LeakyRelu, Network, Relu
 from tests.proofs_check.certificates.making import certified, edit
 

@@ -13,8 +13,8 @@ from proofs_check.certificates import figures as again
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.figures import figures
 from reconstruct.certificates.on_leaves import OnLeaves
+from reconstruct.certificates.propagate import figures
 from reconstruct.networks import Box, Network, in_blocks
 from reconstruct.networks.blocks import Tree
 from reconstruct.refutation.exact_point import enclose

@@ -10,8 +10,7 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates.point import evaluate
-from reconstruct.certificates.alignment import Alignment, alignments
-from reconstruct.certificates.seams import seams
+from reconstruct.certificates.alignment import Alignment, alignments, seams
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
 from reconstruct.networks import Box, Network, Norm, Placement, Points

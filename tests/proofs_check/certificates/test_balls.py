@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proofs_check.certificates.arithmetic import Whole, exact
-from proofs_check.certificates.balls import Applied, Balls
+from proofs_check.certificates.balls import Applied, Balls, rescaled
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
-from proofs_check.certificates.digits import rescaled
-from proofs_check.certificates.extremes import Channels, Seen
 from proofs_check.certificates.form import Form
+from proofs_check.certificates.pointwise import Channels, Seen
 from proofs_check.certificates.reachable import Ranges
 from proofs_check.certificates.views import View, windows
 from proofs_check.certificates.windows import Windows
