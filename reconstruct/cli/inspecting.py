@@ -21,7 +21,7 @@ from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
 from reconstruct.reports.words import duration, size
-from reconstruct.runs.defaults import forecast
+from reconstruct.runs.defaults import advice, forecast
 
 
 def main(options: Namespace) -> int:
@@ -35,6 +35,9 @@ def main(options: Namespace) -> int:
     print(_network_text(network, form))
     print()
     print("\n".join(_construction_table(costs, form.network, network.parameters)))
+    told = advice(form.network, made(CONSTRUCTIONS["wide"], options), options.density)
+    if told:
+        print(told)
     return 0
 
 

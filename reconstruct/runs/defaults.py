@@ -5,14 +5,19 @@ The same for the command line and the library."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
 from reconstruct.bounds import Adaptive, Method
 from reconstruct.bounds.methods import as_method
-from reconstruct.constructions.costs import ConstructionCost
+from reconstruct.constructions import Construction, Grouped
+from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.sites import norm_at
+from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Network
+from reconstruct.numbers.parallel import physical_memory
+from reconstruct.reports.words import duration, size
 
 DOMAIN = (-1.0, 1.0)
 FEW_INPUTS = 8  # up to which cutting the domain in halves gains much in little time
@@ -99,14 +104,39 @@ class Forecast:
     memory_bytes: int
 
 
-def forecast(cost: ConstructionCost, target: Network) -> Forecast:
+def forecast(needed: ConstructionCost, target: Network) -> Forecast:
     """The whole run of a construction that costs so much; `target` is in normal form."""
     rates = Rates()
     positions = {n.name: int(getattr(n.op, "positions", 1)) for n in target.nodes}
-    products = sum(m.weights * positions[m.name] for m in cost.maps)
-    seconds = rates.start + cost.seconds + rates.weight * cost.weights + rates.product * products
-    memory = rates.start_bytes + rates.weight_bytes * cost.weights + rates.product_bytes * products
+    products = sum(m.weights * positions[m.name] for m in needed.maps)
+    seconds = (
+        rates.start + needed.seconds + rates.weight * needed.weights + rates.product * products
+    )
+    memory = (
+        rates.start_bytes + rates.weight_bytes * needed.weights + rates.product_bytes * products
+    )
     if target.size_in <= FEW_INPUTS:
-        seconds += rates.box * boxes(cost.weights)
+        seconds += rates.box * boxes(needed.weights)
         memory += rates.adaptive_bytes
-    return Forecast(seconds, int(max(memory, rates.start_bytes + cost.memory_bytes)))
+    return Forecast(seconds, int(max(memory, rates.start_bytes + needed.memory_bytes)))
+
+
+def advice(target: Network, construction: Construction, density: float | None) -> str | None:
+    """What grouped layers would take, where this construction takes over two minutes or more memory
+    than there is; `target` is in normal form."""
+    if construction.name == Grouped().name:
+        return None
+    own = forecast(cost(target, construction, density), target)
+    if own.seconds <= 120 and own.memory_bytes <= (physical_memory() or inf):
+        return None
+    try:
+        other = forecast(cost(target, Grouped(), density), target)
+    except UnsupportedError:
+        return None
+    if other.seconds > own.seconds and other.memory_bytes > own.memory_bytes:
+        return None
+    return (
+        f"{construction.name} takes about {duration(own.seconds)} and {size(own.memory_bytes)} "
+        f"here; --construction grouped about {duration(other.seconds)} and "
+        f"{size(other.memory_bytes)}"
+    )

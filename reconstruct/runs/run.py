@@ -45,7 +45,7 @@ from reconstruct.reports.inputs import ShownInputs, guard_part
 from reconstruct.reports.page import write_page
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
-from reconstruct.runs.defaults import DOMAIN, forecast, settled
+from reconstruct.runs.defaults import DOMAIN, advice, forecast, settled
 from reconstruct.runs.files import (
     GUARDED,
     NETWORK,
@@ -296,6 +296,10 @@ def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
             "--guard (guard=True), or leave x_unseen out"
         )
     _check_memory(job)
+    density = job.frozen.origin.get("sparsity")
+    form = job.frozen.layout_of(job.target).form.network
+    if (told := advice(form, job.frozen.construction, density)) is not None:
+        progress(Step(told, 0))
     # In small networks BLAS threads wait for each other more than they work.
     one = one_blas_thread() if job.frozen.network.weights <= 2**24 else nullcontext()
     if not ranks.is_first():  # takes its part in the sums; rank 0 writes what comes of them

@@ -16,6 +16,7 @@ from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
+from reconstruct.runs.defaults import advice
 from tests.proofs_check.certificates.making import certified, edit
 
 
@@ -313,3 +314,15 @@ def frozen_by_hand(target: Network, width: int, index: list[int] | None = None) 
         Node("N2", rc.networks.Norm.neutral(4), ("M2",)),
     )
     return Network(6, nodes, "N2")
+
+
+# --- what it would take ---------------------------------------------------------------------------
+
+
+def test_a_long_run_is_told_what_grouped_layers_take() -> None:
+    """Over two minutes, and only for the other constructions."""
+    large, small = mlp(784, 256, 256, 10), mlp(6, 9, 4)
+    told = advice(large, rc.Wide(), None)
+    assert told is not None and "wide takes about" in told and "--construction grouped" in told
+    assert advice(large, rc.Grouped(), None) is None
+    assert advice(small, rc.Wide(), None) is None
