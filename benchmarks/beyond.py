@@ -27,7 +27,7 @@ Questions about norm tuning that the paper leaves open, each answered by one com
 plot and a page. The sentences and tables here are made from the rows under
 `benchmarks/results/studies/` by `python -m benchmarks.beyond`; each says how it is known:
 **proved**, **exact per trial** (a certainty about every trial that was run, and about no other), or
-**measured**.
+**measured**. What others found is on the page about [related work](related-work.md).
 
 Run one yourself, with a grid of your own; stop it and go on:
 

@@ -16,6 +16,7 @@ from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import Mixing, Network, nonzeros
+from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.draw import Sampler
 from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
@@ -126,9 +127,38 @@ def _construction_table(
         "frozen widths of each map, layer by layer",
         *columns(widths),
         "",
-        f"theoretical minimum of tunable parameters: {target.parameters:,}, those of the "
-        + ("target" if target.parameters == parameters else "maps above"),
+        *_dimension_text(target, parameters),
         "memory and time are estimates of a whole run on an idle machine",
+    ]
+
+
+def dimensions(target: Network) -> int | None:
+    """How many dimensions the networks of this shape have as functions, or None where it is not a
+    plain chain of maps and kinks.
+
+    A unit behind a kink at 0 can be scaled and the next map divided by it, so that each hidden
+    channel takes one dimension away: 4-8-2 has 58 parameters and 50 dimensions.
+    """
+    nodes = target.nodes
+    maps = [node for node in nodes if rebuilt(node)]
+    kinks = [node for node in nodes if isinstance(node.op, Kink)]
+    chained = len(maps) + len(kinks) == len(nodes) and all(len(n.inputs) == 1 for n in nodes)
+    known = {node.name for node in maps}
+    behind_maps = all(node.inputs[0] in known for node in kinks)
+    if not chained or not behind_maps or any(len(target.consumers(n.name)) > 1 for n in nodes):
+        return None
+    hidden = [node.inputs[0] for node in kinks if node.name != target.output]
+    return target.parameters - sum(mixing_at(target, name).channels for name in hidden)
+
+
+def _dimension_text(target: Network, parameters: int) -> list[str]:
+    least = dimensions(target)
+    if least is None:
+        return []
+    whose = "target" if target.parameters == parameters else "maps above"
+    return [
+        f"tunable parameters needed for all networks of this shape: {least:,}",
+        f"({target.parameters:,} of the {whose}, less one for each hidden unit: its scale is free)",
     ]
 
 
@@ -145,7 +175,7 @@ def _as_json(network: Network, form: NormalForm, costs: list[ConstructionCost]) 
         "groups": [len(op.kernels) for op in ops],
         "merged": {name: list(chain) for name, chain in form.merged.items()},
         "constructions": [{**asdict(c), "run": asdict(forecast(c, form.network))} for c in costs],
-        "minimum": form.network.parameters,
+        "minimum": dimensions(form.network),
     }
 
 

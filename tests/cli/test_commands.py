@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+from reconstruct.cli.inspecting import dimensions
 from reconstruct.formats import save
 from reconstruct.networks import Affine, Network, Node
+from reconstruct.networks.normal_form import rebuilt_nodes
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 
@@ -46,14 +48,32 @@ def test_networks_of_different_sizes_are_refused(cli, target, tmp_path):
 def test_inspect_shows_each_construction(cli, target):
     code, stdout, _ = cli("inspect", target)
     assert code == 0
-    for word in ("wide", "factored", "deep", "theoretical minimum"):
+    for word in ("wide", "factored", "deep", "tunable parameters needed"):
         assert word in stdout
     assert all(len(line) <= 80 for line in stdout.splitlines())
     code, stdout, _ = cli("inspect", target, "--json")
     document = json.loads(stdout)
-    assert document["minimum"] == mlp([3, 4, 2], 0).parameters
+    assert document["minimum"] == mlp([3, 4, 2], 0).parameters - 4
     wide = document["constructions"][0]
     assert wide["maps"][0]["widths"] == [18, 4] and wide["weights"] == 18 * 7 + 12 * 6
+
+
+def test_the_least_number_of_parameters_is_the_rank_of_the_jacobian():
+    network = mlp([4, 8, 2], 3)
+    weights = [(node.op.kernels[0], node.op.bias) for node in rebuilt_nodes(network)]
+    flat = np.concatenate([part.ravel() for pair in weights for part in pair])
+
+    def values(parameters):
+        parts = np.split(parameters, np.cumsum([32, 8, 16]))
+        (W1, b1, W2, b2) = parts[0].reshape(8, 4), parts[1], parts[2].reshape(2, 8), parts[3]
+        return (np.maximum(x @ W1.T + b1, 0) @ W2.T + b2).ravel()
+
+    x = np.random.default_rng(0).uniform(-2, 2, (400, 4))
+    assert np.allclose(values(flat), network(x).ravel())
+    columns = [(values(flat + h) - values(flat - h)) / 2e-6 for h in 1e-6 * np.eye(58)]
+    singular = np.linalg.svd(np.column_stack(columns), compute_uv=False)
+    assert network.parameters == 58 and dimensions(network) == 50
+    assert singular[49] > 1e-3 * singular[0] and singular[50] < 1e-6 * singular[0]
 
 
 def test_inspect_says_what_is_merged(cli, tmp_path):
@@ -76,10 +96,13 @@ def test_inspect_shows_convolutions_as_they_are_rebuilt_and_passes_over_pools(cl
         ["2×3×2×2", "4", "24", "2"],
         ["2×3", "1", "6", "2"],
     ]
-    folded = small_network().parameters - 6  # the gammas and betas of its norm
-    assert f"parameters: {folded}, those of the maps above" in stdout
+    assert "tunable parameters needed" not in stdout  # pools: not counted
     document = json.loads(cli("inspect", tmp_path / "cnn.npz", "--json")[1])
-    assert document["maps"] == [[3, 18], [2, 12], [2, 3]] and document["positions"] == [36, 4, 1]
+    assert (
+        document["minimum"] is None
+        and document["maps"] == [[3, 18], [2, 12], [2, 3]]
+        and document["positions"] == [36, 4, 1]
+    )
     assert [m["widths"] for m in document["constructions"][0]["maps"]] == [[81, 3], [36, 2], [9, 2]]
 
 
