@@ -31,8 +31,6 @@ from reconstruct.reports.page import write_page
 from reconstruct.reports.reading import as_written, read_norms, read_report
 from reconstruct.runs.files import NETWORK, NETWORKS, Forms, write_networks
 
-ELSEWHERE = "copy it to where you may write, and rebuild the copy"
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -63,30 +61,24 @@ class Recipe:
         origin, construction = frozen.origin, frozen.construction
         inner = origin.get("activation")
         return cls(
-            construction.name,
-            asdict(construction) if is_dataclass(construction) else {},
-            frozen.merge,
-            forms.dtype.name,
-            forms.folded,
-            forms.guarded,
-            origin.get("seed"),
-            origin.get("weights"),
-            origin.get("sparsity"),
-            bool(origin.get("statistics", False)),
-            None if inner is None else _told(inner),
-            origin.get("file"),
-            origin.get("file_sha256"),
-            forms.blocks,
-            forms.tree or "coarse",
+            construction=construction.name,
+            settings=asdict(construction) if is_dataclass(construction) else {},
+            merge=frozen.merge,
+            dtype=forms.dtype.name,
+            folded=forms.folded,
+            guarded=forms.guarded,
+            density=origin.get("sparsity"),
+            statistics=bool(origin.get("statistics", False)),
+            activation=None if inner is None else _told(inner),
+            blocks=forms.blocks,
+            tree=forms.tree or "coarse",
+            **{key: origin.get(key) for key in ("seed", "weights", "file", "file_sha256")},
         )
 
     def forms(self) -> Forms:
         """How the network was written."""
         tree = self.tree if self.blocks else None
         return Forms(np.dtype(self.dtype), self.folded, self.guarded, tree)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def made(self) -> Construction:
         """The construction with its settings."""
@@ -119,12 +111,11 @@ def _told(activation: Activation) -> dict[str, str]:
 
 
 def _restored(told: Mapping[str, str]) -> Activation:
+    def no_array(name: str) -> Any:
+        raise InputError(f"an activation is made of plain numbers, but this one needs {name!r}")
+
     settings = {name: float(text) for name, text in told.items() if name != "kind"}
-    return cast(Activation, KINDS[told["kind"]](_no_array, settings))
-
-
-def _no_array(name: str) -> Any:
-    raise InputError(f"an activation is made of plain numbers, but this one needs {name!r}")
+    return cast(Activation, KINDS[told["kind"]](no_array, settings))
 
 
 @dataclass(frozen=True)
@@ -149,7 +140,12 @@ def rebuild(
     ours, stated = _target(place, document["target"], target), document["candidate"]
     drawn = _frozen(recipe, ours, frozen)
     result = _result(report, ours, drawn, _norms(place, drawn.network))
-    with OutputFolder(_free(place), force=True, elsewhere=ELSEWHERE) as folder:
+    if (place / PARTIAL).exists():
+        raise InputError(
+            f"{place}: an interrupted run lies there; resume it first, or remove {PARTIAL}"
+        )
+    elsewhere = "copy it to where you may write, and rebuild the copy"
+    with OutputFolder(place, force=True, elsewhere=elsewhere) as folder:
         network = write_networks(folder.staging, result, recipe.forms())
         _require_bits(place, report, network, stated, drawn)
         data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))
@@ -240,14 +236,6 @@ def _result(
     return Result(layout, frozen, domain, sites, stored.with_ops(norms), (), None, 0.0)
 
 
-def _free(place: Path) -> Path:
-    if (place / PARTIAL).exists():
-        raise InputError(
-            f"{place}: an interrupted run lies there; resume it first, or remove {PARTIAL}"
-        )
-    return place
-
-
 def _require_bits(
     place: Path,
     report: Mapping[str, Any],
@@ -259,19 +247,14 @@ def _require_bits(
     differs = "sha256" if origin is None else origin.differs(stated)
     if differs:
         same = weights_hash(as_stored(frozen.network)) == report["frozen"]["sha256"]
+        made = report["environment"]
         told = "the frozen weights are those of the report" if same else "so do the frozen weights"
         raise ReconstructError(
             f"{place}: what is rebuilt is not, bit for bit, the {NETWORK} of the certificate "
-            f"({differs} differs, {told}) {_versions(report)}"
+            f"({differs} differs, {told}) (it was made by reconstruct {made['reconstruct']} with "
+            f"numpy {made['numpy']}; files written by other versions of the onnx package may "
+            f"differ in layout)"
         )
-
-
-def _versions(report: Mapping[str, Any]) -> str:
-    made = report["environment"]
-    return (
-        f"(it was made by reconstruct {made['reconstruct']} with numpy {made['numpy']}; files "
-        f"written by other versions of the onnx package may differ in layout)"
-    )
 
 
 def report(output: str | Path) -> Path:

@@ -412,7 +412,7 @@ def _finish(
         seconds=time.perf_counter() - start,
         guard=_guard(job, result),
         target_path=source.path_from(job.output),
-        recipe=Recipe.of(job.frozen, job.forms).as_json(),
+        recipe=asdict(Recipe.of(job.frozen, job.forms)),
         examples=job.examples,
         blocks=job.forms.blocks,
     )
