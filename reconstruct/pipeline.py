@@ -395,7 +395,7 @@ def _examples(
         norms = {name: norm for s in solved for name, norm in s.norms.items()}
         form, op = layout.form.network, mixing_at(layout.form.network, site.target)
         rows = x[:: ceil(len(x) * op.positions / 2**16)]  # 2^16 positions of inputs at most
-        h = op.met(_value(frozen.with_ops(norms), site.source, rows))
+        h = op.patch_rows(_value(frozen.with_ops(norms), site.source, rows))
         z = _value(form, site.target, rows).reshape(len(rows), op.channels, op.positions)
         return h, z.transpose(0, 2, 1).reshape(len(h), -1)
 

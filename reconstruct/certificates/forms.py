@@ -111,7 +111,7 @@ class Composites(Generic[N]):
         node, size = self.network.node(name), self.network.sizes[name]
         moved = [self.moves(i) for i in node.inputs]
         counts = (0 if m else self.positions(i) for m, i in zip(moved, node.inputs, strict=True))
-        count = node.op.stands(*counts) or 1
+        count = node.op.positions_for(*counts) or 1
         if count > 1 or not all(moved):
             return count
         if len(moved) > 1:

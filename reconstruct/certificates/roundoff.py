@@ -43,7 +43,7 @@ from reconstruct.networks import (
     Network,
     Node,
 )
-from reconstruct.networks.maps.map import Fed, Summed
+from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
 from reconstruct.networks.spelled import SpelledSum
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.parallel import parallel_map
@@ -255,7 +255,7 @@ class Roundoff:
         size = upward(scale * value.size + shift)
         size = np.minimum(size, self._known(node.name, size))
         size = np.minimum(size, self._behind_inner(node, op, size))
-        fed = Fed(value.size, value.error, size, self._before(node))
+        fed = InputBounds(value.size, value.error, size, self._before(node))
         own = op.rounding(fed, self.precision)
         local = upward(scale * value.local + own.error)
         carried, hidden = upward(scale * value.carried), upward(scale * value.hidden)
@@ -271,7 +271,7 @@ class Roundoff:
         low, high = op.image(*image(self.network.node(name).op, (lo, hi)))
         return np.maximum(np.abs(low), np.abs(high))
 
-    def _before(self, node: Node) -> Summed | None:
+    def _before(self, node: Node) -> AccumulatedSum | None:
         """The sums that this map may be folded into."""
         name = node.inputs[0]
         op = None if name == self.network.source else self.network.node(name).op
@@ -279,7 +279,7 @@ class Roundoff:
             return None
         (taken,) = self.network.node(name).inputs
         inputs = float(upward(np.sum(self.values[taken].computed, axis=1).max(initial=0.0)))
-        return Summed(op.summands + BIAS, op.largest, inputs, self.values[name].peak)
+        return AccumulatedSum(op.summands + BIAS, op.largest, inputs, self.values[name].peak)
 
     def _activation(self, op: Activation, name: str, value: Value) -> Value:
         own = op.rounding(value.computed, self.precision)

@@ -43,12 +43,12 @@ def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: 
     op = mixing_at(layout.form.network, node.name)
     (source,) = node.inputs
     lo, hi = known.bounds(source)
-    magnitude = op.seen(np.maximum(np.abs(lo), np.abs(hi)))
+    magnitude = op.patch_maxima(np.maximum(np.abs(lo), np.abs(hi)))
     chain = layout.form.chains[node.name]
     count = len(op.kernels)
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
     biases, reaches = np.split(op.channel_bias, count), np.split(magnitude, count)
-    lows, highs = np.split(-op.seen(-lo), count), np.split(op.seen(hi), count)
+    lows, highs = np.split(-op.patch_maxima(-lo), count), np.split(op.patch_maxima(hi), count)
     parts = tuple(
         Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), h, whole)
         for g, (kernel, bias, h, whole) in enumerate(
@@ -108,7 +108,7 @@ def _among(task: Task, h: Array) -> Task:
 def drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
     """The same task for inputs that have drifted by what maps before leave out."""
     assert isinstance(node.op, Mixing)
-    error = node.op.seen(drifts[node.inputs[0]])
+    error = node.op.patch_maxima(drifts[node.inputs[0]])
     shares = np.split(error, len(task.each))
     groups = [_widened(part, share) for part, share in zip(task.groups, shares, strict=False)]
     return replace(_widened(task, shares[0]), groups=tuple(groups))
@@ -179,7 +179,7 @@ def _added(
     if rest is None or not isinstance(node.op, Mixing):
         return 0.0
     lo, hi = known.bounds(node.inputs[0])
-    reached = node.op.seen(np.maximum(np.abs(lo), np.abs(hi)) + error)
+    reached = node.op.patch_maxima(np.maximum(np.abs(lo), np.abs(hi)) + error)
     return np.repeat(rest.weight @ reached + rest.bias, node.op.positions)
 
 

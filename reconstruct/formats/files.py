@@ -29,10 +29,30 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, UnsupportedError
 
 VARIABLE = "RECONSTRUCT_READ_LIMIT"
-DEFAULT = 2**32  # bytes: 4 GiB
 VALUE = 8  # bytes of one number in float64
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-SHARE = 8  # no single tensor may take more than this part of the limit
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a file may ask for: beyond, it was written to do harm, or by mistake."""
+
+    memory: int = 2**32  # bytes it may unpack to, unless RECONSTRUCT_READ_LIMIT says otherwise
+    share: int = 8  # no single tensor may take more than this part of the memory
+    chunk: int = 2**20  # bytes that are read at once from what is no regular file
+    name: int = 255  # bytes of a name, as file systems have it, and parts of a path
+    decimal: int = 1000  # characters of a decimal number
+    digits: int = 18  # of whole numbers in JSON: sizes and indices fit, and no more is needed
+    index: int = 9  # digits of an input's index: a network with more inputs fits nowhere
+    nesting: int = 200  # parentheses: no property that anybody wrote goes deeper
+    header: int = 2**16  # bytes of an .npy header, beyond what any array of numbers needs
+    shown: int = 2**12  # values of a constant that ONNX's shape inference is shown (axes, sizes)
+    products: int = 2**16  # of a constant matrix product, which are added up as fractions
+    dense: int = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense
+    spread: int = 2**22  # entries up to which a flattened product is stored dense
+
+
+LIMITS = Limits()
 
 
 def read_limit(limit: int | None = None) -> int:
@@ -43,7 +63,7 @@ def read_limit(limit: int | None = None) -> int:
         return limit
     text = os.environ.get(VARIABLE, "")
     if not text:
-        return DEFAULT
+        return LIMITS.memory
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) > 0):
         raise InputError(f"{VARIABLE} must be a positive whole number of bytes, not {text[:40]!r}")
     return int(text)
@@ -77,7 +97,7 @@ class Budget:
 
     def tensor(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
         """The shape, unless a tensor of it is too large to be worked with as one vector."""
-        largest = max(self.limit // (VALUE * SHARE), 1)
+        largest = max(self.limit // (VALUE * LIMITS.share), 1)
         if math.prod(shape) > largest:
             raise UnsupportedError(
                 f"{what} has shape {_short(shape)}, more than the {largest} values that a tensor "
@@ -99,11 +119,9 @@ def _short(shape: tuple[int, ...]) -> str:
 # --- files ---
 
 GZIP_MAGIC = b"\x1f\x8b"
-CHUNK = 2**20
-LONGEST_NAME = 255  # bytes, as file systems have it; deeper paths are nobody's
 
 
-def read_bytes(path: Path, limit: int = DEFAULT) -> bytes:
+def read_bytes(path: Path, limit: int = LIMITS.memory) -> bytes:
     """The bytes of the file as they are stored; refusals are meant to be raised in `naming`.
 
     A regular file may be as large as it is; of anything else (a pipe, a device) `limit` bytes
@@ -134,13 +152,13 @@ def read_bytes(path: Path, limit: int = DEFAULT) -> bytes:
 def _some(file: BinaryIO | gzip.GzipFile, limit: int, what: str) -> bytes:
     """All that the stream gives, refused as soon as it is more than the limit."""
     content, budget = bytearray(), Budget(limit)
-    while chunk := file.read(CHUNK):
+    while chunk := file.read(LIMITS.chunk):
         budget.take(len(chunk), what)
         content += chunk
     return bytes(content)
 
 
-def unpacked(stored: bytes, limit: int = DEFAULT) -> bytes:
+def unpacked(stored: bytes, limit: int = LIMITS.memory) -> bytes:
     """The content of a gzip'd file (known by its first two bytes), anything else as it is."""
     if not stored.startswith(GZIP_MAGIC):
         return stored
@@ -170,7 +188,7 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of the file's bytes as stored, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(LIMITS.chunk):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -247,10 +265,10 @@ def as_path(value: Any, what: str) -> Path:
             ) from None
         parts = Path(value).parts
         longest = max((len(part.encode()) for part in parts), default=0)
-        if longest > LONGEST_NAME or len(parts) > LONGEST_NAME:
+        if longest > LIMITS.name or len(parts) > LIMITS.name:
             raise InputError(
                 f"{what} has a path of {len(parts)} parts of up to {longest} bytes, but both end "
-                f"at {LONGEST_NAME}; use a shorter one"
+                f"at {LIMITS.name}; use a shorter one"
             )
         return Path(value)
     raise InputError(

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import Budget, rounded
+from reconstruct.formats.files import LIMITS, Budget, rounded
 from reconstruct.formats.resnet import looks_like, read_resnet
 from reconstruct.formats.text import parse_json
 from reconstruct.networks import Network, Node, Operation
@@ -39,7 +39,6 @@ from reconstruct.numbers.given import held
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")  # the second one: an archive of nothing
-HEADER = 2**16  # bytes of an .npy header, beyond what any array of numbers needs
 SCHEMA = "reconstruct.network/1"
 KEYS = (
     "W1, b1, W2, b2, … (weights of shape outputs × inputs, biases optional, final_relu optional) "
@@ -119,7 +118,7 @@ def _npy_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], i
     }
     if version not in readers:
         raise ValueError(f"version {version} of the .npy format")
-    shape, fortran, dtype = readers[version](file, max_header_size=HEADER)
+    shape, fortran, dtype = readers[version](file, max_header_size=LIMITS.header)
     return tuple(int(n) for n in shape), bool(fortran), dtype, file.tell()
 
 

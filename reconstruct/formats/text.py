@@ -12,15 +12,14 @@ import re
 from typing import Any
 
 from reconstruct.errors import InputError
+from reconstruct.formats.files import LIMITS
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|nan)")
-LONGEST = 1000  # characters of a decimal number
-DIGITS = 18  # of whole numbers in JSON: sizes and indices fit, and no more is needed
 
 
 def decimal(text: str) -> float:
     """The float64 nearest to a decimal number in ASCII digits; ValueError for anything else."""
-    if len(text) > LONGEST or not NUMBER.fullmatch(text):
+    if len(text) > LIMITS.decimal or not NUMBER.fullmatch(text):
         raise ValueError(f"{text[:24]!r} is not a decimal number")
     return float(text)
 
@@ -75,8 +74,10 @@ def _float(literal: str, what: str) -> float:
 
 
 def _integer(literal: str, what: str) -> int:
-    if len(literal) > DIGITS:
-        raise InputError(f"the number {_short(literal)} of {what} has more than {DIGITS} digits")
+    if len(literal) > LIMITS.digits:
+        raise InputError(
+            f"the number {_short(literal)} of {what} has more than {LIMITS.digits} digits"
+        )
     return int(literal)
 
 

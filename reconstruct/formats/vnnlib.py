@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.files import LIMITS
 from reconstruct.formats.text import decimal, text_of
 from reconstruct.networks import Box
 
@@ -19,8 +20,6 @@ Expr: TypeAlias = "str | list[Expr]"
 TOKEN = re.compile(r"[()]|[^\s();]+|;[^\r\n]*", re.ASCII)
 INPUT = re.compile(r"X_(0|[1-9][0-9]*)")  # X_00 is another symbol than X_0
 OUTPUT = re.compile(r"Y_(?:0|[1-9][0-9]*)")
-DIGITS = 9  # of an index; a network with more inputs than that fits nowhere
-DEPTH = 200  # nesting beyond this is no property that anybody wrote
 FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "="}
 
 
@@ -54,8 +53,8 @@ def _parse(text: str) -> list[Expr]:
     for token in TOKEN.findall(text):
         if token == "(":
             stack.append([])
-            if len(stack) > DEPTH:
-                raise InputError(f"the VNN-LIB file nests deeper than {DEPTH} parentheses")
+            if len(stack) > LIMITS.nesting:
+                raise InputError(f"the VNN-LIB file nests deeper than {LIMITS.nesting} parentheses")
         elif token == ")":
             if len(stack) == 1:
                 raise InputError("the VNN-LIB file closes a parenthesis that it never opened")
@@ -127,10 +126,10 @@ def _read_relation(relation: str, left: Expr, right: Expr, bounds: _Bounds) -> N
 
 
 def _index(found: re.Match[str]) -> int:
-    if len(found[1]) > DIGITS:
+    if len(found[1]) > LIMITS.index:
         raise InputError(
             f"the VNN-LIB file names the input {_shown(found[0])}, whose index has more than "
-            f"{DIGITS} digits"
+            f"{LIMITS.index} digits"
         )
     return int(found[1])
 

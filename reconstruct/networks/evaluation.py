@@ -24,9 +24,18 @@ if TYPE_CHECKING:
     from reconstruct.networks.graph import Network, Node
 
 TILE_ELEMENTS = 2**20  # hidden values that are held at once: 8 MiB
-TILE_WEIGHTS = 2**20  # their weights: 8 MiB in float64
-LEAST_CHANNELS = 64  # a tile has at least as many channels: narrower products are slow
-WIDENING = 4  # a layer is hidden when it has this many times the values of its neighbours
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """When a layer is evaluated in tiles, and how large they are beside TILE_ELEMENTS."""
+
+    weights: int = 2**20  # of a tile: 8 MiB in float64
+    channels: int = 64  # at least: narrower products are slow
+    widening: int = 4  # a layer is hidden when it has this many times its neighbours' values
+
+
+TILES = Tiles()
 
 Part: TypeAlias = Callable[[Array], Array]
 Seen: TypeAlias = Callable[[str, Array], None]  # hears the values of nodes, a tile at a time
@@ -72,7 +81,7 @@ class Bottleneck:
         """What tiles of hidden channels contribute; who listens hears one after the other."""
         width, weights = self.first.channels, self.first.weights + self.last.weights
         step = TILE_ELEMENTS // max(1, len(h) * self.first.positions)
-        step = max(LEAST_CHANNELS, min(step, TILE_WEIGHTS * width // max(1, weights)))
+        step = max(TILES.channels, min(step, TILES.weights * width // max(1, weights)))
         spans = [(start, min(width, start + step)) for start in range(0, width, step)]
 
         def one(span: tuple[int, int]) -> Array:
@@ -168,7 +177,7 @@ def _bottleneck(network: Network, node: Node, first: Mixing) -> Bottleneck | Non
     hidden = network.sizes[node.name]
     beside = max(network.sizes[node.inputs[0]], network.sizes[current.name])
     cut = first.hidden_rows(0, 1) is not None and op.hidden_inputs(0, 1) is not None
-    if not cut or hidden < WIDENING * beside or first.channels < 2 * LEAST_CHANNELS:
+    if not cut or hidden < TILES.widening * beside or first.channels < 2 * TILES.channels:
         return None
     return Bottleneck(current.name, node.inputs[0], first, tuple(inner), op, tuple(names))
 
@@ -183,7 +192,7 @@ def _grouped(
     names: tuple[str, ...],
 ) -> GroupedBottleneck | None:
     """Grouped maps of which each group of outputs sees whole groups of hidden channels."""
-    if first.groups % last.groups or network.sizes[node.name] < WIDENING * last.shape[0]:
+    if first.groups % last.groups or network.sizes[node.name] < TILES.widening * last.shape[0]:
         return None
     (source,) = node.inputs
     moved = None if source == network.source else network.node(source).op

@@ -22,7 +22,7 @@ from reconstruct.numbers.rounding import down, up
 Part: TypeAlias = Callable[[str], Array]  # the array that a file keeps under a key
 Restore: TypeAlias = Callable[[Part, Mapping[str, Any]], "Operation"]
 
-ANYWHERE = 0  # the positions of a value whose units can be read in any shape
+ANY_POSITIONS = 0  # the positions of a value whose units can be read in any shape
 
 KINDS: dict[str, Restore] = {}  # by the word that files use: how to rebuild the operation
 
@@ -61,7 +61,7 @@ class Operation(ABC):
             and all(np.array_equal(ours[key], theirs[key]) for key in ours)
         )
 
-    def stands(self, *counts: int) -> int | None:
+    def positions_for(self, *counts: int) -> int | None:
         """At how many positions its channels stand if those of its inputs stand at `counts`.
 
         None where it is not the same map at every position of what it takes.
@@ -139,8 +139,8 @@ class Add(Operation):
             total = total + value
         return total
 
-    def stands(self, *counts: int) -> int | None:
-        known = {count for count in counts if count != ANYWHERE}
+    def positions_for(self, *counts: int) -> int | None:
+        known = {count for count in counts if count != ANY_POSITIONS}
         return max(known, default=1) if len(known) <= 1 else None
 
     def image(self, *inputs: Range) -> Range:

@@ -19,7 +19,7 @@ import numpy as np
 from reconstruct.certificates.document import Source
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
-from reconstruct.formats.files import CHUNK, naming, write_atomically, written_whole
+from reconstruct.formats.files import LIMITS, naming, write_atomically, written_whole
 from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.networks import Network, in_blocks
 from reconstruct.networks.blocks import TREES
@@ -143,7 +143,7 @@ def _copy(source: Path, goal: Path, digest: str) -> None:
 def _stream(source: Path, goal: IO[bytes]) -> str:
     digest = hashlib.sha256()
     with open(source, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(LIMITS.chunk):
             digest.update(chunk)
             goal.write(chunk)
     return digest.hexdigest()

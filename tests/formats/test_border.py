@@ -11,7 +11,17 @@ import pytest
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import Origin, load, load_domain
-from reconstruct.networks import Clip, Points
+from reconstruct.networks import (
+    Affine,
+    Clip,
+    Convolution,
+    Geometry,
+    LeakyRelu,
+    Network,
+    Node,
+    Points,
+    Relu,
+)
 
 from .models import onnx_bytes
 
@@ -275,3 +285,63 @@ def test_output_through_a_link_is_refused(tmp_path):
     with pytest.raises(InputError, match="is a symbolic link, which is not followed"):
         rc.run(target, domain=(-1.0, 1.0), output=tmp_path / "OUT", force=True)
     assert [p.name for p in (tmp_path / "victim").iterdir()] == ["precious.txt"]
+
+
+def small_cnn(activation, pads):
+    """An activation, two convolutions without one between them, and a map."""
+    first = Convolution(np.ones((2, 1, 1, 3)), Geometry(1, 2, 2, (1, 3), (1, 1), pads))
+    second = Convolution(
+        np.ones((1, 2, 1, 1)), Geometry(*first.out_shape, (1, 1), (1, 1), (1, 0, 0, 0))
+    )
+    nodes = (
+        Node("a", activation, ("input",)),
+        Node("c", first, ("a",)),
+        Node("e", second, ("c",)),
+        Node("end", Affine(np.ones((2, second.shape[0]))), ("e",)),
+    )
+    return Network(4, nodes, "end")
+
+
+def test_networks_that_differ_ahead_of_two_convolutions_are_compared():
+    import reconstruct as rc
+
+    pair = [small_cnn(op, (0, 1, 0, 1)) for op in (Relu(), LeakyRelu(0.1))]
+    found = rc.verify(*pair, domain=(-1.0, 1.0), tolerance=10.0).certificate
+    assert found.verdict.value == "certified"
+    assert 0 < found.bound <= 10
+
+
+def test_a_window_that_lies_on_pads_alone_is_rebuilt(tmp_path):
+    import reconstruct as rc
+
+    window = Geometry(2, 1, 1, (2, 1), (1, 1), (0, 2, 1, 1))
+    rng = np.random.default_rng(0)
+    conv = Convolution(rng.normal(size=(2, 2, 2, 1)), window, rng.normal(size=2))
+    nodes = (
+        Node("a", Relu(), ("input",)),
+        Node("c", conv, ("a",)),
+        Node("end", Affine(rng.normal(size=(2, conv.shape[0]))), ("c",)),
+    )
+    out = tmp_path / "out"
+    rc.run(Network(2, nodes, "end"), domain=(-1.0, 1.0), output=out)
+    assert (out / "certificate.json").exists()
+
+
+def test_rationals_whose_gcd_takes_long_are_refused():
+    from proofs_check.certificates import reading
+    from proofs_check.certificates.report import CheckFailed
+
+    with pytest.raises(CheckFailed, match="a rational p/q is needed"):
+        reading._rational("0x" + "f" * 2**20 + "/0x3", "witness.difference")
+
+
+@pytest.mark.parametrize(
+    "words", [["--samples", "-5"], ["--memory", "9" * 40 + "G"], ["--domain", "1,-1"]]
+)
+def test_absurd_arguments_are_refused(words, tmp_path, capsys):
+    from reconstruct.cli import main
+
+    np.savez(tmp_path / "a.npz", W1=np.eye(2))
+    start = ["run", str(tmp_path / "a.npz"), "-o", str(tmp_path / "out"), "--domain=-1,1"]
+    assert main([*start, *words]) == 2
+    assert "internal error" not in capsys.readouterr().err

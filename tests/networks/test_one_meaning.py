@@ -34,7 +34,7 @@ from reconstruct.networks import (
     Unitwise,
 )
 from reconstruct.networks.activations import Exponential, Line, Support
-from reconstruct.networks.maps.map import Fed
+from reconstruct.networks.maps.map import InputBounds
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 
@@ -311,7 +311,7 @@ def test_a_diagonal_map_errs_by_no_more_than_its_rounding(name, kind) -> None:
             truth = exact_value(op, near.astype(float))
             size_out = np.array([float(max(abs(a), abs(b))) for a, b in truth])
             exact = np.abs(near.astype(float))
-            own = op.rounding(Fed(exact, np.zeros(size), size_out), precision)
+            own = op.rounding(InputBounds(exact, np.zeros(size), size_out), precision)
             value = op(near[None])[0]
         for i, (low, high) in enumerate(truth):
             if not own.peak[i] < precision.largest / 4 or not np.isfinite(own.error[i]):

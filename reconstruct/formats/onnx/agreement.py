@@ -38,8 +38,24 @@ from reconstruct.networks import Activation, Add, Box, Map, Mixing, Network, Nod
 from reconstruct.networks.evaluation import last_uses
 
 Array = NDArray[Any]
-HELD = 2**24  # values of another program that are held at once
 FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried before a reading is believed, and what is held meanwhile."""
+
+    tile: int = 2**20  # entries of a matrix that are taken to float64 at once
+    huge: int = 2**24  # parameters beyond which two points must do
+    many: int = 32  # points
+    few: int = 4
+    work: int = 2**28  # products of an evaluation times points, about
+    scales: tuple[float, ...] = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
+    operations: int = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
+    held: int = 2**24  # values of another program that are held at once
+
+
+EFFORT = Effort()
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +170,7 @@ class _Evaluator:
         rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
         while names:
             count, held = 1, sizes[names[0]]
-            while count < len(names) and (held + sizes[names[count]]) * len(x) <= HELD:
+            while count < len(names) and (held + sizes[names[count]]) * len(x) <= EFFORT.held:
                 held += sizes[names[count]]
                 count += 1
             now, names = names[:count], names[count:]
@@ -243,13 +259,6 @@ class _Evaluator:
 
 # --- agreement ----------------------------------------------------------------------------------
 
-TILE = 2**20  # entries of a matrix that are taken to float64 at once
-HUGE = 2**24  # parameters beyond which two points must do
-MANY, FEW = 32, 4  # points
-WORK = 2**28  # products of an evaluation times points, about
-SCALES = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
-OPERATIONS = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
-
 
 @dataclass(frozen=True)
 class Format:
@@ -307,10 +316,13 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
         near = None
     # a value that is written, fetched and compared takes as long as some 32 products
     products = sum((_summands(n) + 32) * network.sizes[n.name] for n in network.nodes)
-    count = int(np.clip(WORK // max(products, 1), FEW, MANY))
-    count = 2 if network.parameters > HUGE else count
-    scales = (SCALES * count)[: count if near is None else max(count // 4, 1)]
-    rows = [rng.uniform(-1, 1, size) * SCALES[0], *(rng.normal(size=size) * s for s in scales[1:])]
+    count = int(np.clip(EFFORT.work // max(products, 1), EFFORT.few, EFFORT.many))
+    count = 2 if network.parameters > EFFORT.huge else count
+    scales = (EFFORT.scales * count)[: count if near is None else max(count // 4, 1)]
+    rows = [
+        rng.uniform(-1, 1, size) * EFFORT.scales[0],
+        *(rng.normal(size=size) * s for s in scales[1:]),
+    ]
     if near is not None:
         lo, hi = _box(near, rng, count)
         beside = rng.choice([0.0, 0.0, 0.5], (count, 1)) * (hi - lo)
@@ -337,7 +349,7 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]
     for place, node in enumerate(network.nodes):
         with np.errstate(all="ignore"):
             value, size, carried = _evaluated(node, values, errors)
-            steps = _summands(node) + OPERATIONS
+            steps = _summands(node) + EFFORT.operations
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
@@ -354,14 +366,14 @@ def _evaluated(
 ) -> tuple[Array, Array, Array]:
     """The value of a node, how large its parts are, and the errors of its inputs carried along."""
     op, first = node.op, node.inputs[0]
-    if isinstance(op, Mixing) and op.weights > TILE and op.hidden_rows(0, 1) is not None:
+    if isinstance(op, Mixing) and op.weights > EFFORT.tile and op.hidden_rows(0, 1) is not None:
         return _by_tiles(op, values[first], errors[first])
     return op(*(values[i] for i in node.inputs)), *_sizes(node, values, errors)
 
 
 def _by_tiles(op: Mixing, h: Array, error: Array) -> tuple[Array, Array, Array]:
     """The same for a large map, some channels at a time: no copy of it in float64 is made."""
-    step, found = max(TILE // op.summands, 1), []
+    step, found = max(EFFORT.tile // op.summands, 1), []
     for start in range(0, op.channels, step):
         tile = op.hidden_rows(start, min(start + step, op.channels))
         assert tile is not None

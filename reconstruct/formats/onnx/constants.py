@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.formats.files import LIMITS
+from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.values import Builder, Call
 from reconstruct.formats.onnx.write import NARROW
 
 Array = NDArray[Any]
-DOUBLE = 11  # ONNX's number of float64
-EXACT = 2**16  # products of a constant matrix product: they are added up as fractions
 VALUES = {  # the attributes in which Constant keeps numbers
     "value": None,
     "value_float": np.float32,
@@ -96,10 +96,10 @@ def matmul(call: Call, build: Builder) -> Array:
     a, b = (_own(call, i) for i in range(2))
     if a.ndim != 2 or b.ndim != 2 or a.dtype != b.dtype or a.dtype.kind != "f":
         raise call.refuse("multiplies constants other than matrices of floats; fold it")
-    if a.size * b.shape[1] > EXACT or not (np.isfinite(a).all() and np.isfinite(b).all()):
+    if a.size * b.shape[1] > LIMITS.products or not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise call.refuse(
-            f"multiplies constants in more than {EXACT} products, or such as are not finite; "
-            "fold constants when exporting"
+            f"multiplies constants in more than {LIMITS.products} products, or such as are not "
+            "finite; fold constants when exporting"
         )
     rows, columns = ([[Fraction(float(v)) for v in row] for row in m] for m in (a, b.T))
     exact = [[float(_dot(row, column)) for column in columns] for row in rows]

@@ -26,9 +26,9 @@ from reconstruct.formats.onnx.values import (
     expanded,
 )
 from reconstruct.networks import Add, Affine, Convolution, Dense, Scaling, Sparse
+from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
-SPLIT = 2.0**27 + 1  # Veltkamp's constant for float64
 SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products and remainders neither over- nor underflow
 
 
@@ -136,22 +136,6 @@ def real(call: Call, constant: Array) -> Array:
 # --- factors, divisors and offsets ---
 
 
-def product(a: Any, b: Any) -> tuple[Array, Array]:
-    """`(hi, lo)` with hi + lo = a·b exactly (Dekker), for magnitudes in `SAFE` or zero."""
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    hi = np.asarray(a * b)
-    a_hi, a_lo = _split(a)
-    b_hi, b_lo = _split(b)
-    lo = ((a_hi * b_hi - hi) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
-    return hi, np.asarray(lo)
-
-
-def _split(a: Array) -> tuple[Array, Array]:
-    scaled = SPLIT * a
-    high = scaled - (scaled - a)
-    return high, a - high
-
-
 def safe(values: Array) -> bool:
     """Whether products of these numbers are exact as hi + lo."""
     size = np.abs(values)
@@ -166,7 +150,7 @@ def exact_multiple(values: Any, factor: float) -> Any | None:
     entries = np.asarray(entries, dtype=np.float64)
     if not (safe(entries) and safe(np.array(factor))):
         return None
-    hi, lo = product(entries, factor)
+    hi, lo = two_product(entries, np.asarray(factor))
     if np.any(lo):
         return None
     if not sparse.issparse(values):

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.files import VALUE
+from reconstruct.formats.files import LIMITS, VALUE
 from reconstruct.formats.onnx.elementwise import (
     add_values,
     exact_multiple,
-    product,
     real,
     safe,
     scaled_by,
@@ -32,10 +31,9 @@ from reconstruct.formats.onnx.values import (
     moved,
 )
 from reconstruct.networks import Affine, Convolution, Geometry
+from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
-KRON_DENSE = 2**22  # entries up to which a flattened product is stored dense
-SPREAD = 4 * VALUE  # bytes that an entry takes while a map is spread: value, row, column, copy
 
 
 def gemm(call: Call, build: Builder) -> Flow:
@@ -69,7 +67,7 @@ def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
         raise call.refuse(
             f"has a product of beta = {beta:g} and C that float64 cannot hold exactly"
         )
-    hi, lo = product(term, beta)
+    hi, lo = two_product(term, np.asarray(beta))
     first = shifted_by(build, call.name, made, hi)
     return shifted_by(build, f"{call.name}/rest", first, lo)
 
@@ -117,7 +115,8 @@ def _product(
     assert isinstance(flow, Flow) and isinstance(w, np.ndarray)
     inner = w.shape[-2] if flow is a and w.ndim > 1 else w.shape[-1]
     more = math.prod(shape) * inner - w.size  # entries beyond those that the file holds
-    build.budget.take(SPREAD * max(more, 0), f"the map of node {call.name!r}")
+    # value, row, column and copy of each entry are held while a map is spread
+    build.budget.take(4 * VALUE * max(more, 0), f"the map of node {call.name!r}")
     matrix = w if w.dtype in (np.float32, np.float64) else w.astype(np.float64)
     weight = _flat_map(flow.shape, matrix, from_right=flow is a)
     return flow, weight, shape
@@ -152,7 +151,7 @@ def _spread(left: int, w: Array, right: int) -> Any:
     copies = left * right
     if copies == 1:
         return w
-    if copies * copies * w.size <= KRON_DENSE:
+    if copies * copies * w.size <= LIMITS.spread:
         return np.kron(np.kron(np.eye(left, dtype=w.dtype), w), np.eye(right, dtype=w.dtype))
     inner = sparse.kron(sparse.csr_array(w), sparse.eye_array(right), format="csr")
     return sparse.csr_array(sparse.kron(sparse.eye_array(left), inner, format="csr"))
@@ -172,7 +171,7 @@ def _stacked(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
     rows = np.broadcast_to(np.arange(a.size // k).reshape((*stack, m, n, 1)), a.shape)
     shape = (a.size // k, place.size)
     matrix = sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
-    return matrix.toarray() if math.prod(shape) <= KRON_DENSE else matrix
+    return matrix.toarray() if math.prod(shape) <= LIMITS.spread else matrix
 
 
 def _transposed(call: Call, build: Builder, value: Flow | Array, attribute: str) -> Flow | Array:

@@ -13,11 +13,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.files import LIMITS
 from reconstruct.formats.onnx.model import Model, attribute_value, import_onnx
 
 Array = NDArray[Any]
 MENDED = {"MaxPool": 22, "AveragePool": 22}  # earlier rules count windows on pads (ceil_mode)
-KNOWN = 2**12  # values up to which a constant is shown to the inference (shapes, axes, sizes)
 
 
 class Schemas:
@@ -89,7 +89,7 @@ class Schemas:
         data = {
             name: self._onnx.numpy_helper.from_array(constants[name], name)
             for name in names
-            if name in constants and constants[name].size <= KNOWN
+            if name in constants and constants[name].size <= LIMITS.shown
         }
         opset = max(self._model.opset, MENDED.get(node.op_type, 0))
         try:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.files import VALUE
+from reconstruct.formats.files import LIMITS, VALUE
 from reconstruct.formats.onnx.elementwise import real
 from reconstruct.formats.onnx.values import (
-    DENSE,
     IMAGE,
     Builder,
     Call,
@@ -179,7 +178,7 @@ def _embedding(place: Array, size: int) -> Any:
     """The 0/1 matrix that puts value j at `place[j]` of `size`."""
     columns = np.arange(place.size)
     matrix = sparse.csr_array((np.ones(place.size), (place, columns)), shape=(size, place.size))
-    return matrix.toarray() if size * place.size <= DENSE else matrix
+    return matrix.toarray() if size * place.size <= LIMITS.dense else matrix
 
 
 def split(call: Call, build: Builder) -> list[Flow | Array]:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import VALUE, Budget
+from reconstruct.formats.files import LIMITS, VALUE, Budget
 from reconstruct.networks import Affine, Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]
 IMAGE = 4  # rank from which a tensor is an image: its pixels are moved, not multiplied
-DENSE = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense
 
 
 @dataclass(frozen=True)
@@ -203,12 +202,12 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
     image = max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or build.on_images
     repeated = flat.size > flow.size  # as ahead of grouped layers
-    if image or repeated or flat.size * flow.size > DENSE:
+    if image or repeated or flat.size * flow.size > LIMITS.dense:
         return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
     rows = sparse.csr_array(
         (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)
     )
-    weight = rows.toarray() if flat.size * flow.size <= DENSE else rows
+    weight = rows.toarray() if flat.size * flow.size <= LIMITS.dense else rows
     return build.emit(call.name, Affine(weight), (flow,), shape)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks.activations.activation import Activation, Band, Piece, Support
 from reconstruct.networks.maps.convolution import Geometry
-from reconstruct.networks.operation import ANYWHERE, one, register
+from reconstruct.networks.operation import ANY_POSITIONS, one, register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
@@ -51,9 +51,9 @@ class MaxPool(Activation):
             raise InputError(f"MaxPool over {self.geometry.size} values was given {k}")
         return int(self.windows.shape[1])
 
-    def stands(self, *counts: int) -> int | None:
+    def positions_for(self, *counts: int) -> int | None:
         pixels = self.geometry.height * self.geometry.width
-        return 1 if counts[0] in (ANYWHERE, pixels) else None
+        return 1 if counts[0] in (ANY_POSITIONS, pixels) else None
 
     def _windows_of(self, values: Array, pad: Any) -> Array:
         """(…, kernel size, outputs), pads filled with `pad`."""

@@ -3,7 +3,7 @@
 from reconstruct.networks.maps.convolution import Convolution, Geometry, SumPool
 from reconstruct.networks.maps.dense import Affine, Dense, Sparse
 from reconstruct.networks.maps.diagonal import Diagonal
-from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.maps.mixing import Mixing
 from reconstruct.networks.maps.norm import UNIT_EPS, Norm
 from reconstruct.networks.maps.placement import Placement, Select
@@ -16,11 +16,11 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Geometry",
-    "Loss",
     "Map",
     "Mixing",
     "Norm",
     "Placement",
+    "RoundingError",
     "Scaling",
     "Select",
     "Sparse",

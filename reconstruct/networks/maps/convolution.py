@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import ANYWHERE, Operation, Part, register
+from reconstruct.networks.operation import ANY_POSITIONS, Operation, Part, register
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -228,10 +228,10 @@ class Convolution(Mixing):
     def positions(self) -> int:
         return self.geometry.positions
 
-    def stands(self, *counts: int) -> int | None:
+    def positions_for(self, *counts: int) -> int | None:
         """A kernel of one pixel acts on channels; a larger one needs the pixels themselves."""
         alike = self.geometry.plain and counts[0] == self.positions
-        return self.positions if counts[0] == ANYWHERE or alike else None
+        return self.positions if counts[0] == ANY_POSITIONS or alike else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -282,12 +282,12 @@ class Convolution(Mixing):
     def channel_bias(self) -> Vector:
         return self.offsets
 
-    def seen(self, values: Array) -> Array:
+    def patch_maxima(self, values: Array) -> Array:
         """For each kernel entry, the largest value at any position; groups one below the other."""
         patches = self.geometry.patches(values[None])[0]
         return np.asarray(patches.max(axis=-1).ravel())
 
-    def met(self, values: Array) -> Array:
+    def patch_rows(self, values: Array) -> Array:
         """Its patches, position by position; groups one beside the other."""
         patches = self.geometry.patches(values).reshape(len(values), -1, self.positions)
         return np.asarray(patches.transpose(0, 2, 1).reshape(-1, patches.shape[1]))

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.map import Fed, Loss, Map, Rounding
+from reconstruct.networks.maps.map import InputBounds, Map, Rounding, RoundingError
 from reconstruct.networks.operation import one
 from reconstruct.numbers.arrays import Array, Range, Vector
 from reconstruct.numbers.double_double import Enclosure, upward
@@ -43,7 +43,7 @@ class Parts:
     centre: Array
     shift: Array
 
-    def error(self, fed: Fed, count: Roundings, precision: Precision) -> Array:
+    def error(self, fed: InputBounds, count: Roundings, precision: Precision) -> Array:
         """What the map adds, evaluated by itself or folded into the sums before it.
 
         By itself the last sum rounds once what then is there. Folded, t is one more term of a sum
@@ -63,7 +63,7 @@ class Parts:
         folded = folded + gamma(summed + count.centre) * self.centre
         return np.maximum(apart, upward(folded))
 
-    def peak(self, fed: Fed) -> Array:
+    def peak(self, fed: InputBounds) -> Array:
         """Of every partial result."""
         terms = self.scaled if fed.before is None else self.scale * fed.before.gross
         return upward(np.maximum(self.scaled, terms) + 2 * self.centre + self.shift)
@@ -109,7 +109,7 @@ class Diagonal(Map):
         return None
 
     @abstractmethod
-    def rounding(self, fed: Fed, precision: Precision) -> Rounding:
+    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
         """|fl(s ẑ + t) − (s ẑ + t)| however a program computes it, casts included."""
 
     # --- what follows from that -----------------------------------------------------------------
@@ -122,7 +122,7 @@ class Diagonal(Map):
             )
         return k
 
-    def stands(self, *counts: int) -> int | None:
+    def positions_for(self, *counts: int) -> int | None:
         """Where its input does, if the units of a channel are scaled and shifted alike."""
         count = counts[0] or 1
         parts = [part.reshape(-1, count) for part in self.effective()]
@@ -153,13 +153,13 @@ class Diagonal(Map):
     def pull(self, form: Array, size: int) -> Array:
         return np.asarray(form * self._centre[0].astype(form.dtype, copy=False))
 
-    def loss(self, reach: Array) -> Loss:
+    def loss(self, reach: Array) -> RoundingError:
         """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
         scale, scale_error = self._centre
         shift, shift_error = midpoint(*self.shift_bounds())
         error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
         floor = TINY * reach.sum(axis=1) * SLACK
-        return Loss(shift[None], error, floor)
+        return RoundingError(shift[None], error, floor)
 
     def absolute(self, reach: Array) -> Array:
         lo, hi = self.scale_bounds()

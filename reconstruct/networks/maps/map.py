@@ -18,7 +18,7 @@ from reconstruct.numbers.dyadic import Dyadic
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class RoundingError:
     """What is lost when coefficients Λ of a map's value v are pulled back to its input h:
 
         |Λ·v − fl(pull(Λ))·h − Λ·plain| ≤ |Λ|·error + floor     for |h| ≤ reach.
@@ -32,7 +32,7 @@ class Loss:
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class AccumulatedSum:
     """Sums `W ĥ + b` whose terms meet `roundings` at most, their own products included: no |entry|
     of W exceeds `entry`, Σ|ĥ| ≤ `inputs`, and `gross` bounds |W||ĥ| + |b| row by row."""
 
@@ -43,7 +43,7 @@ class Summed:
 
 
 @dataclass(frozen=True, eq=False)
-class Fed:
+class InputBounds:
     """What a map that treats each unit on its own meets when it is evaluated in floats.
 
     `size` bounds |z|, `error` the error of the computed ẑ, `result` the value in real arithmetic.
@@ -53,7 +53,7 @@ class Fed:
     size: Array
     error: Array
     result: Array
-    before: Summed | None = None
+    before: AccumulatedSum | None = None
 
     @property
     def computed(self) -> Array:
@@ -84,7 +84,7 @@ class Map(Operation):
         """Coefficients of the value, (…, m), as coefficients of the input, (…, k = size): Λ L."""
 
     @abstractmethod
-    def loss(self, reach: Array) -> Loss:
+    def loss(self, reach: Array) -> RoundingError:
         """What `pull` loses for inputs with |h| ≤ reach, (boxes, k)."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.operation import one
 from reconstruct.numbers.arrays import Array, Matrix, Range, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
@@ -89,7 +89,7 @@ class Mixing(Map):
         """Units that share a channel."""
         return 1
 
-    def stands(self, *counts: int) -> int | None:
+    def positions_for(self, *counts: int) -> int | None:
         return self.positions if counts[0] <= 1 else None
 
     @property
@@ -115,11 +115,11 @@ class Mixing(Map):
         """The constant of each channel."""
         return self.bias
 
-    def seen(self, values: Array) -> Array:
+    def patch_maxima(self, values: Array) -> Array:
         """The largest of the values, one for each unit of the input, that a kernel entry meets."""
         return values
 
-    def met(self, values: Array) -> Array:
+    def patch_rows(self, values: Array) -> Array:
         """What the kernels are applied to when the input is `values`: one row per position."""
         return values
 
@@ -212,13 +212,13 @@ class Mixing(Map):
         bad = ~np.isfinite(centre)
         return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
 
-    def loss(self, reach: Array) -> Loss:
+    def loss(self, reach: Array) -> RoundingError:
         """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
         terms = self.fan_out
         size = self.absolute(reach)
         error = (gamma(terms) * SLACK) * (size + self.summands * TINY)
         floor = (terms * TINY) * reach.sum(axis=1) * SLACK
-        return Loss(self.bias[None], error, floor)
+        return RoundingError(self.bias[None], error, floor)
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         return value.times(*self._integers) + Dyadic.exact(self.bias)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
-from reconstruct.networks.maps.map import Fed, Rounding
+from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
@@ -212,7 +212,7 @@ class Norm(Diagonal):
         """√(var + eps) of each channel as a rational, None where it is irrational."""
         return [rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
 
-    def rounding(self, fed: Fed, precision: Precision) -> Rounding:
+    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
         """By the formula, as a scale and a shift computed first, or folded into the map before.
 
         |s z| ≤ |result| + |t| too, which is far less once z is correlated; and what underflow costs

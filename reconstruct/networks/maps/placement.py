@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.errors import InputError
-from reconstruct.networks.maps.map import Loss, Map
+from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.operation import one, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.dyadic import Dyadic
@@ -82,13 +82,13 @@ class Placement(Map):
         product = (self._rows.astype(form.dtype).T @ rows.T).T
         return np.asarray(product).reshape(*form.shape[:-1], size)
 
-    def loss(self, reach: Array) -> Loss:
+    def loss(self, reach: Array) -> RoundingError:
         """Nothing where no input is used twice; else the rounding of a sum of that many terms."""
         none = np.zeros((1, len(self.index)))
         if self._copies < 2:
-            return Loss(none, none, np.zeros(1))
+            return RoundingError(none, none, np.zeros(1))
         error = (gamma(self._copies) * SLACK) * (self._moved(reach) + TINY)
-        return Loss(none, error, np.zeros(1))
+        return RoundingError(none, error, np.zeros(1))
 
     def absolute(self, reach: Array) -> Array:
         return self._moved(reach)
@@ -152,9 +152,9 @@ class Select(Map):
         out[..., self.block] = form
         return out
 
-    def loss(self, reach: Array) -> Loss:
+    def loss(self, reach: Array) -> RoundingError:
         none = np.zeros((1, self.stop - self.start))
-        return Loss(none, none, np.zeros(1))
+        return RoundingError(none, none, np.zeros(1))
 
     def absolute(self, reach: Array) -> Array:
         return reach[..., self.block]

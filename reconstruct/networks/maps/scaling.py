@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
-from reconstruct.networks.maps.map import Fed, Rounding
+from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, upward
@@ -116,7 +116,7 @@ class Scaling(Diagonal):
         offsets = [Fraction(float(c)) for c in self.offset]
         return [(s, s) for s in scales], [(t, t) for t in offsets]
 
-    def rounding(self, fed: Fed, precision: Precision) -> Rounding:
+    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
         """A product, a quotient and a sum with numbers that are cast first, or folded into the map
         before. |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
         """
