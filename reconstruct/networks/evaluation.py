@@ -27,7 +27,7 @@ TILE_ELEMENTS = 2**20  # hidden values that are held at once: 8 MiB
 
 
 @dataclass(frozen=True)
-class Tiles:
+class LayerTiles:
     """When a layer is evaluated in tiles, and how large they are beside TILE_ELEMENTS."""
 
     weights: int = 2**20  # of a tile: 8 MiB in float64
@@ -35,7 +35,7 @@ class Tiles:
     widening: int = 4  # a layer is hidden when it has this many times its neighbours' values
 
 
-TILES = Tiles()
+TILES = LayerTiles()
 
 Part: TypeAlias = Callable[[Array], Array]
 Seen: TypeAlias = Callable[[str, Array], None]  # hears the values of nodes, a tile at a time

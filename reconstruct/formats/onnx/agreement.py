@@ -42,7 +42,7 @@ FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 @dataclass(frozen=True)
-class Effort:
+class ComparisonEffort:
     """How much is tried before a reading is believed, and what is held meanwhile."""
 
     tile: int = 2**20  # entries of a matrix that are taken to float64 at once
@@ -55,7 +55,7 @@ class Effort:
     held: int = 2**24  # values of another program that are held at once
 
 
-EFFORT = Effort()
+EFFORT = ComparisonEffort()
 
 
 @dataclass(frozen=True, eq=False)
