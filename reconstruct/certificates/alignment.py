@@ -21,7 +21,7 @@ import numpy as np
 from reconstruct.certificates.forms import UNITS, places
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Add, Domain, Map, Mixing, Network, Node, Scaling
-from reconstruct.networks.operation import ANYWHERE
+from reconstruct.networks.operation import ANY_POSITIONS
 from reconstruct.numbers.arrays import Array
 
 # --------------------------------------------------------------------------------------------------
@@ -92,18 +92,18 @@ def seams(network: Network, cuts: set[str], grouped: bool = False) -> list[Node]
     if not grouped and not any(node.op.windowed for node in network.nodes):
         return []
     used, found = network.needed(), set[str]()
-    stands = {network.source: ANYWHERE}
+    stands = {network.source: ANY_POSITIONS}
 
     def cut(name: str) -> None:
         """Makes a source of a value, or of what its units come from."""
-        if stands[name] == ANYWHERE:
+        if stands[name] == ANY_POSITIONS:
             return
         node = network.node(name)
         if places(node.op) is not None:
             cut(node.inputs[0])
         elif _mixes(node) and (stands[name] > 1 or network.sizes[name] <= UNITS):
             found.add(name)
-        stands[name] = ANYWHERE
+        stands[name] = ANY_POSITIONS
 
     for node in network.nodes:
         if node.name in used:
@@ -112,7 +112,7 @@ def seams(network: Network, cuts: set[str], grouped: bool = False) -> list[Node]
                 for name in node.inputs:
                     cut(name)
                 count = _stands(node, stands)
-            stands[node.name] = ANYWHERE if node.name in cuts else count or ANYWHERE
+            stands[node.name] = ANY_POSITIONS if node.name in cuts else count or ANY_POSITIONS
     return [node for node in network.nodes if node.name in found]
 
 
@@ -130,7 +130,7 @@ def _stands(node: Node, stands: dict[str, int]) -> int | None:
     """At how many positions a value stands; None where it takes pixels of a composed value."""
     counts = [stands[name] for name in node.inputs]
     if places(node.op) is None:
-        return node.op.stands(*counts)
+        return node.op.positions_for(*counts)
     return counts[0] if counts[0] <= 1 else None
 
 
