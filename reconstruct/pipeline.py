@@ -195,8 +195,8 @@ def reconstruct(
     for number, site in enumerate(sites, start=1):
         layout.plans[site.target].check(site, kept.network, number)
     require_useful(known, chosen.rational)
-    room = slack if isinstance(box, Points) else None
-    rest = (chosen, progress, checkpoint, room, precision)
+    on_data = slack if isinstance(box, Points) else None
+    rest = (chosen, progress, checkpoint, on_data, precision)
     work = _Work(layout, kept.network, sites, known, *rest)
     solutions = work.run(_inputs(box, data))
     network, rows, exact = _assemble(kept.network, solutions, precision)

@@ -67,9 +67,9 @@ def slackened(task: Task, slack: float) -> Task:
 
     def wider(lo: Vector, hi: Vector) -> tuple[Vector, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
-            room = slack * 0.5 * (hi - lo)
-            _require_small(slack, np.abs([lo, hi]), np.abs(room))
-            return lo - room, hi + room
+            margin = slack * 0.5 * (hi - lo)
+            _require_small(slack, np.abs([lo, hi]), np.abs(margin))
+            return lo - margin, hi + margin
 
     groups = tuple(slackened(part, slack) for part in task.groups)
     ends = None if task.ends is None else wider(*task.ends)
@@ -78,9 +78,9 @@ def slackened(task: Task, slack: float) -> Task:
     )
 
 
-def _require_small(slack: float, seen: Array, room: Array) -> None:
+def _require_small(slack: float, seen: Array, margin: Array) -> None:
     """Refuses a slack that takes ranges which could be shifted to where they cannot."""
-    top, wide = float(seen.max(initial=0.0)), float(room.max(initial=0.0))
+    top, wide = float(seen.max(initial=0.0)), float(margin.max(initial=0.0))
     if top < LARGEST and not wide < LARGEST:
         raise InputError(
             f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but the ranges "
@@ -119,8 +119,8 @@ def _widened(task: Task, error: Vector) -> Task:
 
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
         lo, hi = task.functionals(A)
-        room = np.abs(dense(A)) @ error
-        return lo - room, hi + room
+        margin = np.abs(dense(A)) @ error
+        return lo - margin, hi + margin
 
     ends = None if task.ends is None else (task.ends[0] - error, task.ends[1] + error)
     return replace(task, functionals=functionals, magnitude=task.magnitude + error, ends=ends)
