@@ -54,6 +54,16 @@ def test_distributions(weights, law):
     assert stats.kstest(drawn, law.cdf).pvalue > 1e-3
 
 
+def test_weights_of_eight_bits_are_integers_times_a_power_of_two():
+    weights = Sampler(weights=Weights.INT8).matrix(0, 0, 400, 100)
+    step = np.abs(weights[weights != 0]).min()
+    whole = weights / step
+    assert np.log2(step) == round(np.log2(step)) and (whole == np.round(whole)).all()
+    assert whole.min() == -128 and whole.max() == 127 and len(np.unique(whole)) == 256
+    assert 0.7 < weights.std() * 10 < 1.45  # 1/√fan-in, up to the power of two
+    assert np.unique(whole, return_counts=True)[1].max() < 250  # 156 of each on average
+
+
 def test_rademacher_and_sparsity():
     signs = Sampler(weights=Weights.RADEMACHER).matrix(0, 0, 100, 100)
     assert set(np.unique(signs)) == {-1, 1} and abs(signs.mean()) < 0.05

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 import sympy
 
-from proofs_check import Level, Outcome, judge
+from proofs_check import Method, Negative, Outcome, judge
 from proofs_check.chain import STATEMENTS, find
 from proofs_check.distributions import independent_columns, outer_columns
+from proofs_check.formal import by_coq
+from proofs_check.judge import refute
 from proofs_check.statements.certificates import (
     accumulated_rounding,
     back_substitution,
@@ -249,19 +251,21 @@ def test_every_statement_has_both_changes() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hundredth_is_refuted(name: str) -> None:
-    verdict = judge(replace(find(name), subject=SLIGHTLY_WRONG[name], negatives=()))
-    assert verdict.outcome is Outcome.REFUTED, verdict.evidence
+    found = refute(find(name), Negative("wrong by a hundredth", SLIGHTLY_WRONG[name]))
+    assert found.caught, found.counterexample
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_wrong_beyond_the_sizes_run_is_never_complete(name: str) -> None:
-    verdict = judge(replace(find(name), subject=WRONG_BEYOND_A_SIZE[name], negatives=()))
-    assert verdict.outcome is not Outcome.PASSED or verdict.level is not Level.COMPLETE
+    statement = replace(find(name), subject=WRONG_BEYOND_A_SIZE[name], negatives=())
+    assert by_coq(statement) == ()  # the theorem is about another subject
+    if not refute(statement, Negative("wrong beyond a size", statement.subject)).caught:
+        whole = tuple(check for check in statement.checks if check.method is Method.WHOLE)
+        assert not whole or judge(replace(statement, checks=whole)).outcome is not Outcome.PASSED
 
 
 @pytest.mark.parametrize(
     "name", ["boolean-determinant", "width-is-necessary", "sparse-exact-probability"]
 )
 def test_these_sizes_are_large_enough_to_refute(name: str) -> None:
-    verdict = judge(replace(find(name), subject=WRONG_BEYOND_A_SIZE[name], negatives=()))
-    assert verdict.outcome is Outcome.REFUTED
+    assert refute(find(name), Negative("wrong beyond a size", WRONG_BEYOND_A_SIZE[name])).caught
