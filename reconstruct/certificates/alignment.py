@@ -53,7 +53,12 @@ def _mixes(node: Node) -> bool:
 
 def with_seams(target: Network, candidate: Network, pairs: Pairs) -> Pairs:
     """The pairs, and between each two of them the seams of both networks, as far as they fit."""
-    grouped = any(getattr(node.op, "groups", 1) > 1 for node in candidate.nodes)
+    own = {node.name: node.op for node in target.nodes}
+    grouped = any(  # layers that the target does not have: pools are grouped convolutions, too
+        getattr(node.op, "groups", 1) > 1
+        and not (node.name in own and node.op.same(own[node.name]))
+        for node in candidate.nodes
+    )
     ours = _between(target, [name for name, _ in pairs], grouped)
     theirs = _between(candidate, [name for _, name in pairs], grouped)
     found: list[tuple[str, str]] = []
