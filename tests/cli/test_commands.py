@@ -130,6 +130,20 @@ def test_help_is_instant_because_nothing_heavy_is_imported():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_check_loads_nothing_of_the_solver(tmp_path):
+    program = (
+        "import sys; from reconstruct.cli import main\n"
+        f"main(['check', {str(tmp_path)!r}])\n"
+        "solver = ('khatri_rao', 'constructions', 'bounds', 'certificates', 'pipeline', 'runs')\n"
+        "print([name for name in solver if f'reconstruct.{name}' in sys.modules])\n"
+        "assert 'proofs_check.certificates' in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_the_public_names_are_all_there():
     import reconstruct
 
