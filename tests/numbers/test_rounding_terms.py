@@ -219,3 +219,12 @@ def test_formats_count_every_rounding(dtype: type) -> None:
     assert kind.moved(-0.1) == kind.moved(0.1)
     numbers = np.array([0.0, kind.tiny, -kind.tiny, kind.tiny / 2, kind.largest / 2])
     assert kind.normal(numbers).tolist() == [True, True, True, False, False]
+
+
+def test_radii_and_magnitudes_are_rounded_up() -> None:
+    """1 + a little less than u is 1 in floats: what is added up must be pushed up."""
+    little = U * NEAR
+    whole = 1 + Fraction(little)
+    assert Fraction(float(one(1.0, little).magnitude()[0])) >= whole
+    assert Fraction(one(1.0, 0.0, 1.0).widened(np.array([little])).radius[0]) >= whole
+    assert Fraction((one(1.0, 0.0, 1.0) + one(1.0, 0.0, little)).radius[0]) >= whole
