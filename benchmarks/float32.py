@@ -156,7 +156,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
         "factor": ours / own if own else None,
         **proved,
         **(half_errors(target, network, box) if network.weights <= LARGE else {}),
-        "leaves": None if result.cuts is None else result.cuts.leaves,
+        "leaves": None if result.partition is None else result.partition.count,
         "seconds": seconds,
     }
 
@@ -169,7 +169,8 @@ def _proved(target: Network, network: Network, result: Result) -> Row:
         target,
         network,
         domain=result.domain,
-        bounds=known.again,
+        bounds=known.method,
+        partition=known.partition,
         tolerance=ANY,
         known=known,
     )

@@ -18,8 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.bounds import Crown, Method, Reach, of_scaled, reach, sketch
-from reconstruct.bounds.adaptive import Cuts
+from reconstruct.bounds import Crown, Method, Partition, Reach, reach
 from reconstruct.bounds.useful import require_useful
 from reconstruct.constructions.construction import (
     Construction,
@@ -93,9 +92,9 @@ class Result:
         return self.layout.form
 
     @property
-    def cuts(self) -> Cuts | None:
-        """The tree of a branch and bound, where there was one."""
-        return None if self.known is None else self.known.cuts
+    def partition(self) -> Partition | None:
+        """How the domain was divided, where it was."""
+        return None if self.known is None else self.known.partition
 
     @property
     def norms(self) -> dict[str, Norm]:
@@ -206,15 +205,12 @@ def reconstruct(
 
 def width_for(
     target: Network, domain: DomainLike, bounds: Method, wanted: float, *, merge: bool = True
-) -> tuple[float, Method]:
-    """The ratio of a wide construction for a wanted float32 error, as far as it can be predicted.
-
-    With it the method that bounded the target, what its search found included, to be used again.
-    """
+) -> float:
+    """The ratio of a wide construction for a wanted float32 error, as far as one can predict."""
     box = fitting(domain, target)
     layout = lay_out(target, Wide(), merge=merge)
     layout, known = _bounded(layout, Wide(), box, bounds, True, silent)
-    return ratio_for(layout, known, wanted), known.again
+    return ratio_for(layout, known, wanted)
 
 
 def _bounded(
@@ -228,14 +224,17 @@ def _bounded(
     """The layout, with units scaled and rows lifted if asked for, and bounds of the target as it
     is then.
 
-    To choose the scales, estimated ranges do; their search is not made again, because which symbols
-    zonotopes keep depends on the scales, and a checker has the scaled target alone.
+    Scales are chosen by the ranges of the target without them, on the same partition of the
+    domain: who compares the networks does not know the scales, and must find the same one.
     """
+    first = reach(layout.scaled, box, method, progress=progress)
     if not scaled:
-        return layout, reach(layout.scaled, box, method, progress=progress)
-    first = sketch(layout.scaled, box, method, progress=progress)
+        return layout, first
     found = scaled_layout(layout, construction, first)
-    return found, of_scaled(first, found.scaled, progress=progress)
+    if first.network.same(found.scaled):
+        return found, first
+    moved, partition = found.scaled, first.partition
+    return found, reach(moved, box, method, partition=partition, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,8 @@ def draw_case(rng: Generator, folder: Path) -> Case:
     certificate = certify(
         *pair,
         domain=result.domain,
-        bounds=method if result.known is None else result.known.again,
+        bounds=method,
+        known=result.known,
         tolerance=float(rng.choice([1e-12, 1e-6, 1e-2])),
         exact_norms=result.exact,
         time_limit=SECONDS,

@@ -76,7 +76,6 @@ class Claims:
     marks: Mapping[str, str]
     places: Mapping[str, tuple[int, ...]]
     tree: bytes | None
-    leaf_lines: bool
     scales: Mapping[str, tuple[int, ...]]
     segments: tuple[Segment, ...]
     exact_identity: bool

@@ -12,7 +12,7 @@ Rests on proofs_check: back-substitution, accumulated-rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,14 @@ class _Cut:
     loss: Floats
     floor: Floats
 
+    def take(self, boxes: slice) -> _Cut:
+        """The same on some of the boxes."""
+        bands = tuple(
+            Band(*(getattr(band, end)[boxes] for end in ("below", "above", "low", "high")))
+            for band in self.bands
+        )
+        return replace(self, bands=bands, loss=self.loss[boxes], floor=self.floor[boxes])
+
 
 class Lines:
     """The cuts so far on some boxes, and bounds of forms of their values."""
@@ -84,6 +92,46 @@ class Lines:
         maps = tuple((view.source, floats[0][:, part]) for view, part in parts)
         loss, floor = self._loss(parts, floats, np.maximum(np.abs(lo), np.abs(hi)))
         self.cuts.append(_Cut(name, maps, floats[0][:, -1], bands, loss, floor))
+
+    def take(self, box: int) -> Lines:
+        """The same on one of the boxes."""
+        one = slice(box, box + 1)
+        lines = Lines(self.source, *(end[one] for end in self.ranges[self.source]))
+        lines.ranges = {name: (lo[one], hi[one]) for name, (lo, hi) in self.ranges.items()}
+        lines.cuts = [cut.take(one) for cut in self.cuts]
+        return lines
+
+    def below(self, parts: Parts, floats: Range, enough: Floats, kind: int) -> Floats:
+        """Lower bounds of the rows of a form on a single box, by lines of one kind.
+
+        In front of every cut the ranges of what is left are put in, which bounds a row already; a
+        row that reaches `enough` so is not followed any further.
+        """
+        middle, error = floats
+        missed = [dot(self._largest(view.source), error[:, part].T) for view, part in parts]
+        tally = Tally.start(middle[:, -1][None], plus(error[:, -1][None], *missed))
+        waiting = {view.source: middle[None, :, part] for view, part in parts}
+        found, rows = self._put_in(tally, waiting), np.arange(len(middle))
+        for cut in reversed(self.cuts):
+            if cut.name not in waiting:
+                continue
+            going = ~(found[rows] >= enough[rows])
+            if not going.any():
+                break
+            if not going.all():
+                rows = rows[going]
+                tally = Tally(tally.value[:, going], tally.slack[:, going])
+                waiting = {name: a[:, going] for name, a in waiting.items()}
+            tally, d = _onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
+            tally = self._onto_sources(tally, d, cut, waiting)
+            found[rows] = np.maximum(found[rows], self._put_in(tally, waiting))
+        return found
+
+    def _put_in(self, tally: Tally, waiting: dict[str, Floats]) -> Floats:
+        """The least value of what is left by the ranges of its sources, on a single box."""
+        for source, a in waiting.items():
+            tally = _onto_box(tally, a, self.ranges[source])
+        return np.array(tally.lowest()[0])
 
     def bounds(self, parts: Parts, floats: Range) -> Range:
         """Bounds of the rows of a form on every box, its own error included: (boxes, rows) each."""

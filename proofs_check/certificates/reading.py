@@ -92,7 +92,6 @@ def read(document: Mapping[str, Json]) -> Claims:
         marks=_marks(document.get("lines")),
         places=_whole_numbers(document.get("places"), "places", 0, WINDOW),
         tree=_tree(document.get("tree"), domain),
-        leaf_lines=_flag(document.get("leaf_lines"), "leaf_lines"),
         scales=_whole_numbers(document.get("scales"), "scales", -POWERS, POWERS),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),

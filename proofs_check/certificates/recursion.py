@@ -34,7 +34,6 @@ from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
 EDGE = 64  # units of a block that are bounded again without rounding
-MANY = 64  # leaves from which on the whole box is asked for such units alone
 
 
 class Recursion:
@@ -66,7 +65,7 @@ class Recursion:
         self.reach = [Ranges(source, box.lo, box.hi) for box in boxes]
         self.leaves = None
         if claims.tree is not None:
-            self.leaves = LeafBounds(source, claims.domain[0], claims.tree, claims.leaf_lines)
+            self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
         self.segment = 0
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.inner: dict[str, Range] = {}
@@ -202,10 +201,7 @@ class Recursion:
         """Bounds of a form over the domain; many leaves say more than the box of them all."""
         if self.leaves is None:
             return self._on_boxes(form, floats)
-        found = meet([self._by_units(form, floats), self.leaves.of_form(form, floats)], 1)
-        if len(self.leaves.lo) < MANY:
-            found = meet([found, self._on_boxes(form, floats)], 1)
-        return found
+        return self.leaves.of_form(form, floats)
 
     def _by_units(self, form: Block, floats: Range) -> Range:
         """By the ranges of the source's units, over all leaves: near to the best where a row sees

@@ -1,8 +1,7 @@
 """Where values are: over the whole domain, or on each of some leaves.
 
 Rounding is in proportion to what is added up, and on a leaf that is less than over all of them. The
-target's values have the ranges of the leaf there; a hidden unit takes F h + d of them, which the
-zonotopes of the leaf bound by lengths where they have more symbols than units.
+target's values have the ranges of the leaf there; a hidden unit takes F h + d of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.leaves import LeafBounds, Zonotope, by_lengths, image
+from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.recursion import Recursion, moved
 from proofs_check.certificates.rounded import Inner
 from proofs_check.certificates.rows import Block
@@ -113,7 +112,7 @@ class OnLeaves:
         """What is known on the leaves of these numbers."""
         leaves = self.recursion.leaves
         assert leaves is not None
-        return _SomeLeaves(self, leaves, rows, leaves.values_on(rows))
+        return _SomeLeaves(self, leaves, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +120,6 @@ class _SomeLeaves:
     shared: OnLeaves
     leaves: LeafBounds
     rows: Numbers
-    values: dict[str, Zonotope]
 
     @property
     def count(self) -> int:
@@ -149,7 +147,7 @@ class _SomeLeaves:
 
     def inner(self, errors: Errors, node: Node) -> Inner:
         form, floats = self.shared.forms[node.name]
-        lo, hi = self._range(form, floats)
+        lo, hi = self.leaves.on_each(form.parts(), floats, self.rows)
         below, above = self.shared.recursion.inner[node.name]
         by = np.zeros((1, form.rows))
         for view, part in form.parts():
@@ -157,16 +155,6 @@ class _SomeLeaves:
                 size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
                 by = plus(by, dot(errors[view.source], size.T))
         return Inner(np.maximum(lo, below), np.minimum(hi, above), by)
-
-    def _range(self, form: Block, floats: Range) -> Range:
-        """Bounds of a form on each leaf."""
-        parts = form.parts()
-        if len(parts) == 1:
-            value = self.values[parts[0][0].source]
-            _, symbols, units = value.forms.shape
-            if symbols > units:
-                return by_lengths(parts[0][1], floats, value)
-        return image(parts, floats, self.values).bounds()
 
     def kept(self, error: Floats) -> Floats:
         return error

@@ -1,18 +1,8 @@
-"""Rigorous bounds of a network's values over a box: interval arithmetic, CROWN, and branch and
-bound."""
+"""Rigorous bounds of a network's values over a box: interval arithmetic, and CROWN on one box or on
+the boxes of a partition."""
 
 from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method
+from reconstruct.bounds.partition import Partition
 from reconstruct.bounds.reach import Reach, reach
-from reconstruct.bounds.sketch import Sketch, of_scaled, sketch
 
-__all__ = [
-    "Adaptive",
-    "Crown",
-    "Interval",
-    "Method",
-    "Reach",
-    "Sketch",
-    "of_scaled",
-    "reach",
-    "sketch",
-]
+__all__ = ["Adaptive", "Crown", "Interval", "Method", "Partition", "Reach", "reach"]

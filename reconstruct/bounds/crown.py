@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reconstruct.bounds.transfers import Swap, Transfer, dot, pick
+from reconstruct.bounds.transfers import Swap, Transfer, dot, pick, source
+from reconstruct.networks.activations import Activation
 from reconstruct.networks.graph import Network
 from reconstruct.networks.maps import Affine
 from reconstruct.numbers.arrays import Array, Range
@@ -72,6 +73,50 @@ def carry_back(
             for origin in node.inputs:
                 const = _collect(pending, origin, pulled, const, ranges[origin], boxes)
     return pending[network.source], const
+
+
+def lowest_on_box(
+    network: Network,
+    name: str,
+    form: Array,
+    offsets: Array,
+    transfers: Mapping[str, Transfer],
+    ranges: Mapping[str, Range],
+    box: int,
+    enough: Array,
+) -> Array:
+    """Lower bounds of `form·v + offsets` (rows, size) on one box, v the value `name`: (rows,).
+
+    Behind every map the ranges of what is left are put in, which bounds a row already; a row that
+    reaches `enough` so is not followed any further. Of thousands of rows nearly all end after one
+    or two maps, because other boxes are worse.
+    """
+    boxes, rows = np.array([box]), np.arange(len(form))
+    pending, const, low = {name: form[None]}, offsets[None], np.full(len(form), -np.inf)
+    with np.errstate(all="ignore"):
+        for node in reversed(network.nodes):
+            if node.name not in pending:
+                continue
+            coefficients = pending.pop(node.name)
+            step = transfers[node.name].take(boxes)
+            const = step.constant(coefficients, const)
+            pulled = step.pull(coefficients)
+            for origin in node.inputs:
+                const = _collect(pending, origin, pulled, const, ranges[origin], boxes)
+            if isinstance(node.op, Activation) and set(pending) != {network.source}:
+                continue  # the map before it says much more
+            bound = const
+            for other, waiting in pending.items():
+                lo, hi = ranges[other]
+                bound = on_source(waiting, bound, source(lo[boxes], hi[boxes]))
+            low[rows] = np.maximum(low[rows], bound[0])
+            open_rows = bound[0] < enough[rows]
+            if not open_rows.any():
+                break
+            if not open_rows.all():
+                rows, const = rows[open_rows], const[:, open_rows]
+                pending = {other: c[:, open_rows] for other, c in pending.items()}
+    return low
 
 
 def _on(step: Transfer, boxes: Array | None) -> Transfer:

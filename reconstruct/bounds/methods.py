@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from reconstruct.bounds.adaptive.tree import Cuts
 from reconstruct.errors import InputError
 from reconstruct.numbers.given import number, whole
 
@@ -22,36 +21,28 @@ class Crown:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Branch and bound over the box: zonotopes on the leaves of a tree that is cut where it helps.
+    """CROWN on the boxes of a partition that a branch and bound finds.
 
     The search ends after `boxes` boxes, or, if they are given, so early that all of the bounding
-    takes about `seconds` (the outcome then depends on the machine). `cuts` brings a tree from an
-    earlier search: no other is looked for.
-    With more than `MOST_INPUTS` inputs, or a single box, nothing is cut: it is CROWN on the whole
-    box.
+    takes about `seconds` (the outcome then depends on the machine). With more than `MOST_INPUTS`
+    inputs, or a single box, nothing is divided: it is CROWN on the whole box.
     """
 
     seconds: float | None = None
     boxes: int = 2**12
-    cuts: Cuts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 <= number(self.seconds, "seconds") < float("inf"):
             raise InputError(f"a search needs a number of seconds ≥ 0, but got {self.seconds}")
         if whole(self.boxes, "the budget of a search") < 1:
             raise InputError(f"a search needs a budget of at least 1 box, but got {self.boxes}")
-        if self.cuts is not None and not isinstance(self.cuts, Cuts):
-            raise InputError(
-                f"cuts must be the tree of an earlier search, reach.cuts, but are of the type "
-                f"{type(self.cuts).__name__}"
-            )
 
-    def cutting(self, inputs: int) -> bool:
-        """Whether a box of so many inputs is cut."""
-        return inputs <= MOST_INPUTS and (self.boxes > 1 or self.cuts is not None)
+    def divides(self, inputs: int) -> bool:
+        """Whether a box of so many inputs is divided."""
+        return inputs <= MOST_INPUTS and self.boxes > 1
 
 
-MOST_INPUTS = 16  # beyond it cutting a box in halves gains next to nothing
+MOST_INPUTS = 16  # beyond it halving a box gains next to nothing
 
 Method: TypeAlias = Interval | Crown | Adaptive
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
-from reconstruct.bounds.crown import lower_bounds
+from reconstruct.bounds.crown import lower_bounds, lowest_on_box
 from reconstruct.bounds.interval import affine, image
 from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
 from reconstruct.networks import Activation, Network, Node
@@ -46,17 +47,41 @@ class Ranges:
             hi = np.minimum(hi, -low[:, len(whole) :])
         return lo, hi
 
-    def lower(
-        self, forms: Mapping[str, Array], offsets: Array, boxes: Array | None = None
-    ) -> Array:
+    def lower(self, forms: Mapping[str, Array], offsets: Array) -> Array:
         """The best CROWN bounds of `Σ forms·v + offsets`; arguments as of `lower_bounds`."""
         found = [
-            lower_bounds(self.network, forms, offsets, transfers, self.values, boxes)
+            lower_bounds(self.network, forms, offsets, transfers, self.values)
             for transfers in self.transfers
         ]
         best = np.maximum.reduce(found)
-        rows = self.boxes if boxes is None else len(boxes)
-        return np.broadcast_to(best, (rows, best.shape[1]))
+        return np.broadcast_to(best, (self.boxes, best.shape[1]))
+
+    def worst_functionals(self, name: str, forms: Array, offsets: Array) -> Range:
+        """Bounds of `forms·v + offsets` over all boxes together: (rows,).
+
+        The bound over the union is the smallest of the boxes' lower bounds. Intervals give a
+        quick one on every box; forms are carried back on a box only where that is below the least
+        found so far, the widest boxes first.
+        """
+        quick, high = affine(forms, offsets, *self.values[name])
+        if name == self.network.source or not self.transfers:
+            return quick.min(axis=0), high.max(axis=0)
+        quick = np.concatenate([quick, -high], axis=1)
+        rows, shifts = np.concatenate([forms, -forms]), np.concatenate([offsets, -offsets])
+        low, high = self.values[name]
+        with np.errstate(all="ignore"):
+            order = np.argsort(-np.nan_to_num(high - low).sum(axis=1), kind="stable")
+        best = np.full(len(rows), np.inf)
+        for box in order.tolist():
+            low = quick[box]
+            for transfers in self.transfers:
+                some = np.flatnonzero(~(low >= best))
+                if len(some):
+                    given = rows[some], shifts[some], transfers, self.values
+                    found = lowest_on_box(self.network, name, *given, box, best[some])
+                    low[some] = np.maximum(low[some], found)
+            best = np.minimum(best, low)
+        return best[: len(forms)], -best[len(forms) :]
 
 
 class Linker(Protocol):
@@ -65,23 +90,16 @@ class Linker(Protocol):
     def __call__(self, state: Ranges, node: Node, /) -> Swap | None: ...
 
 
-class Other(Protocol):
-    """Bounds of a node's value by another method; called when those of its inputs are known."""
-
-    def __call__(self, state: Ranges, node: Node, /) -> Range: ...
-
-
 def propagate(
     network: Network,
     lo: Array,
     hi: Array,
     *,
     backward: bool,
-    known: Mapping[str, Range] | None = None,
+    known: Mapping[str, Range] = MappingProxyType({}),
     lean: bool = False,
     supports: tuple[Support, ...] = tuple(Support),
     link: Linker | None = None,
-    other: Other | None = None,
     progress: Progress = silent,
 ) -> Ranges:
     """Bounds of all values for inputs in the boxes `lo ≤ x ≤ hi`, each (boxes, size_in).
@@ -90,8 +108,7 @@ def propagate(
     `known`, and, with `backward`, with the CROWN bounds of every value that an activation takes
     or that is the output. `lean` does so only for units that intervals leave in doubt about the
     activation's piece, and not for the output. `supports` are the kinds of lines tried; `link`
-    may say how units of an activation hang together with units of earlier ones. `other` bounds
-    the values of maps and sums instead of intervals.
+    may say how units of an activation hang together with units of earlier ones.
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     kinds = supports if backward else ()
@@ -101,7 +118,8 @@ def propagate(
     for done, node in enumerate(network.nodes):
         progress(Step("bounds of values", done, len(network.nodes)))
         bends = isinstance(node.op, Activation)
-        values[node.name] = _begun(state, node, known or {}, None if bends else other)
+        value = image(node.op, *(values[name] for name in node.inputs))
+        values[node.name] = meet(value, known[node.name]) if node.name in known else value
         swap = link(state, node) if link is not None and bends else None
         for known_back, kind in zip(transfers, kinds, strict=True):
             known_back[node.name] = replace(transfer(node, values, kind), swap=swap)
@@ -110,15 +128,6 @@ def propagate(
         if node.name in bent or (node.name == network.output and not lean):
             values[node.name] = _sharpen(state, node.name, bent[node.name] if lean else None)
     return state
-
-
-def _begun(state: Ranges, node: Node, known: Mapping[str, Range], other: Other | None) -> Range:
-    """Bounds of a node's value before lines are carried back."""
-    if other is None:
-        value = image(node.op, *(state.values[name] for name in node.inputs))
-    else:
-        value = other(state, node)
-    return meet(value, known[node.name]) if node.name in known else value
 
 
 def merged(network: Network, batches: list[Mapping[str, Range]], backward: bool) -> Ranges:

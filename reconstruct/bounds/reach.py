@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from reconstruct.bounds.adaptive import Cuts, Leaves, bound_leaves, find_cuts
 from reconstruct.bounds.at_points import ranges_at
+from reconstruct.bounds.branching import find_partition
 from reconstruct.bounds.local import local_bounds
 from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
+from reconstruct.bounds.partition import Partition
 from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
@@ -26,20 +26,23 @@ from reconstruct.bounds.propagation import (
     tiles,
 )
 from reconstruct.bounds.recall import KEYS, Recall, keys_of
-from reconstruct.bounds.worst import worst_functionals
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Network, Points
-from reconstruct.numbers.arrays import Array, Matrix, Range, dense
-from reconstruct.numbers.parallel import cpu_count, one_blas_thread, parallel_map
-from reconstruct.numbers.sharing import dealt_out
+from reconstruct.numbers.arrays import Array, Matrix, Range
+from reconstruct.numbers.parallel import one_blas_thread, parallel_map
 from reconstruct.progress import Progress, Step, silent
 
-MOST_BACK = 2**36  # coefficients on the way back of all units: beyond, intervals have to do
-MOST_WORK = 2**40  # coefficients met on the way back: beyond, kernels are bounded by intervals
-MANY = 64  # leaves from which on forms are not carried back to the whole box besides
-WORKERS = 2  # threads that bound batches of boxes
-ROUND = 16  # batches between two reports of progress
-TILE_PAIRS = 2**21  # (form, sub-box) pairs whose quick bounds are held at once
+
+@dataclass(frozen=True)
+class CrownLimits:
+    """What is bounded by CROWN, and what by intervals because CROWN would take too long."""
+
+    back: int = 2**36  # coefficients on the way back of all units of a network: minutes
+    windows: int = 2**40  # coefficients on the way back of kernels at all positions: an hour
+    pairs: int = 2**21  # (form, box) pairs whose quick bounds are held at once: 16 MiB
+
+
+LIMITS = CrownLimits()
 
 Tile = tuple[slice, Array, Array]  # which functionals, their forms and offsets
 
@@ -48,8 +51,8 @@ Tile = tuple[slice, Array, Array]  # which functionals, their forms and offsets
 class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
-    `whole` bounds the values on the box itself; `parts` does so on the boxes around the points of
-    a domain made of data; `leaves` does so on the leaves of a branch and bound.
+    `whole` bounds the values on the box itself; `parts` does so on smaller boxes that cover the
+    domain: those of `partition`, or those around the points of a domain made of data.
     """
 
     network: Network
@@ -57,48 +60,29 @@ class Reach:
     method: Method
     whole: Ranges
     parts: Ranges | None = None
-    leaves: Leaves | None = None
+    partition: Partition | None = None
     asked: Recall = field(default_factory=Recall, repr=False)
-
-    @property
-    def cuts(self) -> Cuts | None:
-        """The tree of a branch and bound, to bound on the same leaves again without a search."""
-        return None if self.leaves is None else self.leaves.cuts
-
-    @property
-    def again(self) -> Method:
-        """The method with what its search found, so that none is made again."""
-        if not isinstance(self.method, Adaptive):
-            return self.method
-        return replace(self.method, cuts=self.cuts)
-
-    def serves(self, network: Network, box: Box | Points, method: Method) -> bool:
-        """Whether these are the bounds that the method would give for that network and domain."""
-        given = method.cuts if isinstance(method, Adaptive) else None
-        return (
-            self.method == method
-            and given in (None, self.cuts)
-            and self.box.same(box)
-            and self.network.same(network)
-        )
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
         self._check(name)
         lo, hi = self.whole.values[name]
-        if self.leaves is not None:
-            below, above = self.leaves.ranges[name]
-            return np.maximum(lo[0], below), np.minimum(hi[0], above)
+        if self.parts is not None:
+            lo, hi = meet((lo, hi), _union(self.parts.values[name]))
         straight = name != self.network.source and not isinstance(
             self.network.node(name).op, Activation
         )
         carried = bool((self.parts or self.whole).transfers)  # else intervals are all there is
-        if straight and carried and not isinstance(self.method, Interval):
+        if straight and carried and name not in self._taken:
             size = self.network.sizes[name]
-            lo, hi = meet((lo, hi), self.functionals(name, sparse.eye_array(size, format="csr")))
-        elif self.parts is not None:
-            lo, hi = meet((lo, hi), _union(self.parts.values[name]))
+            found = self.functionals(name, sparse.eye_array(size, format="csr"))
+            lo, hi = meet((lo, hi), found)
         return lo[0], hi[0]
+
+    @property
+    def _taken(self) -> set[str]:
+        """The values whose units were carried back one by one when they were bounded."""
+        return {i for node in self.network.activation_nodes() for i in node.inputs}
 
     def functionals(
         self,
@@ -111,7 +95,7 @@ class Reach:
         """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
         self._check(name)
         shift = self._check_forms(name, forms, offsets)
-        if name == self.network.source and self.parts is None and self.leaves is None:
+        if name == self.network.source and self.parts is None:
             return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
         keys = np.empty(len(shift), dtype=KEYS)
         named = parallel_map(_named, tiles(forms, shift, tile_rows(self.network, 1)))
@@ -125,34 +109,27 @@ class Reach:
         return ends[:, 0], ends[:, 1]
 
     def _bounded(self, name: str, forms: Matrix, offsets: Array, progress: Progress) -> Range:
-        """The same, whether or not it was asked for before.
-
-        Many leaves say more than the box that they make up.
-        """
-        if self.leaves is not None and len(self.leaves.lo) >= MANY:
-            return self.leaves.functionals(name, dense(forms), offsets)
+        """The same, whether or not it was asked for before."""
         step = tile_rows(self.network, 1)
         if self.parts is not None:
-            step = min(step, max(1, TILE_PAIRS // self.parts.boxes))
+            step = min(step, max(1, LIMITS.pairs // self.parts.boxes))
         lo, hi = np.empty(len(offsets)), np.empty(len(offsets))
 
         def one(tile: Tile) -> tuple[slice, Range]:
             return tile[0], self._tile(name, *tile[1:])
 
-        for part, found in parallel_map(one, tiles(forms, offsets, step)):
-            lo[part], hi[part] = found[0][0], found[1][0]
-            progress(Step(f"bounds of {name}", part.stop, len(offsets)))
-        if self.leaves is not None:
-            found = self.leaves.functionals(name, dense(forms), offsets)
-            lo, hi = np.maximum(lo, found[0]), np.minimum(hi, found[1])
+        with one_blas_thread():
+            for part, found in parallel_map(one, tiles(forms, offsets, step)):
+                lo[part], hi[part] = found
+                progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         return lo, hi
 
     def _tile(self, name: str, forms: Array, offsets: Array) -> Range:
-        """The same for some rows, on the whole box and on the parts that it has."""
-        found = self.whole.functionals(name, forms, offsets)
+        """The same for some rows: on the boxes that there are, which say more than their hull."""
         if self.parts is not None:
-            found = meet(found, worst_functionals(self.parts, name, forms, offsets))
-        return found
+            return self.parts.worst_functionals(name, forms, offsets)
+        low, high = self.whole.functionals(name, forms, offsets)
+        return low[0], high[0]
 
     def windows(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of `kernel · v[index]` at the worst position, row by row.
@@ -162,7 +139,7 @@ class Reach:
         the method has them.
         """
         lo, hi = np.empty(len(kernel)), np.empty(len(kernel))
-        step = max(1, TILE_PAIRS // index.shape[1])
+        step = max(1, LIMITS.pairs // index.shape[1])
         for start in range(0, len(kernel), step):
             part = slice(start, start + step)
             lo[part], hi[part] = self._worst_position(name, kernel[part], index)
@@ -170,12 +147,7 @@ class Reach:
 
     def _worst_position(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of some rows over all boxes and positions."""
-        parts = [r for r in (self.whole, self.parts) if r is not None]
-        if isinstance(self.box, Points):
-            parts = parts[1:]  # the boxes of data say more than their hull
-        found = worst_position(parts[0], name, kernel, index)
-        for more in parts[1:]:
-            found = meet(found, worst_position(more, name, kernel, index))
+        found = worst_position(self.parts or self.whole, name, kernel, index)
         if (self.parts or self.whole).transfers and name != self.network.source:
             linear = self._linear_position(name, kernel, index)
             found = found if linear is None else meet(found, linear)
@@ -190,7 +162,7 @@ class Reach:
         ranges = self.whole if self.parts is None else self.parts
         found = local_bounds(ranges, name, kernel, index)
         work = 2 * len(kernel) * index.shape[1] * sum(self.network.sizes.values()) * ranges.boxes
-        if found is not None or work > MOST_WORK:
+        if found is not None or work > LIMITS.windows:
             return found
         return self._by_images(name, kernel, index)
 
@@ -231,7 +203,7 @@ class Reach:
         return shift
 
     def __repr__(self) -> str:
-        shown = f", {self.parts.boxes} sub-boxes" if self.parts is not None else ""
+        shown = f", {self.parts.boxes} boxes" if self.parts is not None else ""
         return f"Reach({self.network!r} on {self.box!r}, {self.method!r}{shown})"
 
 
@@ -240,42 +212,50 @@ def reach(
     box: Box | Points,
     method: Method | None = None,
     *,
+    partition: Partition | None = None,
     progress: Progress | None = None,
 ) -> Reach:
-    """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN)."""
-    chosen = as_method(method)
+    """Bounds, rounded outward, of every value of `network` for inputs in `box` (default CROWN).
+
+    `partition` is one that was found before, for this network or one like it: then no other is
+    looked for.
+    """
+    chosen, tell = as_method(method), progress or silent
     domain = box.of_size(network.size_in)
     if isinstance(domain, Points):
         hull = propagate(network, domain.lo[None], domain.hi[None], backward=False)
-        return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, progress))
-    whole = whole_box(network, domain, chosen, progress or silent)
-    if isinstance(chosen, Adaptive) and chosen.cutting(network.size_in):
-        leaves = _adapt(network, domain, chosen, whole, progress or silent)
-        return Reach(network, domain, chosen, whole, leaves=leaves)
-    return Reach(network, domain, chosen, whole)
+        return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, tell))
+    backward = not isinstance(chosen, Interval) and _affordable(network)
+    whole = propagate(network, domain.lo[None], domain.hi[None], backward=backward, progress=tell)
+    if partition is None and isinstance(chosen, Adaptive) and chosen.divides(network.size_in):
+        rest = (chosen.boxes, chosen.seconds, tell)
+        partition = find_partition(network, domain, whole.values, *rest) if backward else None
+    if partition is None or partition.count == 1:
+        return Reach(network, domain, chosen, whole)
+    if partition.inputs != network.size_in:
+        raise InputError(
+            f"a partition of a domain with {network.size_in} inputs is needed, but it is of "
+            f"{partition.inputs}; bring reach.partition of the same domain"
+        )
+    known = {i: whole.values[i] for node in network.activation_nodes() for i in node.inputs}
+    parts = _on_boxes(network, *partition.boxes(domain), True, known, tell)
+    return Reach(network, domain, chosen, whole, parts, partition)
 
 
-def whole_box(network: Network, box: Box, method: Method, progress: Progress) -> Ranges:
-    """Bounds on the box itself, before anything is cut."""
-    backward = not isinstance(method, Interval) and _bearable(network)
-    return propagate(network, box.lo[None], box.hi[None], backward=backward, progress=progress)
-
-
-def _bearable(network: Network) -> bool:
-    """Whether every value that an activation takes can be carried back in bearable time: forms as
-    large as all layers before, one for each unit."""
+def _affordable(network: Network) -> bool:
+    """Whether every value that an activation takes can be carried back: forms as large as all
+    layers before, one for each unit."""
     bent = {node.name for node in network.activation_nodes()}
     sizes = [network.sizes[node.name] for node in network.nodes]
     units = [s if n.name in bent else 0 for n, s in zip(network.nodes, sizes, strict=True)]
-    return sum(u * b for u, b in zip(units, accumulate(sizes), strict=True)) <= MOST_BACK
+    return sum(u * b for u, b in zip(units, accumulate(sizes), strict=True)) <= LIMITS.back
 
 
-def _on_data(network: Network, points: Points, method: Method, progress: Progress | None) -> Ranges:
+def _on_data(network: Network, points: Points, method: Method, progress: Progress) -> Ranges:
     """Bounds on the box around each point; a point is evaluated."""
     if points.radius == 0:
         return Ranges(network, ranges_at(network, points.x), ())
-    backward = not isinstance(method, Interval)
-    return _on_boxes(network, *points.boxes, backward, progress)
+    return _on_boxes(network, *points.boxes, not isinstance(method, Interval), {}, progress)
 
 
 def _on_boxes(
@@ -283,37 +263,27 @@ def _on_boxes(
     lo: Array,
     hi: Array,
     backward: bool,
-    progress: Progress | None,
+    known: Mapping[str, Range],
+    progress: Progress,
 ) -> Ranges:
-    """Bounds on many boxes, in batches that keep a tile in cache."""
+    """Bounds on many boxes, in batches that keep a tile in cache; `known` holds on all of them."""
     widest = max(network.sizes.values())
     batch = max(1, TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
     parts = [slice(start, start + batch) for start in range(0, len(lo), batch)]
-    items = [(network, lo[part], hi[part], backward) for part in parts]
+
+    def one(part: slice) -> Mapping[str, Range]:
+        with np.errstate(all="ignore"):  # threads do not take it over from who started them
+            lean = isinstance(known, dict) and bool(known)
+            return propagate(
+                network, lo[part], hi[part], backward=backward, known=known, lean=lean
+            ).values
+
     found: list[Mapping[str, Range]] = []
-    with one_blas_thread(), ThreadPoolExecutor(min(WORKERS, cpu_count())) as pool:
-        for start in range(0, len(items), ROUND):
-            some = items[start : start + ROUND]
-            found += dealt_out(values_on, some, numbers=network.parameters, pool=pool)
-            (progress or silent)(Step("bounds of sub-boxes", len(found), len(items)))
+    with one_blas_thread():
+        for values in parallel_map(one, parts):
+            found.append(values)
+            progress(Step("bounds on boxes", len(found), len(parts)))
     return merged(network, found, backward)
-
-
-def values_on(network: Network, lo: Array, hi: Array, backward: bool) -> Mapping[str, Range]:
-    """The ranges of all values on a batch of boxes."""
-    with np.errstate(all="ignore"):  # threads do not take it over from who started them
-        return propagate(network, lo, hi, backward=backward).values
-
-
-def _adapt(
-    network: Network, box: Box, method: Adaptive, whole: Ranges, progress: Progress
-) -> Leaves:
-    """Zonotopes on the leaves of the tree that is given, or else searched for."""
-    certain = {name: (lo[0], hi[0]) for name, (lo, hi) in whole.values.items()}
-    cuts = method.cuts
-    if cuts is None:
-        cuts = find_cuts(network, box, certain, method.boxes, method.seconds, progress)
-    return bound_leaves(network, box, cuts, certain)
 
 
 def _named(tile: Tile) -> tuple[slice, Array]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Method, Reach, of_scaled, sketch
+from reconstruct.bounds import Method, Partition, Reach, reach
 from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
@@ -55,6 +55,7 @@ def certify(
     time_limit: float | None = None,
     progress: Progress | None = None,
     known: Reach | None = None,
+    partition: Partition | None = None,
 ) -> Certificate:
     """Certify, refute or leave undecided that |network − target| ≤ tolerance on `domain`.
 
@@ -67,7 +68,8 @@ def certify(
     the proof does not do without; `bound_anyway` asks for the bounds of networks that are refuted
     at once, too (an approximation has both). `exact_norms` are rational gammas and betas (true
     ones, not effective scales) for which equality is then proved as well. `known` are bounds made
-    before: they are taken if they are of the same numbers on the same domain.
+    before: they are taken if they are of the same numbers on the same domain, and else their
+    partition is. `partition` is one that was found before: then no other is looked for.
     """
     require_gradual_underflow()
     box = comparable(target, network, domain, tolerance)
@@ -75,7 +77,7 @@ def certify(
     work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)
     scale = output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
-    work.seen, work.offered = search, known
+    work.seen, work.made_before, work.partition = search, known, partition
     certificate = work.decide(limit, scale, bound_anyway)
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
@@ -93,7 +95,8 @@ class _Work:
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
     seen: Search | Callable[[], Search] | None = None
-    offered: Reach | None = None
+    made_before: Reach | None = None
+    partition: Partition | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
     found: float = 0.0  # the largest difference that hopping met
@@ -183,12 +186,24 @@ class _Work:
         """The target's bounds, once."""
         if self.known is None:
             self.tell(Step("bounds of the target", 0, None))
-            if self.offered is not None and self.offered.serves(self.model, self.box, self.method):
-                self.known = self.offered
-            else:
-                first = sketch(self.target, self.box, self.method, progress=self.timely)
-                self.known = of_scaled(first, self.model, progress=self.timely)
+            self.known = self._bounded()
         return self.known
+
+    def _bounded(self) -> Reach:
+        """The target's bounds, with units scaled, on a partition that was found without scales:
+        who makes or compares a network does not know them yet, and must find the same."""
+        before, partition = self.made_before, self.partition
+        if before is not None and before.box.same(self.box):
+            if before.network.same(self.model):
+                return before
+            partition = partition or before.partition
+        if partition is None:
+            first = reach(self.target, self.box, self.method, progress=self.timely)
+            if first.network.same(self.model):
+                return first
+            partition = first.partition
+        rest = self.model, self.box, self.method
+        return reach(*rest, partition=partition, progress=self.timely)
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
         """The layered proof with these cuts; its scales are hints for the checker too."""

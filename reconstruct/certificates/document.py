@@ -120,7 +120,6 @@ def build_document(
         "lines": dict(certificate.lines),
         "places": {name: list(row) for name, row in certificate.places.items()},
         "tree": None if certificate.tree is None else certificate.tree.hex(),
-        "leaf_lines": certificate.leaf_lines,
         "scales": {name: list(row) for name, row in certificate.scales.items()},
         "segments": [_segment(segment) for segment in certificate.segments],
         "exact_identity": certificate.exact_identity,

@@ -71,8 +71,7 @@ def _filled(
         alignment=alignment.pairs,
         lines=_lines(known, alignment),
         places=_places(known, alignment),
-        tree=None if known.cuts is None else known.cuts.code,
-        leaf_lines=known.leaves is not None and known.leaves.lines,
+        tree=None if known.partition is None else known.partition.code,
     )
 
 

@@ -2,8 +2,7 @@
 
 Roundings are in proportion to what is added up. On a leaf that is less than on the whole box: the
 target's values at the cuts have the ranges of the leaf, the candidate's differ from them by errors
-that are known, and what a hidden unit takes is an affine function of them, which the zonotopes of
-the branch and bound know leaf by leaf.
+that are known, and what a hidden unit takes is an affine function of them, by intervals.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.bounds import Reach
-from reconstruct.bounds.adaptive.passing import Pass
-from reconstruct.bounds.adaptive.worst import Worst
-from reconstruct.bounds.adaptive.zonotope import Zonotope
-from reconstruct.bounds.interval import image
+from reconstruct.bounds.branching import taken_values
+from reconstruct.bounds.propagation import Ranges
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.roundoff import Evaluated
@@ -28,15 +25,12 @@ from reconstruct.networks import Network
 from reconstruct.networks.spelled import SpelledSum, spelled_sums
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import UNIT, upward
-from reconstruct.numbers.parallel import parallel_map
-from reconstruct.numbers.rounding import down, up
 
 Indices = NDArray[np.intp]  # the numbers of leaves
 
 LONGEST = 128  # terms of a sum
 MOST_WORK = 2.0**36  # leaves times weights: minutes
 ELEMENTS = 2**18  # hidden units on leaves that are looked at together
-BATCH = 64  # leaves of one pass, where ranges are not kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +58,12 @@ class OnLeaves:
 
     @cached_property
     def count(self) -> int:
-        return 1 if self.known.leaves is None else len(self.known.leaves.lo)
+        return 1 if self._boxes is None else self._boxes.boxes
+
+    @property
+    def _boxes(self) -> Ranges | None:
+        """The values on the boxes of the partition, where there is one."""
+        return None if self.known.partition is None else self.known.parts
 
     @cached_property
     def pays(self) -> bool:
@@ -72,7 +71,7 @@ class OnLeaves:
         counted so often that the figure says little in any case."""
         longest = max((getattr(n.op, "summands", 0) for n in self.candidate.nodes), default=0)
         bearable = self.count * float(self.candidate.weights) <= MOST_WORK
-        return self.known.leaves is not None and longest <= LONGEST and bearable
+        return self._boxes is not None and longest <= LONGEST and bearable
 
     def groups(self, order: Indices) -> list[Indices]:
         """The numbers of leaves, some at a time."""
@@ -87,9 +86,8 @@ class OnLeaves:
         if self.apart:
             for ours, theirs in self.alignment.pairs:
                 self._limit(sizes, ours, theirs, rows)
-            values = self._zonotopes(rows)
             for name, taken in self._inner.items():
-                low, high = ranges[name] = self._within(taken, ranges[name], rows, values)
+                low, high = ranges[name] = self._within(taken, ranges[name], rows)
                 (inside,) = self.candidate.node(name).inputs
                 sizes[inside] = np.maximum(np.abs(low), np.abs(high))
         rest = (self._trees, self.composed)
@@ -133,7 +131,7 @@ class OnLeaves:
         if name in self.taken:
             lo, hi = self.taken[name]
             return lo[rows], hi[rows]
-        if known.leaves is None and known.parts is None:
+        if known.parts is None:
             return known.whole.values[name]  # with what the box itself says
         lo, hi = known.bounds(name)
         shape = (len(rows), len(lo))
@@ -141,33 +139,16 @@ class OnLeaves:
 
     def _value(self, name: str, rows: Indices) -> Range:
         """The range of a source on some leaves."""
-        leaves, network = self.known.leaves, self.known.network
-        assert leaves is not None
-        if name == network.source:
-            return leaves.lo[rows], leaves.hi[rows]
-        node = network.node(name)
-        if self.layered.arrivals[name].op is not None and node.inputs[0] in self.taken:
-            return image(node.op, self.range(node.inputs[0], rows))
-        return self.range(name, rows)
+        assert self._boxes is not None
+        lo, hi = self._boxes.values[name]
+        return lo[rows], hi[rows]
 
     @cached_property
     def taken(self) -> Mapping[str, Range]:
         """What activations take, on every leaf."""
-        leaves, network = self.known.leaves, self.known.network
-        if leaves is None or leaves.taken:
-            return {} if leaves is None else leaves.taken
-        ends = {n: np.empty((2, self.count, network.sizes[n])) for n in leaves.known}
-
-        def one(rows: slice) -> None:
-            with np.errstate(all="ignore"):
-                state = Pass(network, leaves.lo[rows], leaves.hi[rows], leaves.known)
-                state.until(network.output)
-            for name, (lo, hi) in state.ranges.items():
-                below, above = leaves.known[name]
-                ends[name][:, rows] = np.maximum(lo, below), np.minimum(hi, above)
-
-        list(parallel_map(one, [slice(i, i + BATCH) for i in range(0, self.count, BATCH)]))
-        return {name: (pair[0], pair[1]) for name, pair in ends.items()}
+        if self._boxes is None:
+            return {}
+        return {name: self._boxes.values[name] for name in taken_values(self.known.network)}
 
     # --- hidden units of the candidate ----------------------------------------------------------
 
@@ -206,26 +187,9 @@ class OnLeaves:
         arrival = self.layered.arrivals[source]
         return arrival.total if arrival.op is None else arrival.op.carried(arrival.total)
 
-    def _zonotopes(self, rows: Indices) -> dict[str, Zonotope]:
-        """The values behind the target's activations on some leaves."""
-        leaves, network = self.known.leaves, self.known.network
-        assert leaves is not None
-        known = {name: (lo[rows], hi[rows]) for name, (lo, hi) in self.taken.items()}
-        state = Pass(network, leaves.lo[rows], leaves.hi[rows], known)
-        wanted = {source for taken in self._inner.values() for source, _ in taken.maps}
-        return {node.name: state.until(node.name) for node in network.nodes if node.name in wanted}
-
-    def _within(
-        self, taken: _Taken, ends: Range, rows: Indices, values: Mapping[str, Zonotope]
-    ) -> Range:
+    def _within(self, taken: _Taken, ends: Range, rows: Indices) -> Range:
         """The range of what an activation takes on some leaves, no wider than `ends`."""
-        if len(taken.maps) == 1 and taken.maps[0][0] in values:
-            ((source, matrix),) = taken.maps
-            seen = Worst(matrix, taken.constant, np.zeros((2, len(matrix))))
-            low, high = seen.on_each(values[source])
-            found = down(low - taken.doubt), up(high + taken.doubt)
-        else:
-            found = self._by_interval(taken, rows)
+        found = self._by_interval(taken, rows)
         return np.fmax(found[0], ends[0]), np.fmin(found[1], ends[1])
 
     def _by_interval(self, taken: _Taken, rows: Indices) -> Range:

@@ -95,9 +95,8 @@ class Certificate:
     in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
     that the network with rational norms equals the target by `==`; `bound` is then still that of
     the network as written in floats. `alignment`, `lines`, `places` and `tree` are the steps of the
-    proof that a checker follows:
-    the cuts, which bent units take slope 1 below, the tree of a branch and bound, and whether
-    lines are carried back on its leaves too. With `scales`, segments speak of the target with the
+    proof that a checker follows: the cuts, which bent units take slope 1 below, the partition of
+    the domain (see `bounds.Partition`). With `scales`, segments speak of the target with the
     units of these activations multiplied by powers of two, which is the same function. The target's
     own bounds, of |fl(g) − g| for g with its units so scaled, are there to compare with.
     """
@@ -119,7 +118,6 @@ class Certificate:
     exact_identity: bool = False
     tried: tuple[str, ...] = ()
     tree: bytes | None = field(default=None, repr=False)
-    leaf_lines: bool = False
     scales: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     target_float64_bound: float | None = None
     target_float32_bound: float | None = None

@@ -130,7 +130,7 @@ def _settle_ratio(options: Namespace) -> None:
     target = given.network(options.target, "the target", options.nnet_header)
     place = given.domain(options.domain or DOMAIN, target, options.radius)
     method = settled(_bounds(options), target, options.dtype)
-    options.ratio = width_for(target, place, method, wanted)[0]
+    options.ratio = width_for(target, place, method, wanted)
     say(f"ratio {options.ratio:g} for a float32 error of about {wanted:.3g}", options)
 
 

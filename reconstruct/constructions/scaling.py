@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reconstruct.bounds import Reach, Sketch
+from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.frozen import Layout, plans_of
 from reconstruct.errors import InputError
@@ -91,7 +91,7 @@ class _Site:
         return noise * size * self.ranges, noise * reach * lifted.sum(axis=0)
 
 
-def scaled_layout(layout: Layout, construction: Construction, known: Reach | Sketch) -> Layout:
+def scaled_layout(layout: Layout, construction: Construction, known: Reach) -> Layout:
     """The layout with units scaled, where the target's own units can be, and rows lifted; `known`
     bounds the target, or tells how large its values are about.
 
@@ -109,9 +109,7 @@ def scaled_layout(layout: Layout, construction: Construction, known: Reach | Ske
     return replace(layout, scaled=scaled, form=form, plans=plans, lifts=found.rows)
 
 
-def find_scales(
-    network: Network, known: Reach | Sketch, among: Collection[str] | None = None
-) -> UnitScales:
+def find_scales(network: Network, known: Reach, among: Collection[str] | None = None) -> UnitScales:
     """Powers for the activations that can be scaled (of those `among`) and for the rows of maps;
     empty when nothing can be gained."""
     free = [n.name for n in scalable(network) if among is None or n.name in among]
@@ -157,7 +155,7 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
     }
 
 
-def _sites(network: Network, known: Reach | Sketch) -> dict[str, _Site] | None:
+def _sites(network: Network, known: Reach) -> dict[str, _Site] | None:
     """The maps with entries of their own, as squares; None where samples are not finite."""
     rng, box = np.random.default_rng(20240519), known.box
     count = min(

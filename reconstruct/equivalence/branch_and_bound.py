@@ -7,15 +7,15 @@ the tolerance, an input is met where the difference seems larger, or the time is
 
 from __future__ import annotations
 
-import heapq
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from reconstruct.bounds.branching import looseness
 from reconstruct.bounds.crown import carry_back, on_source
+from reconstruct.bounds.partition import BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
-from reconstruct.equivalence.branching import looseness
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing
 from reconstruct.networks import Box, Domain
@@ -70,35 +70,31 @@ def bound_difference(
     """
     start = time.perf_counter()
     domain = box.of_size(target.size_in)
-    work = _Branching(difference_network(target, candidate), domain, tolerance, time_limit)
-    reason = "the whole box was bounded"
+    work = _Difference(difference_network(target, candidate), domain, tolerance, time_limit)
+    found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
+    reason, tell = "", progress or silent
     try:
-        while work.queue:
-            reason = work.reason_to_stop()
-            if reason:
-                break
-            work.advance()
-            (progress or silent)(Step("boxes bounded", work.boxes, None, work.bound))
+        while not reason:
+            chosen = found.worst(tolerance, work.batch)
+            fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
+            reason = "" if fresh else work.reason_to_stop(found, chosen)
+            if not reason:
+                found.advance(work, chosen if fresh else chosen[: max(1, work.batch // 2)])
+                tell(Step("boxes bounded", found.seen, None, float(found.excess.max())))
     except OutOfTime:
         reason = TIME_OVER
-    return work.result(time.perf_counter() - start, reason or "every box is within the tolerance")
+    seconds, bound = time.perf_counter() - start, float(np.max(found.excess, initial=0.0))
+    tried = (
+        f"joint bound of the difference: {found.seen} boxes in {seconds:.1f} s, bound "
+        f"{bound:.3g}; {reason}"
+    )
+    open_boxes = int(np.count_nonzero(~(found.excess <= tolerance)))
+    suspect = work.suspect, work.suspect_difference
+    return GeneralResult(bound, tolerance, found.seen, open_boxes, *suspect, seconds, tried)
 
 
-@dataclass(frozen=True, eq=False)
-class _Open:
-    """A box whose bound is above the tolerance, and the coordinate to cut it along.
-
-    The coordinate is −1 as long as nothing about the box is known.
-    """
-
-    lo: Array
-    hi: Array
-    bound: float
-    coordinate: int
-
-
-class _Branching:
-    """The boxes that are still open, the worst first, and the bound of those that are closed."""
+class _Difference:
+    """The objective: on each box the bound of |f − g|, and the coordinate that makes it loose."""
 
     def __init__(self, network: Network, box: Domain, tolerance: float, seconds: float) -> None:
         self.network, self.tolerance = network, tolerance
@@ -106,91 +102,38 @@ class _Branching:
         self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
         self.deadline = time.perf_counter() + seconds
         self.first_deadline = time.perf_counter() + max(seconds, GRACE)
-        self.counter = 0
-        self.queue: list[tuple[float, int, _Open]] = []
-        for lo, hi in zip(*np.atleast_2d(*_ends(box)), strict=True):
-            self._open(_Open(lo, hi, np.inf, -1))
-        self.closed = 0.0
-        self.boxes = 0
+        self.begun = False
         self.suspect: tuple[float, ...] | None = None
         self.suspect_difference = 0.0
         widest = max(network.sizes.values())
         self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, BATCH))
 
-    @property
-    def bound(self) -> float:
-        return max(self.closed, -self.queue[0][0] if self.queue else 0.0)
-
-    def reason_to_stop(self) -> str:
-        worst = self.queue[0][2]
-        if worst.coordinate < 0:
-            return ""
+    def reason_to_stop(self, found: BranchAndBound, chosen: Array) -> str:
+        """Why no box is halved any more; empty where one can be."""
+        if np.all(found.excess <= self.tolerance):
+            return "every box is within the tolerance"
         if self.suspect is not None:
             return "an input was met where the difference seems to be above the tolerance"
         if not self.backward:
             return "the networks are too wide for more than intervals in the time given"
         if time.perf_counter() > self.deadline:
             return TIME_OVER
-        return "" if _splittable(worst) else "a box could not be cut any further"
+        return "" if len(chosen) else "a box could not be divided any further"
 
-    def advance(self) -> None:
-        """Bounds boxes as they are at first, then halves of the worst; none of them is lost."""
-        chosen = self._worst()
-        try:
-            if chosen[0].coordinate < 0:
-                lo, hi = np.stack([b.lo for b in chosen]), np.stack([b.hi for b in chosen])
-                self.visit(lo, hi, np.full(len(chosen), np.inf))
-            else:
-                self._halve(chosen)
-        except OutOfTime:
-            for part in chosen:
-                self._open(part)
-            raise
-
-    def _worst(self) -> list[_Open]:
-        """The open boxes with the largest bounds, taken out of the queue."""
-        chosen = [heapq.heappop(self.queue)[2]]
-        while self.queue and len(chosen) < max(1, self.batch // 2):
-            if not _goes_with(chosen[0], self.queue[0][2]):
-                break
-            chosen.append(heapq.heappop(self.queue)[2])
-        return chosen
-
-    def _halve(self, chosen: list[_Open]) -> None:
-        """Cuts boxes in two and bounds the halves, no worse than their parents."""
-        lo, hi = np.stack([b.lo for b in chosen]), np.stack([b.hi for b in chosen])
-        rows, along = np.arange(len(chosen)), np.array([b.coordinate for b in chosen])
-        middle = 0.5 * lo[rows, along] + 0.5 * hi[rows, along]
-        left, right = hi.copy(), lo.copy()
-        left[rows, along] = right[rows, along] = middle
-        parents = np.array([b.bound for b in chosen])
-        self.visit(np.concatenate([lo, right]), np.concatenate([left, hi]), np.tile(parents, 2))
-
-    def _open(self, part: _Open) -> None:
-        self.counter += 1
-        heapq.heappush(self.queue, (-part.bound, self.counter, part))
-
-    def visit(self, lo: Array, hi: Array, parents: Array) -> None:
-        """Bounds these boxes, closes those within the tolerance, opens the others."""
-        link = self.pairing if self.backward else None
+    def __call__(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         state = propagate(
             self.network,
             lo,
             hi,
             backward=self.backward,
             lean=True,
-            link=link,
-            progress=until(self.deadline if self.boxes else self.first_deadline),
+            link=self.pairing if self.backward else None,
+            progress=until(self.deadline if self.begun else self.first_deadline),
         )
         bounds, influence, corners = _bound(state)
-        bounds = np.minimum(bounds, parents)
-        self.boxes += len(lo)
+        self.begun = True
         self._look(np.concatenate([0.5 * lo + 0.5 * hi, corners]))
-        for i in range(len(lo)):
-            if bounds[i] <= self.tolerance:
-                self.closed = max(self.closed, float(bounds[i]))
-                continue
-            self._open(_Open(lo[i], hi[i], float(bounds[i]), int(np.argmax(influence[i]))))
+        return bounds, influence.argmax(axis=1)
 
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.
@@ -207,22 +150,6 @@ class _Branching:
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:
             self.suspect_difference = float(gaps[worst])
             self.suspect = tuple(points[worst].tolist())
-
-    def result(self, seconds: float, reason: str) -> GeneralResult:
-        tried = (
-            f"joint bound of the difference: {self.boxes} boxes in {seconds:.1f} s, bound "
-            f"{self.bound:.3g}; {reason}"
-        )
-        return GeneralResult(
-            self.bound,
-            self.tolerance,
-            self.boxes,
-            len(self.queue),
-            self.suspect,
-            self.suspect_difference,
-            seconds,
-            tried,
-        )
 
 
 def _cost(network: Network) -> float:
@@ -253,21 +180,11 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     rows = np.arange(len(lo))
     form = np.broadcast_to(form, (len(lo), *form.shape[1:]))[rows, worst]
     corners = np.where(form > 0, lo, hi)
-    return np.maximum(above[rows, worst], 0.0), looseness(state, worst % size), corners
+    seeds = np.zeros((len(lo), size))
+    seeds[rows, worst % size] = 1.0
+    return np.maximum(above[rows, worst], 0.0), looseness(state, {network.output: seeds}), corners
 
 
 def _ends(box: Domain) -> tuple[Array, Array]:
     """The ends of the box, or of all boxes."""
     return (box.lo, box.hi) if isinstance(box, Box) else box.boxes
-
-
-def _goes_with(first: _Open, other: _Open) -> bool:
-    """Whether a box is cut in the same pass as the first; those that were never bounded are not."""
-    fresh = first.coordinate < 0, other.coordinate < 0
-    return all(fresh) or (not any(fresh) and _splittable(other))
-
-
-def _splittable(part: _Open) -> bool:
-    lo, hi = part.lo[part.coordinate], part.hi[part.coordinate]
-    middle = 0.5 * lo + 0.5 * hi
-    return bool(lo < middle < hi)

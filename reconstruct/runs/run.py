@@ -385,7 +385,7 @@ def _finish(
         job.target,
         network,
         domain=result.domain,
-        bounds=_same_leaves(job.bounds, result),
+        bounds=job.bounds,
         tolerance=job.tolerance,
         samples=job.samples,
         exact_norms=result.exact,
@@ -428,10 +428,3 @@ def _guard(job: Job, result: Result) -> dict[str, Any] | None:
         return None
     slack = job.slack if isinstance(job.domain, Points) else None
     return guard_part(result, GUARDED, slack, job.unseen)
-
-
-def _same_leaves(method: Method, result: Result) -> Method:
-    """The same method; a search goes on with what it found."""
-    if result.known is not None and result.known.method == method:
-        return result.known.again
-    return method

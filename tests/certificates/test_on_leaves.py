@@ -49,12 +49,12 @@ def test_values_on_a_leaf_are_within_what_is_known_there() -> None:
     """In rationals: at points of every tenth leaf, of all values that something is known of."""
     target, network = rebuilt()
     facts, rng = facts_of(target, network), np.random.default_rng(0)
-    leaves = facts.known.leaves
+    below, above = facts.known.parts.values[target.source]
     rows = np.arange(0, facts.count, 10)
     here = facts.of_candidate(rows)
     assert len(rows) > 2 and facts.pays
     for place, leaf in enumerate(rows):
-        x = rng.uniform(leaves.lo[leaf], leaves.hi[leaf])
+        x = rng.uniform(below[leaf], above[leaf])
         for name, size in here.magnitudes.items():
             if name != network.source:
                 values = enclose(_until(network, name), x)
@@ -94,7 +94,7 @@ def test_leaves_apart_lower_the_figures_and_no_evaluation_exceeds_them() -> None
     target, network = rebuilt()
     facts = facts_of(target, network, apart=False)
     found = figures(facts.known, network, facts.alignment, facts.layered)
-    far = replace(facts.known, leaves=None, parts=None)
+    far = replace(facts.known, parts=None, partition=None)
     coarse = figures(
         far, network, facts.alignment, bound_layers(target, network, far, facts.alignment)
     )

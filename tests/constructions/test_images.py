@@ -51,7 +51,7 @@ def test_a_frozen_pair_of_convolutions_becomes_the_targets(name):
 def test_the_width_for_a_float32_error_passes_over_pools():
     """The sum over each window has no width of its own, whatever its positions."""
     target, box = small_network(), Box(-0.3, 0.4)
-    ratio, _ = width_for(target, box, Crown(), 1e-3)
+    ratio = width_for(target, box, Crown(), 1e-3)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(ratio)), domain=box)
     x = box.of_size(72).sample(500, np.random.default_rng(0)).astype(np.float32)
     gap = np.abs(result.network(x, np.float32).astype(float) - target(x.astype(float)))

@@ -113,7 +113,6 @@ def forged(
             "lines": {},
             "places": {},
             "tree": None,
-            "leaf_lines": False,
             "scales": {},
             "segments": segments,
             "exact_identity": False,

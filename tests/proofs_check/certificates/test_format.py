@@ -77,7 +77,7 @@ def test_marks_that_do_not_fit_are_rejected(tmp_path, marks) -> None:
     assert report.status is CheckStatus.REJECTED and report.field == "lines"
 
 
-@pytest.mark.parametrize("field", ["lines", "places", "leaf_lines", "scales"])
+@pytest.mark.parametrize("field", ["lines", "places", "scales"])
 def test_no_step_of_the_proof_may_be_left_out(tmp_path, field) -> None:
     pooled_pair(tmp_path)
     edit(tmp_path, field, value=None)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.leaves import LeafBounds, Zonotope, by_lengths, leaves_of
+from proofs_check.certificates.leaves import LeafBounds, leaves_of
 from proofs_check.certificates.lines import Lines
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.bounds import Adaptive, Crown
@@ -32,20 +29,18 @@ def tight(folder, seed: int = 0, activation=None, sizes=(2, 6, 6, 5, 2)) -> Netw
     box = Box(-1.0, 1.0).of_size(sizes[0])
     frozen = draw(target, Wide(ratio=1.5), seed=seed)
     result = reconstruct(target, frozen, domain=box, bounds=Adaptive(boxes=200))
-    method = Adaptive(cuts=result.cuts)
-    certificate = certified(folder, target, result.network, box, bounds=method)
+    rest = {"bounds": Adaptive(), "partition": result.partition}
+    certificate = certified(folder, target, result.network, box, **rest)
     assert certificate.verdict is Verdict.CERTIFIED
     assert certificate.tree is not None and certificate.tree.count(0) > 20
     return target
 
 
 @pytest.mark.parametrize(("seed", "activation"), [(0, Relu()), (1, LeakyRelu(0.1))])
-def test_a_certificate_on_leaves_is_proved_again(tmp_path, monkeypatch, seed, activation) -> None:
+def test_a_certificate_on_leaves_is_proved_again(tmp_path, seed, activation) -> None:
     tight(tmp_path, seed, activation)
-    for long in (128, 1):  # by lengths first, or with every symbol at once
-        monkeypatch.setattr("proofs_check.certificates.leaves.LONG", long)
-        report = check(tmp_path)
-        assert report.accepted and "bound" in report.verified
+    report = check(tmp_path)
+    assert report.accepted and "bound" in report.verified
 
 
 def test_shifts_that_rest_on_a_tree_need_it(tmp_path) -> None:
@@ -79,12 +74,10 @@ def test_leaves_cover_the_domain() -> None:
         leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 0]))
 
 
-@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines, monkeypatch) -> None:
+def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
     """Random trees and networks of all sizes of weights: no rational value is outside."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr("proofs_check.certificates.leaves.LONG", (128, 1)[seed // 15])
     scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
     op = (Relu(), LeakyRelu(0.3))[seed % 2]
     weights = [scale * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
@@ -93,7 +86,7 @@ def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines, monkeypatch) -> 
     box = Box([-0.5, 0.25], [-0.5 + width, 1.0])
     names = ["act1", "act2"]
     forms = Forms(network, {"input": "input", **{n: n for n in names}})
-    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]), lines)
+    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]))
     nothing = np.full(4, np.inf)
     for name in names:
         node = forms.nodes[name]
@@ -101,9 +94,11 @@ def test_bounds_on_leaves_hold_in_exact_arithmetic(seed, lines, monkeypatch) -> 
         leaves.add_cut(name, form, form.floats(), op, forms.bend(node), (-nothing, nothing))
     form = forms.whole("layer3")
     found = leaves.of_form(form, form.floats())
+    every = leaves.on_each(form.parts(), form.floats(), np.arange(len(leaves.lo)))
+    union = every[0].min(axis=0), every[1].max(axis=0)
     for point in [box.lo, box.hi, *box.sample(4, rng)]:
         exact = rational_values(network, point)
-        assert holds(found, exact["layer3"])
+        assert holds(found, exact["layer3"]) and holds(union, exact["layer3"])
         for name in names:
             assert holds(leaves.ranges[name], exact[name])
 
@@ -139,38 +134,6 @@ def test_lines_on_leaves_hold_through_sums_of_branches(seed) -> None:
             assert holds(own, rational_values(network, point)["out"])
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_lengths_bound_what_all_symbols_bound(seed) -> None:
-    """Rows and symbols of all sizes: never within what the zonotope really reaches."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(20, 7)) * 10.0 ** rng.integers(-200, 150, size=(20, 1))
-    rows[0] = 0.0
-    forms = rng.normal(size=(3, 9, 6)) * 10.0 ** rng.integers(-90, 60, size=(3, 9, 1))
-    forms[:, 4] = 0.0
-    centre, radius = rng.normal(size=(3, 6)), np.abs(rng.normal(size=(3, 6))) * (seed % 2)
-    value = Zonotope(centre * 10.0 ** (seed % 5), forms, radius)
-    low, high = by_lengths(slice(0, 6), (rows, np.zeros(rows.shape)), value)
-    for leaf in range(3):
-        for row in range(20):
-            a = [Fraction(x) for x in rows[row].tolist()]
-            spread = sum(
-                abs(sum(x * Fraction(y) for x, y in zip(a, symbol, strict=False)))
-                for symbol in forms[leaf].tolist()
-            ) + sum(abs(x) * Fraction(y) for x, y in zip(a, radius[leaf].tolist(), strict=False))
-            at = sum(x * Fraction(y) for x, y in zip(a, value.centre[leaf].tolist(), strict=False))
-            assert low[leaf, row] <= at + a[-1] - spread and at + a[-1] + spread <= high[leaf, row]
-
-
-def test_shifts_that_rest_on_lines_need_them(tmp_path) -> None:
-    """Zonotopes alone cannot show that the units stay active."""
-    tight(tmp_path, sizes=(3, 12, 12, 12, 12, 12, 1))
-    assert document_of(tmp_path)["leaf_lines"] is True
-    edit(tmp_path, "leaf_lines", value=False)
-    assert not check(tmp_path).accepted
-    edit(tmp_path, "leaf_lines", value="yes")
-    assert check(tmp_path).field == "leaf_lines"
-
-
 def lattice(seed: int = 0) -> Network:
     """The largest of four minima of four linear functions each, in maps that follow one another.
 
@@ -199,15 +162,13 @@ def lattice(seed: int = 0) -> Network:
     return Network(2, tuple(nodes), last)
 
 
-@pytest.mark.parametrize(("seed", "most"), [(2, 6), (0, 18), (1, 24)])
-def test_a_lattice_of_equal_functions_is_proved_again(tmp_path, monkeypatch, seed, most) -> None:
-    """Symbols are few: which units get one must not hang on rounding, here or there."""
-    monkeypatch.setattr("reconstruct.bounds.adaptive.zonotope.MOST_SYMBOLS", most)
-    monkeypatch.setattr("proofs_check.certificates.leaves.MOST_SYMBOLS", most)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lattice_of_equal_functions_is_proved_again(tmp_path, seed) -> None:
+    """Which lines units take must not hang on rounding, here or there."""
     target, box = lattice(seed), Box(-2.0, 2.0).of_size(2)
     method = Adaptive(boxes=60)
     result = reconstruct(target, draw(target, Wide(1.5), seed=seed), domain=box, bounds=method)
-    method = replace(method, cuts=result.cuts)
-    found = certified(tmp_path, target, result.network, box, bounds=method)
+    rest = {"bounds": method, "partition": result.partition}
+    found = certified(tmp_path, target, result.network, box, **rest)
     assert found.verdict == "certified" and found.method == "layered" and found.bound < 1e-11
     assert check(tmp_path).accepted
