@@ -104,7 +104,7 @@ class _Goal:
     def of(cls, network: Network, box: Box, certain: Mapping[str, Range]) -> _Goal:
         used = network.needed()
         names = [name for name in taken_values(network) if name in used and name != network.source]
-        if network.output not in names and network.size_out <= OUTPUTS:
+        if len(names) == 1 and network.output not in names and network.size_out <= OUTPUTS:
             names.append(network.output)  # it sees how the last activation bends
         sampled = _sampled(network, box, names)
         known = {name: certain[name] for name in taken_values(network)}
