@@ -22,11 +22,13 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy
 
+from proofs_check.certificates.arithmetic import Floats
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
@@ -52,7 +54,12 @@ MOST = 2**32  # bytes that a file may unpack to here
 DENSE = 2**18  # entries up to which moves of units are matrices
 TYPES = {1: "<f4", 7: "<i8", 11: "<f8"}
 Shape = tuple[int, ...]
-Fields = dict[int, list[Any]]
+Flow = tuple[str, Shape]  # the node that makes a value, and the shape in which the file has it
+Values = npt.NDArray[np.generic]  # a tensor of the file, in its own type
+Field = int | memoryview  # of protobuf's wire format
+Fields = dict[int, list[Field]]
+Attribute = int | float | str | list[int] | memoryview
+T = TypeVar("T", int, float, str, list[int], memoryview)
 
 
 class NotPlain(Exception):
@@ -65,7 +72,7 @@ def read_plain(path: Path) -> Network:
     if kind not in (".onnx", ".npz"):
         raise NotPlain(f"{kind} files are read by the shared reader")
     content = path.read_bytes()
-    told: dict[str, Any] = {"sha256": hashlib.sha256(content).hexdigest()}
+    told: dict[str, object] = {"sha256": hashlib.sha256(content).hexdigest()}
     try:
         if kind == ".npz":
             network = _npz(content)
@@ -107,7 +114,7 @@ def _npz(content: bytes) -> Network:
     )
 
 
-def _npy(content: bytes) -> np.ndarray[Any, Any]:
+def _npy(content: bytes) -> Values:
     file = io.BytesIO(content)
     if npy.read_magic(file) != (1, 0):
         raise NotPlain("another version of the .npy format")
@@ -118,16 +125,16 @@ def _npy(content: bytes) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def _floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _floats(array: Values) -> Values:
     if array.dtype not in (np.float32, np.float64):
         raise NotPlain(f"numbers in {array.dtype}")
     return array
 
 
-def _graph_form(arrays: dict[str, np.ndarray[Any, Any]]) -> Network:
+def _graph_form(arrays: dict[str, Values]) -> Network:
     """The graph form: JSON, and arrays `<node>.<key>`."""
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         if len(dict(pairs)) < len(pairs):
             raise NotPlain("a name twice in one object")
         return dict(pairs)
@@ -142,7 +149,7 @@ def _graph_form(arrays: dict[str, np.ndarray[Any, Any]]) -> Network:
             if any(type(n) not in (int, float) for n in np.array(value, object).ravel()):
                 raise NotPlain("a setting that is not a number")
 
-        def part(key: str, name: str = name) -> np.ndarray[Any, Any]:
+        def part(key: str, name: str = name) -> Values:
             found = arrays[f"{name}.{key}"]
             return found if found.dtype.kind in "iu" else _floats(found)
 
@@ -167,13 +174,13 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             raise NotPlain("a number of more than 64 bits")
 
 
-def _fields(data: memoryview, known: str, single: str = "") -> Fields:
+def _fields(message: Field, known: str, single: str = "") -> Fields:
     """The fields of a message: whole numbers, or bytes of whatever they hold.
 
     `known` lists the numbers of the fields that may occur, `single` those that may occur once.
     """
+    data, at = _bytes(message), 0
     found: Fields = {int(number): [] for number in known.split()}
-    at = 0
     while at < len(data):
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
@@ -195,19 +202,29 @@ def _fields(data: memoryview, known: str, single: str = "") -> Fields:
     return found
 
 
-def _text(found: list[Any]) -> str:
-    return bytes(found[0]).decode() if found else ""
+def _bytes(field: Field) -> memoryview:
+    if isinstance(field, int):
+        raise NotPlain("a number where a message was expected")
+    return field
 
 
-def _number(found: list[Any], otherwise: int = 0) -> int:
-    return _signed(found[0]) if found else otherwise
+def _text(found: list[Field]) -> str:
+    return bytes(_bytes(found[0])).decode() if found else ""
+
+
+def _number(found: list[Field]) -> int:
+    if not found:
+        return 0
+    if not isinstance(found[0], int):
+        raise NotPlain("a message where a number was expected")
+    return _signed(found[0])
 
 
 def _signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def _integers(found: list[Any]) -> list[int]:
+def _integers(found: list[Field]) -> list[int]:
     """Repeated whole numbers, one to a field or packed into one."""
     values = []
     for entry in found:
@@ -228,37 +245,43 @@ class _Call:
     """One ONNX node: its name, its inputs as constants or as (node, shape), its attributes."""
 
     def __init__(self, fields: Fields) -> None:
-        self.kind, self.inputs = _text(fields[4]), [bytes(i).decode() for i in fields[1]]
-        (self.output,) = (bytes(o).decode() for o in fields[2])
+        self.kind, self.inputs = _text(fields[4]), [_text([i]) for i in fields[1]]
+        (self.output,) = (_text([o]) for o in fields[2])
         self.name = _text(fields[3]) or self.output
-        self.attributes: dict[str, Any] = {}
+        self.attributes: dict[str, Attribute] = {}
         for entry in fields[5]:
             a = _fields(entry, "1 2 3 4 5 7 8 13 20", "1 2 3 4 5 20")
             kind = _number(a[20])
             if kind not in (1, 2, 3, 4, 7):
                 raise NotPlain("an attribute of another type")
-            value: Any = _integers(a[8])
+            value: Attribute = _integers(a[8])
             if kind == 1:
-                value = struct.unpack("<f", a[2][0])[0] if a[2] else 0.0
+                value = struct.unpack("<f", _bytes(a[2][0]))[0] if a[2] else 0.0
             elif kind in (2, 3):
                 value = _number(a[3]) if kind == 2 else _text(a[4])
             elif kind == 4:
-                value = a[5][0]
+                value = _bytes(a[5][0])
             if _text(a[1]) in self.attributes:
                 raise NotPlain("an attribute twice")
             self.attributes[_text(a[1])] = value
 
-    def take(self, **defaults: Any) -> list[Any]:
-        """The values of these attributes; the node may have no others."""
-        if not set(self.attributes) <= set(defaults):
+    def take(self, key: str, default: T) -> T:
+        """The value of an attribute, of the type that its default has."""
+        value = self.attributes.pop(key, default)
+        if not isinstance(value, type(default)):
+            raise NotPlain(f"the attribute {key} of {self.kind}")
+        return value
+
+    def end(self) -> None:
+        """The node may have no attributes but those that were taken."""
+        if self.attributes:
             raise NotPlain(f"attributes of {self.kind}")
-        return [self.attributes.get(key, default) for key, default in defaults.items()]
 
 
 class _Graph:
     """The walk along the nodes: `flows` are (node, shape), `constants` arrays."""
 
-    def __init__(self, content: bytes, folder: Path, told: dict[str, Any]) -> None:
+    def __init__(self, content: bytes, folder: Path, told: dict[str, object]) -> None:
         model = _fields(memoryview(content), "1 2 3 4 5 6 7 8 14", "7")
         sets = [_fields(entry, "1 2") for entry in model[8]]
         versions = [_number(s[2]) for s in sets if _text(s[1]) in ("", "ai.onnx")]
@@ -266,8 +289,9 @@ class _Graph:
             raise NotPlain("operator sets other than 7 to 21")
         graph = _fields(model[7][0], "1 2 5 10 11 12 13")
         self.folder, self.told = folder, told
+        self.digests: dict[str, str] = {}
         self.data: dict[str, bytes] = {}
-        self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.constants: dict[str, Values] = {}
         for entry in graph[5]:
             name, array = self._tensor(entry)
             if name in self.constants:
@@ -281,7 +305,7 @@ class _Graph:
         self.uses = Counter(name for call in self.calls for name in call.inputs)
         self.uses[self.output] += 1
         self.size = math.prod(shape)
-        self.flows: dict[str, tuple[str, Shape]] = {self.source: (self.source, shape)}
+        self.flows: dict[str, Flow] = {self.source: (self.source, shape)}
         self.nodes: dict[str, Node] = {}
 
     def network(self) -> Network:
@@ -302,7 +326,7 @@ class _Graph:
 
     # --- constants ---
 
-    def _tensor(self, entry: memoryview) -> tuple[str, np.ndarray[Any, Any]]:
+    def _tensor(self, entry: Field) -> tuple[str, Values]:
         fields = _fields(entry, "1 2 4 7 8 9 10 12 13 14", "2 8 9 14")
         shape, dtype = _integers(fields[1]), np.dtype(TYPES[_number(fields[2])])
         stored = {1: fields[4], 7: fields[7], 11: fields[10]}[_number(fields[2])]
@@ -313,14 +337,14 @@ class _Graph:
         elif fields[9] and stored:
             raise NotPlain("a tensor that is stored twice")
         elif fields[9]:
-            array = np.frombuffer(fields[9][0], dtype)
+            array = np.frombuffer(_bytes(fields[9][0]), dtype)
         elif dtype.kind == "i":
             array = np.array(_integers(stored), dtype)
         else:
-            array = np.frombuffer(b"".join(stored), dtype)
+            array = np.frombuffer(b"".join(map(_bytes, stored)), dtype)
         return _text(fields[8]), array.reshape(shape)
 
-    def _external(self, entries: list[Any], size: int, dtype: Any) -> np.ndarray[Any, Any]:
+    def _external(self, entries: list[Field], size: int, dtype: np.dtype[np.generic]) -> Values:
         pairs = [_fields(e, "1 2", "1 2") for e in entries]
         told = {_text(p[1]): _text(p[2]) for p in pairs}
         name, offset = told["location"], int(told.get("offset", "0"))
@@ -332,27 +356,28 @@ class _Graph:
             if path.stat().st_size > path.stat().st_blocks * 512:
                 raise NotPlain("a data file with holes")
             self.data[name] = path.read_bytes()
-            digests = self.told.setdefault("data_sha256", {})
-            digests[name] = hashlib.sha256(self.data[name]).hexdigest()
+            self.digests[name] = hashlib.sha256(self.data[name]).hexdigest()
+            self.told["data_sha256"] = self.digests
         if length != size * dtype.itemsize or offset < 0:
             raise NotPlain("a tensor of another length")
         return np.frombuffer(self.data[name], dtype, size, offset)
 
-    def _folded(self, call: _Call) -> np.ndarray[Any, Any]:
+    def _folded(self, call: _Call) -> Values:
         """Constant, and Cast from float32 to float64, which changes no number."""
         if call.kind == "Constant":
-            (tensor,) = call.take(value=None)
+            tensor = call.take("value", memoryview(b""))
+            call.end()
             return self._tensor(tensor)[1]
         (value,) = (self.constants[i] for i in call.inputs)
-        if call.kind == "Cast" and call.take(to=0) == [11] and value.dtype.kind == "f":
+        if call.kind == "Cast" and call.take("to", 0) == 11 and value.dtype.kind == "f":
             return value if value.size >= 2**16 else value.astype(np.float64)
         if call.kind == "Transpose":
-            return value.transpose(*call.take(perm=None))
+            return value.transpose(call.take("perm", list(range(value.ndim))[::-1]))
         if call.kind == "Identity":
             return value
         raise NotPlain(f"a constant made by {call.kind}")
 
-    def array(self, call: _Call, index: int) -> np.ndarray[Any, Any]:
+    def array(self, call: _Call, index: int) -> Values:
         return self.constants[call.inputs[index]]
 
     def given(self, call: _Call, index: int) -> bool:
@@ -360,13 +385,13 @@ class _Graph:
 
     # --- nodes ---
 
-    def emit(self, name: str, op: Operation, inputs: tuple[str, ...], shape: Shape) -> Any:
+    def emit(self, name: str, op: Operation, inputs: tuple[str, ...], shape: Shape) -> Flow:
         if name in self.nodes or name == self.source:
             raise NotPlain("two nodes of one name")
         self.nodes[name] = Node(name, op, inputs)
         return name, shape
 
-    def exchange(self, name: str, old: str, op: Operation, shape: Shape) -> Any:
+    def exchange(self, name: str, old: str, op: Operation, shape: Shape) -> Flow:
         """Another operation, and perhaps name, for a node that nothing else uses."""
         inputs = self.nodes[old].inputs
         if name == old:
@@ -382,13 +407,13 @@ class _Graph:
         return self.nodes[node].op if node in self.nodes and alone else None
 
 
-def _foreign(node: memoryview) -> bool:
+def _foreign(node: Field) -> bool:
     if _text(_fields(node, "1 2 3 4 5 6 7", "3 4 7")[7]) not in ("", "ai.onnx"):
         raise NotPlain("an operator of another domain")
     return False
 
 
-def _value_info(entry: memoryview) -> tuple[str, Shape]:
+def _value_info(entry: Field) -> tuple[str, Shape]:
     """A name and its shape, with 1 for a symbolic batch."""
     fields = _fields(entry, "1 2 3", "1 2")
     if not fields[2]:
@@ -404,8 +429,10 @@ def _value_info(entry: memoryview) -> tuple[str, Shape]:
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _gemm(graph: _Graph, call: _Call) -> Any:
-    alpha, beta, flip, turned = call.take(alpha=1.0, beta=1.0, transA=0, transB=0)
+def _gemm(graph: _Graph, call: _Call) -> Flow:
+    alpha, beta = call.take("alpha", 1.0), call.take("beta", 1.0)
+    flip, turned = call.take("transA", 0), call.take("transB", 0)
+    call.end()
     node, shape = graph.flows[call.inputs[0]]
     if (alpha, beta, flip) != (1.0, 1.0, 0) or len(shape) != 2 or shape[0] != 1:
         raise NotPlain("a Gemm with factors")
@@ -416,8 +443,8 @@ def _gemm(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Affine(weight, bias), (node,), (1, len(weight)))
 
 
-def _matmul(graph: _Graph, call: _Call) -> Any:
-    call.take()
+def _matmul(graph: _Graph, call: _Call) -> Flow:
+    call.end()
     if call.inputs[0] in graph.flows:
         node, shape = graph.flows[call.inputs[0]]
         weight = graph.array(call, 1)
@@ -437,69 +464,73 @@ def _matmul(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, op, (node,), (*shape[:-2], weight.shape[-2], shape[-1]))
 
 
-def _geometry(graph: _Graph, call: _Call, kernel: Any, rest: list[Any]) -> tuple[str, Geometry]:
+def _geometry(graph: _Graph, call: _Call, kernel: list[int]) -> tuple[str, Geometry]:
+    """The windows that the attributes describe, which are then all that there are."""
     node, shape = graph.flows[call.inputs[0]]
-    strides, pads, dilations, mode = rest
+    strides, dilations = call.take("strides", [1, 1]), call.take("dilations", [1, 1])
+    pads, mode = call.take("pads", [0, 0, 0, 0]), call.take("auto_pad", "NOTSET")
+    call.end()
     if len(shape) != 4 or shape[0] != 1 or mode != "NOTSET" or len(kernel) != 2:
         raise NotPlain("windows other than of images with stated pads")
     window = {"image": shape[1:], "kernel": kernel, "strides": strides, "pads": pads}
     return node, Geometry.of({**window, "dilations": dilations})
 
 
-WINDOW = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "auto_pad": "NOTSET"}
-
-
-def _conv(graph: _Graph, call: _Call) -> Any:
+def _conv(graph: _Graph, call: _Call) -> Flow:
     kernel = graph.array(call, 1)
-    stated, groups, *rest = call.take(kernel_shape=list(kernel.shape[2:]), group=1, **WINDOW)
-    if list(stated) != list(kernel.shape[2:]):
+    own, groups = list(kernel.shape[2:]), call.take("group", 1)
+    if call.take("kernel_shape", own) != own:
         raise NotPlain("a kernel of another shape than stated")
-    node, geometry = _geometry(graph, call, stated, rest)
+    node, geometry = _geometry(graph, call, own)
     offsets = graph.array(call, 2) if graph.given(call, 2) else None
     op = Convolution(kernel, geometry, offsets, groups)
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _max_pool(graph: _Graph, call: _Call) -> Any:
-    kernel, ceiled, *rest = call.take(kernel_shape=[], ceil_mode=0, **WINDOW)
-    if ceiled:
+def _max_pool(graph: _Graph, call: _Call) -> Flow:
+    kernel: list[int] = call.take("kernel_shape", [])
+    if call.take("ceil_mode", 0):
         raise NotPlain("ceil_mode")
-    node, geometry = _geometry(graph, call, kernel, rest)
+    node, geometry = _geometry(graph, call, kernel)
     op = MaxPool(geometry)
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _average(graph: _Graph, call: _Call) -> Any:
+def _average(graph: _Graph, call: _Call) -> Flow:
     """A sum over windows and a division; pads are counted, or there are none."""
+    kernel: list[int] = []
     if call.kind == "GlobalAveragePool":
-        call.take()
-        kernel, rest = list(graph.flows[call.inputs[0]][1][2:]), list(WINDOW.values())
+        call.end()
+        kernel, counted = list(graph.flows[call.inputs[0]][1][2:]), 1
     else:
-        more = {"kernel_shape": [], "ceil_mode": 0, "count_include_pad": 0}
-        kernel, ceiled, counted, *rest = call.take(**more, **WINDOW)
-        if ceiled or (any(rest[1]) and not counted):
-            raise NotPlain("means over parts of windows")
-    node, geometry = _geometry(graph, call, kernel, rest)
+        kernel, counted = call.take("kernel_shape", kernel), call.take("count_include_pad", 0)
+        if call.take("ceil_mode", 0):
+            raise NotPlain("ceil_mode")
+    node, geometry = _geometry(graph, call, kernel)
+    if any(geometry.pads) and not counted:
+        raise NotPlain("means over parts of windows")
     op = SumPool(geometry)
     made, shape = graph.emit(f"{call.name}/sum", op, (node,), (1, *op.out_shape))
     count = np.full(op.shape[0], float(math.prod(geometry.kernel)))
     return graph.emit(call.name, Scaling(np.ones(op.shape[0]), count), (made,), shape)
 
 
-def _reduce_sum(graph: _Graph, call: _Call) -> Any:
+def _reduce_sum(graph: _Graph, call: _Call) -> Flow:
     """Sums over the pixels of each channel, or over each column of them."""
-    if call.take(keepdims=1, noop_with_empty_axes=0) != [1, 0]:
+    if (call.take("keepdims", 1), call.take("noop_with_empty_axes", 0)) != (1, 0):
         raise NotPlain("a sum that drops its axes")
     (_, shape), axes = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
     kernel = {(2, 3): shape[2:], (2,): (shape[2], 1)}[tuple(axes)]
-    node, geometry = _geometry(graph, call, kernel, list(WINDOW.values()))
+    node, geometry = _geometry(graph, call, list(kernel))
     op = SumPool(geometry)
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _norm(graph: _Graph, call: _Call) -> Any:
-    defaults = {"epsilon": float(np.float32(1e-5)), "training_mode": 0, "spatial": 1, "momentum": 0}
-    eps, training, spatial, _ = call.take(**defaults)
+def _norm(graph: _Graph, call: _Call) -> Flow:
+    eps, spatial = call.take("epsilon", float(np.float32(1e-5))), call.take("spatial", 1)
+    training = call.take("training_mode", 0)
+    call.take("momentum", 0.0)  # of training
+    call.end()
     node, shape = graph.flows[call.inputs[0]]
     gamma, beta, mean, var = parts = [graph.array(call, i) for i in range(1, 5)]
     fits = len(shape) > 1 and shape[0] == 1 and all(p.shape == shape[1:2] for p in parts)
@@ -509,14 +540,14 @@ def _norm(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, op, (node,), shape)
 
 
-def _relu(graph: _Graph, call: _Call) -> Any:
-    call.take()
+def _relu(graph: _Graph, call: _Call) -> Flow:
+    call.end()
     node, shape = graph.flows[call.inputs[0]]
     return graph.emit(call.name, Relu(), (node,), shape)
 
 
-def _clip(graph: _Graph, call: _Call) -> Any:
-    call.take()
+def _clip(graph: _Graph, call: _Call) -> Flow:
+    call.end()
     node, shape = graph.flows[call.inputs[0]]
     ends = [
         float(graph.array(call, i).reshape(())) if graph.given(call, i) else default
@@ -527,9 +558,9 @@ def _clip(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Clip(*ends), (node,), shape)
 
 
-def _arithmetic(graph: _Graph, call: _Call) -> Any:
+def _arithmetic(graph: _Graph, call: _Call) -> Flow:
     """Add, Sub, Mul, Div: of two values (Add alone), or of a value and a constant."""
-    call.take()
+    call.end()
     flows = [name for name in call.inputs if name in graph.flows]
     if len(flows) == 2:
         (first, shape), (second, other) = (graph.flows[name] for name in flows)
@@ -556,9 +587,7 @@ def _arithmetic(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Scaling(neutral, spread), (node,), shape)
 
 
-def _shifted(
-    graph: _Graph, call: _Call, flow: tuple[str, Shape], offset: Any, op: Operation | None
-) -> Any:
+def _shifted(graph: _Graph, call: _Call, flow: Flow, offset: Floats, op: Operation | None) -> Flow:
     """`flow + offset`: the bias of a map that has none, or an operation of its own."""
     node, shape = flow
     if not offset.any():
@@ -575,29 +604,31 @@ def _shifted(
     return graph.emit(call.name, Scaling(np.ones_like(offset), offset=offset), (node,), shape)
 
 
-def _reshaped(graph: _Graph, call: _Call) -> Any:
+def _reshaped(graph: _Graph, call: _Call) -> Flow:
     """Reshape, Flatten and Identity: the same values in another shape."""
     node, shape = graph.flows[call.inputs[0]]
     size = math.prod(shape)
     if call.kind == "Identity":
         return node, shape
     if call.kind == "Flatten":
-        (axis,) = call.take(axis=1)
+        axis = call.take("axis", 1)
         goal = [math.prod(shape[:axis]), math.prod(shape[axis:])]
     else:
-        (zeros,) = call.take(allowzero=0)
+        zeros = call.take("allowzero", 0)
         goal = [int(n) for n in graph.array(call, 1).ravel()]
         goal = [shape[i] if n == 0 and not zeros else n for i, n in enumerate(goal)]
         known = math.prod(n for n in goal if n != -1)
         goal = [size // known if n == -1 else n for n in goal]
+    call.end()
     if math.prod(goal) != size or min(goal) < 1:
         raise NotPlain("a shape that does not fit")
     return node, tuple(goal)
 
 
-def _gather(graph: _Graph, call: _Call) -> Any:
+def _gather(graph: _Graph, call: _Call) -> Flow:
     """Units of rows, by their places: a block, a small matrix, or a placement."""
-    (axis,) = call.take(axis=0)
+    axis = call.take("axis", 0)
+    call.end()
     (node, shape), index = graph.flows[call.inputs[0]], graph.array(call, 1)
     size, last = math.prod(shape), len(shape) - 1
     if axis != last or last < 1 or index.dtype != np.int64 or index.min() < 0:
@@ -619,9 +650,10 @@ def _gather(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Affine(matrix), (node,), goal)
 
 
-def _pad(graph: _Graph, call: _Call) -> Any:
+def _pad(graph: _Graph, call: _Call) -> Flow:
     """A zero behind each row."""
-    (mode,) = call.take(mode="constant")
+    mode = call.take("mode", "constant")
+    call.end()
     (node, shape), pads = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
     if mode != "constant" or len(call.inputs) > 2 or pads != [0] * (2 * len(shape) - 1) + [1]:
         raise NotPlain("pads other than a zero behind each row")
@@ -631,9 +663,9 @@ def _pad(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Placement(index.ravel(), size), (node,), goal)
 
 
-def _slice(graph: _Graph, call: _Call) -> Any:
+def _slice(graph: _Graph, call: _Call) -> Flow:
     """A block of a row."""
-    call.take()
+    call.end()
     (node, shape), ends = graph.flows[call.inputs[0]], [graph.array(call, i) for i in (1, 2, 3)]
     (start,), (stop,), (axis,) = (e.tolist() for e in ends)
     if len(call.inputs) > 4 or len(shape) != 2 or axis != 1 or not 0 <= start < stop <= shape[1]:
@@ -643,7 +675,7 @@ def _slice(graph: _Graph, call: _Call) -> Any:
     return graph.emit(call.name, Select(start, stop), (node,), (1, stop - start))
 
 
-READERS: dict[str, Callable[[_Graph, _Call], Any]] = {
+READERS: dict[str, Callable[[_Graph, _Call], Flow]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Conv": _conv,

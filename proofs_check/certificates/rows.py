@@ -12,7 +12,7 @@ rows: W (s∘A) = (W∘s) A, in integers as ever. What is asked for exactly beco
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,7 @@ class Rows:
 Block = Form | Rows  # some rows of a value, to be bounded or multiplied
 Narrow = dict[View, tuple[View, Places]]
 AnyBlock = TypeVar("AnyBlock", bound=Form | Rows)
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 def spread(block: AnyBlock, narrow: Narrow) -> AnyBlock:
@@ -130,7 +131,7 @@ def spread(block: AnyBlock, narrow: Narrow) -> AnyBlock:
     whole, places = narrow[block.layout[0]]
     there = np.flatnonzero(places >= 0)
 
-    def wide(narrow: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def wide(narrow: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
         out = np.zeros((*narrow.shape[:-1], whole.columns + 1), dtype=narrow.dtype)
         out[..., places[there]] = narrow[..., there]
         out[..., -1] = narrow[..., -1]
