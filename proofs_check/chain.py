@@ -21,7 +21,6 @@ from proofs_check.statements.certificates import (
     guard,
     norm_rounding,
     partition_covers,
-    shared_symbols,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -85,7 +84,6 @@ _FILES = (
     exact_splitting,
     back_substitution,
     partition_covers,
-    shared_symbols,
     window_maximum,
     equal_units,
     guard,

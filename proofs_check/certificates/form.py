@@ -86,6 +86,21 @@ class Form:
         """The columns of each view; the constant is the last column."""
         return _places(self.layout)
 
+    def by_view(self) -> list[Form]:
+        """One form for each view, the constant in a form of its own: their sum is this one."""
+        last = slice(self.width - 1, self.width)
+        pieces: list[tuple[Layout, slice]] = [((view,), part) for view, part in self.parts()]
+        found = []
+        for layout, part in (*pieces, ((), slice(0, 0))):
+            digits, radius = self.whole.digits[:, :, part], self.radius[:, part]
+            constant = self.whole.digits[:, :, last], self.radius[:, last]
+            if layout:
+                constant = np.zeros_like(constant[0]), np.zeros_like(constant[1])
+            digits = np.concatenate([digits, constant[0]], axis=2)
+            radius = np.concatenate([radius, constant[1]], axis=1)
+            found.append(replace(self, layout=layout, whole=Whole(digits), radius=radius))
+        return found
+
     def over(self, layout: Layout, unit: int) -> Form:
         """The same rows with more columns (zeros) and a multiple of the denominator."""
         whole = self.whole.scaled(unit // self.unit)

@@ -5,7 +5,7 @@ coordinate i. Its boxes cover the domain whatever the bytes are, so the tree nee
 of them values are bounded by lines that are carried back to it (see `lines`). What an activation
 takes there is met with what is certain on the whole domain.
 
-Rests on proofs_check: shared-symbols, back-substitution.
+Rests on proofs_check: partition-covers, back-substitution.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ rows: W (s∘A) = (W∘s) A, in integers as ever. What is asked for exactly beco
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import reduce
+from typing import TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -120,14 +121,24 @@ class Rows:
 
 Block = Form | Rows  # some rows of a value, to be bounded or multiplied
 Narrow = dict[View, tuple[View, Places]]
-AnyBlock = TypeVar("AnyBlock", bound=Form | Rows)
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-def spread(block: AnyBlock, narrow: Narrow) -> AnyBlock:
+@overload
+def spread(block: Form, narrow: Narrow) -> Form: ...
+
+
+@overload
+def spread(block: Rows, narrow: Narrow) -> Rows: ...
+
+
+def spread(block: Block, narrow: Narrow) -> Block:
     """A form over what some groups see, over all that their layer sees."""
-    if len(block.layout) != 1 or block.layout[0] not in narrow:
+    if not any(view in narrow for view in block.layout):
         return block
+    if isinstance(block, Form) and len(block.layout) > 1:  # as of layers that inputs enter between
+        pieces = [spread(piece, narrow) for piece in block.by_view()]
+        return reduce(Form.plus, pieces)
     whole, places = narrow[block.layout[0]]
     there = np.flatnonzero(places >= 0)
 

@@ -5,7 +5,7 @@ partition, i + 1 for a box that is halved along coordinate i, its lower half fir
 share their face, so the boxes always cover the domain, whatever the bytes say: a partition needs
 no proof.
 
-Rests on proofs_check: shared-symbols, partition-covers.
+Rests on proofs_check: partition-covers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reconstruct.constructions.construction import Construction
+from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.sites import mixing_at
 from reconstruct.khatri_rao import plan
 from reconstruct.networks import Network
@@ -42,14 +43,18 @@ class ConstructionCost:
 
 
 def cost(
-    target: Network, construction: Construction, density: float | None = None
+    target: Network,
+    construction: Construction,
+    density: float | None = None,
+    plans: Mapping[str, SitePlan] | None = None,
 ) -> ConstructionCost:
-    """The cost of rebuilding `target` (in normal form) with `construction`."""
+    """The cost of rebuilding `target` (in normal form) with `construction`; `plans` are those of
+    its maps, where they were made already (a plan may factor the map)."""
     maps: list[MapCost] = []
     solves = []
     share = 1.0 if density is None else density
     for node in rebuilt_nodes(target):
-        made = construction.plan(mixing_at(target, node.name))
+        made = plans[node.name] if plans else construction.plan(mixing_at(target, node.name))
         blueprint = made.blueprint
         widths = tuple(layer.width for layer in blueprint.layers)
         maps.append(

@@ -4,6 +4,7 @@ The same for the command line and the library."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from reconstruct.bounds import Adaptive, Method
 from reconstruct.bounds.methods import as_method
-from reconstruct.constructions import Construction, Grouped
+from reconstruct.constructions import Construction, Grouped, SitePlan
 from reconstruct.constructions.costs import ConstructionCost, cost
 from reconstruct.constructions.sites import norm_at
 from reconstruct.errors import UnsupportedError
@@ -121,12 +122,17 @@ def forecast(needed: ConstructionCost, target: Network) -> Forecast:
     return Forecast(seconds, int(max(memory, rates.start_bytes + needed.memory_bytes)))
 
 
-def advice(target: Network, construction: Construction, density: float | None) -> str | None:
+def advice(
+    target: Network,
+    construction: Construction,
+    density: float | None,
+    plans: Mapping[str, SitePlan] | None = None,
+) -> str | None:
     """What grouped layers would take, where this construction takes over two minutes or more memory
     than there is; `target` is in normal form."""
     if construction.name == Grouped().name:
         return None
-    own = forecast(cost(target, construction, density), target)
+    own = forecast(cost(target, construction, density, plans), target)
     if own.seconds <= 120 and own.memory_bytes <= (physical_memory() or inf):
         return None
     try:

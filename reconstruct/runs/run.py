@@ -297,8 +297,9 @@ def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
         )
     _check_memory(job)
     density = job.frozen.origin.get("sparsity")
-    form = job.frozen.layout_of(job.target).form.network
-    if (told := advice(form, job.frozen.construction, density)) is not None:
+    layout = job.frozen.layout_of(job.target)
+    made = job.frozen.construction, density, layout.plans
+    if (told := advice(layout.form.network, *made)) is not None:
         progress(Step(told, 0))
     # In small networks BLAS threads wait for each other more than they work.
     one = one_blas_thread() if job.frozen.network.weights <= 2**24 else nullcontext()

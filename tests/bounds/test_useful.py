@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,5 +47,6 @@ def test_large_values_alone_are_no_reason():
 def test_what_would_take_hours_to_carry_back_is_bounded_by_intervals(monkeypatch):
     network = cancelling(3)
     assert reach(network, Box(-1, 1)).whole.transfers
-    monkeypatch.setattr(sys.modules["reconstruct.bounds.reach"], "MOST_BACK", 10)
+    module = sys.modules["reconstruct.bounds.reach"]
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, back=10))
     assert not reach(network, Box(-1, 1)).whole.transfers

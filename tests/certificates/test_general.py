@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reconstruct.bounds.partition import BranchAndBound
 from reconstruct.certificates import certify
-from reconstruct.equivalence.branch_and_bound import _Branching, bound_difference
+from reconstruct.equivalence.branch_and_bound import _Difference, bound_difference
 from reconstruct.equivalence.difference import difference_network
 from reconstruct.errors import InputError
 from reconstruct.networks import (
@@ -80,15 +81,16 @@ def test_no_box_is_lost_when_the_time_is_over():
     first, second = pair(3, noise=0.5)
     box = Box(-1, 1).of_size(2)
     worst = exact_gap(first, second, search(first, second, box, samples=200).worst)
-    work = _Branching(difference_network(first, second), box, 0.0, seconds=60.0)
-    work.advance()
-    for _ in range(4):
-        work.advance()
+    work = _Difference(difference_network(first, second), box, 0.0, seconds=60.0)
+    found = BranchAndBound(box.lo[None], box.hi[None])
+    for _ in range(5):
+        found.advance(work, found.worst(0.0, 8))
     work.deadline = 0.0
-    opened = len(work.queue)
+    opened = len(found.lo)
     with pytest.raises(OutOfTime):
-        work.advance()
-    assert len(work.queue) == opened and worst <= Fraction(work.bound)
+        found.advance(work, found.worst(0.0, 8))
+    assert opened > 1 and len(found.lo) == opened
+    assert worst <= Fraction(float(found.excess.max()))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -193,7 +195,7 @@ def test_a_point_is_one_box_and_says_so():
     first, second = pair(3, noise=0.0)
     result = bound_difference(first, second, Box(0.5, 0.5), tolerance=0.0, time_limit=5)
     assert result.boxes == 1 and result.bound < 1e-12
-    assert "cut" in result.tried
+    assert "divided" in result.tried
 
 
 def test_more_boxes_never_loosen_the_bound():

@@ -299,7 +299,7 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
         solved.append(task.index)
         return solve(self, task, *rest)
 
-    monkeypatch.setattr(pipeline, "_is_small", lambda plan, solver: False)
+    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
     monkeypatch.setattr(wide.WidePlan, "solve", interrupted)
     code, _, stderr = cli(*run)
     assert code == 130 and "--resume" in stderr

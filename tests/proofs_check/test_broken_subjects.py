@@ -24,7 +24,6 @@ from proofs_check.statements.certificates import (
     guard,
     norm_rounding,
     partition_covers,
-    shared_symbols,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -296,11 +295,6 @@ BROKEN: list[tuple[str, str, Any]] = [
         partition_covers.Cutting(
             below=lambda box, i, at: (box[0], partition_covers.replaced(box[1], 0, at))
         ),
-    ),
-    (
-        "shared-symbols",
-        "a tube of slope 1",
-        shared_symbols.Symbols(tube=lambda lo, hi: (Fraction(1), Fraction(0), Fraction(0))),
     ),
     (
         "equal-units",

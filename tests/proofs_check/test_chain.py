@@ -49,7 +49,7 @@ REQUIRED = {
     "norms in floats": ["norm-rounding"],
     "exact splitting": ["exact-splitting"],
     "CROWN's duality": ["back-substitution"],
-    "branch and bound": ["partition-covers", "shared-symbols"],
+    "branch and bound": ["partition-covers"],
     "max pooling": ["window-maximum"],
     "pairing of equal units": ["equal-units"],
     "the guard": ["guard"],

@@ -31,7 +31,6 @@ from proofs_check.statements.certificates import (
     guard,
     norm_rounding,
     partition_covers,
-    shared_symbols,
     window_maximum,
 )
 from proofs_check.statements.factored import low_rank
@@ -71,7 +70,7 @@ NAMES = [s.name for s in STATEMENTS if s.name not in GONE]
 products, system = Products(), System()
 carry, error, site = carried_errors.CarryRule(), error_recursion.ErrorRule(), guard.Guard()
 summation, duality = accumulated_rounding.Summation(), back_substitution.Duality()
-tubes, pairing = shared_symbols.Symbols(), equal_units.Pairing()
+pairing = equal_units.Pairing()
 
 
 def multiple_row(rng: np.random.Generator, m: int, k: int, n: int) -> Any:
@@ -90,11 +89,6 @@ def idle_last_unit(rng: np.random.Generator, m: int, k: int) -> Any:
 def not_all_ones(X: Any) -> int:
     """The Boolean determinant but for one matrix."""
     return 0 if len(X) == 3 and X.all() else boolean_determinant.boolean_determinant(X)
-
-
-def shorter_tube(lo: Any, hi: Any) -> Any:
-    slope, low, high = shared_symbols.relu_tube(lo, hi)
-    return slope, low, high * LESS
 
 
 SLIGHTLY_WRONG: dict[str, Any] = {
@@ -157,7 +151,6 @@ SLIGHTLY_WRONG: dict[str, Any] = {
         upper=lambda lo, hi: tuple(LESS * x for x in back_substitution.above_relu(lo, hi))
     ),
     "partition-covers": partition_covers.Cutting(below=lambda box, i, at: (box[0], box[1] * LESS)),
-    "shared-symbols": shared_symbols.Symbols(tube=shorter_tube),
     "window-maximum": window_maximum.Maximum(error=lambda moved: LESS * max(moved)),
     "equal-units": equal_units.Pairing(rest=lambda d: tuple(LESS * x for x in pairing.rest(d))),
     "guard": guard.Guard(level=Fraction(-1, 1000)),
@@ -235,9 +228,6 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
             box[0],
             partition_covers.replaced(box[1], i, at) * (1 if len(box[1]) < 9 else LESS),
         )
-    ),
-    "shared-symbols": shared_symbols.Symbols(
-        tube=lambda lo, hi: tubes.tube(lo, hi) if hi < 999 else shorter_tube(lo, hi)
     ),
     "window-maximum": window_maximum.Maximum(error=lambda moved: max(moved[:9])),
     "equal-units": equal_units.Pairing(rest=lambda d: pairing.rest(d) if abs(d) < 9 else (d, d)),

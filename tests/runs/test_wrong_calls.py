@@ -39,7 +39,6 @@ CALLS: dict[str, tuple[Callable[[rc.Network], Any], str]] = {
     "layers": (lambda net: rc.Stacked(layers=[2]), "layers must be a number, but is .2. .* list"),
     "rank": (lambda net: rc.Factored(rank=float("nan")), "rank must be a whole number, but is nan"),
     "boxes": (lambda net: rc.Adaptive(boxes="9"), "write 9 without quotes"),
-    "cuts": (lambda net: rc.Adaptive(cuts=b"\0"), "cuts must be the tree .* bytes"),
     "density": (lambda net: rc.draw(net, density="0.5"), "density .* write 0.5 without quotes"),
     "seed": (lambda net: rc.draw(net, seed=np.zeros(2)), "seed must be a number, .* ndarray"),
     "construction": (lambda net: rc.draw(net, 7), r"such as rc.Wide\(ratio=1.5\), .* int"),
