@@ -364,7 +364,11 @@ def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
     """
     ends = [part.ends for part in task.each if part.ends is not None]
     low, high = (np.concatenate([*side, [0.0]]) for side in zip(*ends, strict=True))
-    size = np.concatenate([*(part.magnitude for part in task.each), [0.0]])
+    size = np.concatenate([part.magnitude for part in task.each])
+    # Inputs of a block may all be 0 on the domain, as of units that never fire: its own units then
+    # need no shift, but rounding errors of their inputs would push them below 0. A millionth of
+    # the layer's largest input is far above these errors, and costs nothing.
+    size = np.concatenate([np.maximum(size, 2.0**-20 * size.max(initial=0.0)), [0.0]])
     lo, hi, magnitude = (np.empty(blocks.first.shape[:2]) for _ in range(3))
     pixels = blocks.target.weight.shape[2]
     step = max(1, NUMBERS // blocks.first[0].size)

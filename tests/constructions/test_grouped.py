@@ -326,3 +326,16 @@ def test_a_long_run_is_told_what_grouped_layers_take() -> None:
     assert told is not None and "wide takes about" in told and "--construction grouped" in told
     assert advice(large, rc.Grouped(), None) is None
     assert advice(small, rc.Wide(), None) is None
+
+
+def test_blocks_whose_inputs_are_zero_on_the_data_stay_active():
+    """Units behind inputs that never fire need no shift, but rounding errors reach them."""
+    rng = np.random.default_rng(4)
+    weights = [rng.normal(size=(8, 4)), rng.normal(size=(6, 8)), rng.normal(size=(3, 6))]
+    biases = [np.r_[np.full(4, -100.0), rng.normal(size=4)], rng.normal(size=6), np.zeros(3)]
+    target = rc.Network.mlp(weights, biases)
+    data = rc.Points(rng.uniform(-1, 1, (5, 4)))
+    result = rc.reconstruct(target, rc.draw(target, rc.Grouped(block=2)), domain=data)
+    certificate = rc.certify(target, result.network, domain=result.domain)
+    margins = [segment.margin for segment in certificate.segments if segment.margin is not None]
+    assert certificate.bound < 1e-11 and len(margins) == 3 and min(margins) > 0
