@@ -153,7 +153,7 @@ def altered(report: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[
     return changed
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_change_is_refused_or_shown(
     finished: tuple[dict[str, Any], bytes],
