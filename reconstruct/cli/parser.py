@@ -126,7 +126,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--thorough": _flag("larger sizes (minutes)"),
     "--verbose": _flag("every check of every statement"),
     "--list": _flag("names and claims, nothing is run"),
-    "--data": {"default": "digits", "help": "digits, an .npz with x and y, or CIFAR-10"},
+    "--data": {"default": "digits", "help": "digits, an .npz with x and y, or a folder of images"},
     "--model": _choice("(resnet)", "resnet vgg mlp", default="resnet"),
     "--depth": {"type": int, "help": "layers (resnet 14, vgg 11; mlp: hidden, 2)"},
     "--width": {"type": int, "help": "channels of the first stage (16; mlp 256)"},

@@ -20,6 +20,7 @@ from reconstruct.formats.files import (
     read_limit,
     unpacked,
 )
+from reconstruct.formats.labelled import Choice, read_labelled
 from reconstruct.formats.npz import read_arrays, real_array
 from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib
@@ -28,7 +29,7 @@ from reconstruct.numbers.given import at_least
 
 SYNTAX = (
     "write LO,HI for all inputs (as in -0.5,0.5), or lo1,lo2,…:hi1,hi2,… for each, or name a "
-    ".vnnlib file, an .npz file with lo and hi, or one with x (data)"
+    ".vnnlib file, an .npz file with lo and hi, one with x (data), or a folder of labelled images"
 )
 
 FILES = (".vnnlib", ".npz")
@@ -40,15 +41,22 @@ def load_domain(
     size: int | None = None,
     radius: float | None = None,
     shape: tuple[int, ...] = (),
+    choice: Choice | None = None,
 ) -> Box | Points:
     """The domain that `text` says or that the file of that name holds; `size` spreads a cube.
 
-    An .npz with an array x is data: these inputs, or with a radius the boxes around them. Images
-    must have the `shape` that the network takes, where it is given.
+    An .npz with an array x is data: these inputs, or with a radius the boxes around them; so is a
+    folder of labelled images, of which `choice` says which ones. Images must have the `shape` that
+    the network takes, where it is given.
     """
     path = as_path(text, "a domain")
     at_least(size, "the number of inputs", 1)
-    found = _load(path, text, radius)
+    if choice is not None and not path.is_dir():
+        raise InputError(
+            f"count, split and normalisation belong to a folder of labelled images, but {path} is "
+            "none; leave them out"
+        )
+    found = _load(path, text, radius, choice)
     if radius is not None and isinstance(found, Box):
         raise InputError(
             "a radius belongs to a domain made of data, an .npz with an array x, but this one is a "
@@ -61,14 +69,17 @@ def load_domain(
 
 
 def load_labels(
-    path: str | os.PathLike[str], classes: int | None = None
+    path: str | os.PathLike[str], classes: int | None = None, choice: Choice | None = None
 ) -> NDArray[np.int64] | None:
-    """The labels y beside the data x of an .npz; None where it has none.
+    """The labels y beside the data x of an .npz, or of the images of a folder; None without any.
 
     With `classes`, the number of the network's outputs, each must be one of them.
     """
     with naming(Path(path)):
-        found = _array(Path(path), "y")
+        folder = Path(path).is_dir()
+        found = (
+            read_labelled(Path(path), choice or Choice()).y if folder else _array(Path(path), "y")
+        )
         if found is None:
             return None
         whole = (
@@ -117,8 +128,12 @@ def _array(path: Path, key: str) -> NDArray[Any] | None:
     return read_arrays(content, Budget(max(most, len(content)))).get(key)
 
 
-def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:
+def _load(
+    path: Path, text: str | os.PathLike[str], radius: float | None, choice: Choice | None
+) -> Box | Points:
     suffix = format_suffix(path)
+    if os.fspath(text) and path.is_dir():
+        return Points(read_labelled(path, choice or Choice()).x, radius or 0.0)
     if suffix in FILES:
         with naming(path):
             most = read_limit()

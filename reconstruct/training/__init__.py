@@ -20,7 +20,7 @@ from typing import Any
 from reconstruct.errors import MissingDependencyError
 
 _HOMES = {
-    "data": ("Dataset", "cifar", "digits", "load_data"),
+    "data": ("Dataset", "digits", "images", "load_data"),
     "features": ("gammas", "small_share", "switched_off"),
     "fine_tuning": ("fine_tuned",),
     "freezing": ("Tuning", "tunable"),

@@ -1,8 +1,4 @@
-"""Labelled examples to train and to test on: the digits, an .npz, or a CIFAR-10 folder.
-
-CIFAR-10's python version is pickled, which lets a file choose what is run and which memory is read:
-it is never opened.
-"""
+"""Labelled examples to train and to test on: the digits, an .npz, or a folder of images."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ from numpy.typing import NDArray
 
 from reconstruct.demo import PIXEL_MAX
 from reconstruct.errors import InputError, MissingDependencyError
-from reconstruct.formats.files import naming, read_bytes
+from reconstruct.formats.files import naming
+from reconstruct.formats.labelled import PARTS, Choice, read_labelled
 
 
 @dataclass(frozen=True)
@@ -162,73 +159,39 @@ def _examples(
     return np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
 
 
-def cifar(folder: Path) -> Dataset:
-    """The images, centred and scaled by each channel's mean and deviation over the training part.
-
-    The folder holds data_batch_1.bin, … and test_batch.bin.
-    """
-    train, test = _files(folder)
-    train_x, train_y = _joined(train)
-    test_x, test_y = _joined([test])
-    mean = train_x.mean(axis=(0, 2, 3), keepdims=True)
-    deviation = train_x.std(axis=(0, 2, 3), keepdims=True)
+def images(folder: Path) -> Dataset:
+    """A folder of labelled images, each channel centred and scaled over the training part."""
+    train, test = (read_labelled(folder, Choice(part)) for part in PARTS)
+    if train.x.shape[1:] != test.x.shape[1:]:
+        raise InputError(
+            f"{folder}: images to train and to test on must have one shape, but they have "
+            f"{train.x.shape[1:]} and {test.x.shape[1:]}"
+        )
+    mean = train.x.mean(axis=(0, 2, 3), keepdims=True, dtype=np.float64)
+    deviation = train.x.std(axis=(0, 2, 3), keepdims=True, dtype=np.float64)
     deviation[deviation == 0] = 1
+    colour = train.x.shape[1] == 3
     return Dataset(
         folder.name,
-        ((train_x - mean) / deviation).astype(np.float32),
-        train_y,
-        ((test_x - mean) / deviation).astype(np.float32),
-        test_y,
-        10,
-        Augmentation(4, flip=True),  # as in the paper
+        ((train.x - mean) / deviation).astype(np.float32),
+        train.y,
+        ((test.x - mean) / deviation).astype(np.float32),
+        test.y,
+        max(train.classes, test.classes),
+        Augmentation(4, flip=True) if colour else Augmentation(),  # as in the paper, for CIFAR-10
     )
-
-
-def _files(folder: Path) -> tuple[list[Path], Path]:
-    test, batches = folder / "test_batch.bin", sorted(folder.glob("data_batch_*.bin"))
-    if test.is_file() and batches:
-        return batches, test
-    if (folder / "test_batch").exists():
-        raise InputError(
-            f"{folder}: this is the python version of CIFAR-10, pickles, which could run any code "
-            "and are never opened; fetch the binary version, cifar-10-binary.tar.gz"
-        )
-    there = ", ".join(sorted(p.name for p in folder.iterdir())[:6]) or "nothing"
-    raise InputError(
-        f"{folder}: a CIFAR-10 folder holds data_batch_1.bin, … and test_batch.bin, but this one "
-        f"holds {there}"
-    )
-
-
-def _joined(paths: list[Path]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Records of a label and 3 × 32 × 32 pixels, one after the other."""
-    parts = []
-    for path in paths:
-        with naming(path):
-            content, record = read_bytes(path), 1 + 3 * 32 * 32
-            if len(content) % record:
-                raise InputError(
-                    f"records of {record} bytes are needed, but {len(content)} bytes are no "
-                    f"multiple of it"
-                )
-            rows = np.frombuffer(content, np.uint8).reshape(-1, record)
-            if not len(rows) or rows[:, 0].max() > 9:
-                raise InputError("labels 0 … 9 are needed, but there are others, or none")
-            parts.append(rows)
-    rows = np.concatenate(parts)
-    return rows[:, 1:].reshape(-1, 3, 32, 32) / 255.0, rows[:, 0].astype(np.int64)
 
 
 def load_data(source: str | Path) -> Dataset:
-    """`"digits"`, the path of an .npz with `x` and `y`, or that of a CIFAR-10 folder."""
+    """`"digits"`, the path of an .npz with `x` and `y`, or a folder of labelled images."""
     if source == "digits":
         return digits()
     path = Path(source)
     if path.is_dir():
-        return cifar(path)
+        return images(path)
     if path.suffix.lower() == ".npz":
         return arrays(path)
     raise InputError(
-        f"data must be digits, an .npz with x and y, or a CIFAR-10 folder, but {str(source)!r} is "
-        f"none of them"
+        f"data must be digits, an .npz with x and y, or a folder of labelled images, but "
+        f"{str(source)!r} is none of them"
     )

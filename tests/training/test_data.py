@@ -1,15 +1,13 @@
-"""Data as it is read: digits, .npz, both CIFAR-10 formats in a folder made here; refusals."""
+"""Data as it is read: digits, .npz, a CIFAR-10 folder made here; refusals."""
 
 from __future__ import annotations
-
-import pickle
 
 import numpy as np
 import pytest
 
 from reconstruct.demo import digits as shipped
 from reconstruct.errors import InputError
-from reconstruct.training import cifar, digits, load_data, resnet
+from reconstruct.training import digits, load_data, resnet
 from reconstruct.training.data import Augmentation
 
 PIXELS = 3072
@@ -50,32 +48,6 @@ def test_cifar_folders(tmp_path):
     pixel = rows[2][0].reshape(-1, 3, 32, 32)[1, 2, 7, 9] / 255
     assert np.isclose(data.test_x[1, 2, 7, 9], (pixel - mean[2]) / deviation[2], atol=1e-5)
     resnet(8, 2, data)
-
-
-class Evil:
-    def __reduce__(self):
-        return (print, ("code of the file was run",))
-
-
-def test_pickled_batches_are_not_opened(tmp_path, capsys):
-    for name in ("data_batch_1", "test_batch"):
-        (tmp_path / name).write_bytes(pickle.dumps({b"data": Evil()}))
-    with pytest.raises(InputError, match=r"never opened; fetch the binary version"):
-        cifar(tmp_path)
-    assert "was run" not in capsys.readouterr().out
-
-
-def test_folders_that_are_not_cifar_are_refused(tmp_path):
-    with pytest.raises(InputError, match="holds nothing"):
-        cifar(tmp_path)
-    batches(tmp_path / "cifar")
-    path = tmp_path / "cifar" / "test_batch.bin"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match=rf"3073 bytes are needed, but {5 * 3073 - 1} bytes"):
-        cifar(tmp_path / "cifar")
-    path.write_bytes(bytes([10]) + bytes(PIXELS))
-    with pytest.raises(InputError, match="labels 0 … 9 are needed"):
-        cifar(tmp_path / "cifar")
 
 
 def test_npz_with_and_without_a_test_part(tmp_path):
