@@ -52,13 +52,52 @@ certified beyond that bound. From Python, `rc.reconstruct(…, data=x)` says on 
 """
 
 
+LIMITS = """## What can no norms do?
+
+With fewer than m·k hidden units some maps are out of reach, even for units that bend. Averaged
+over a box, the derivatives of f = M2 σ(s∘(M1 x) + t) + t2 are M2 diag(s̄) M1 for one s̄; if f is
+within e of W x + b on a box of half-widths r, then |M2 diag(s̄) M1 − W|_ij ≤ e/r_j
+([averaged-derivatives](proofs.md#averaged-derivatives)). The least such e is a linear program,
+and a solution of its dual, put into the null space over the rationals, proves it by a few sums:
+
+```python
+import numpy as np
+import reconstruct as rc
+
+rng = np.random.default_rng(0)
+W = rng.normal(size=(3, 4))
+target, tuned = (rc.Network.mlp([x]) for x in (W, W + 0.1 * rng.normal(size=(3, 4))))
+rc.save(target, "affine.npz")
+rc.save(tuned, "tuned.npz")
+rc.save(rc.draw(target, rc.Fitted(ratio=11 / 12), seed=0).network, "frozen.onnx")
+```
+
+    reconstruct reach frozen.onnx affine.npz --domain -1,1 --update tuned.npz -o limit
+    reconstruct check limit
+
+One unit less than m·k = 12, and no γ, β of the hidden units (nor any β behind them) bring the
+error below what is printed; with 12 units the bound is 0 and the exit code 3, for nothing is
+excluded. Beside it stands what a least-squares fit with all units active reaches, a number and no
+bound. The γ of the last norm stays as it is in the file: it has m − 1 more degrees of freedom, so
+that up to m − 1 units that are wanting may be made up for by tuning it, too. The target has to be
+affine and the frozen network one hidden layer (of any activation that acts unit by unit) between
+two linear ones, because the mean of a product of several layers is no product; others are
+refused.
+
+`--update TUNED` says which part of an update W_tuned − W the norms of a given network, perhaps a
+pre-trained one, cannot express: what is left of it beside the range of s ↦ M2 diag(s) M1, against
+√(1 − n/mk) for random weights ([exact-loss](proofs.md#exact-loss)).
+
+"""
+
+
 def page() -> str:
     """The page as Markdown text."""
     parts = [HEAD]
     for study in STUDIES.values():
         rows = read_rows(RESULTS / study.name)
         parts.append("\n".join(_section(study, rows)))
-    return "\n".join([*parts, CONSTRUCTIONS])
+    return "\n".join([*parts, LIMITS + CONSTRUCTIONS])
 
 
 def _section(study: Study, rows: Rows) -> Iterator[str]:

@@ -28,6 +28,8 @@ ARGUMENTS = {
     "rebuild.frozen": "the file of a frozen network that the run was given",
     "run.frozen": "a frozen network of your own; one is drawn without it",
     "candidate": "the other network, or a file of it",
+    "reach.target": "an affine network",
+    "update": "the target after fine-tuning",
     "path": "the file",
     "check.path": "the directory of a run, or certificate.json",
     "output": "the directory to write into",

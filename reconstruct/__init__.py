@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
     from reconstruct.pipeline import Result, reconstruct
+    from reconstruct.runs.reach import reach
     from reconstruct.runs.rebuild import rebuild, report
     from reconstruct.runs.run import run
     from reconstruct.runs.verify import verify
@@ -81,6 +82,7 @@ _HOMES = {
     ),
     "reconstruct.networks.draw": ("Weights",),
     "reconstruct.pipeline": ("Result", "reconstruct"),
+    "reconstruct.runs.reach": ("reach",),
     "reconstruct.runs.rebuild": ("rebuild", "report"),
     "reconstruct.runs.run": ("run",),
     "reconstruct.runs.verify": ("verify",),
@@ -124,6 +126,7 @@ __all__ = [
     "load",
     "load_domain",
     "one_layer",
+    "reach",
     "rebuild",
     "reconstruct",
     "report",

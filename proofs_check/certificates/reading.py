@@ -24,6 +24,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks import Box
 
 SCHEMA = "reconstruct.certificate/2"
+REACH = "reconstruct.reach/1"
 OLD = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 NODES = 2**18  # a tree of more nodes than this is refused
@@ -51,7 +52,7 @@ def parse(content: bytes) -> dict[str, Json]:
             f"this is {OLD!r}, which does not say all steps of its proof; run `reconstruct run` "
             f"again for {SCHEMA!r}",
         )
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema") not in (SCHEMA, REACH):
         raise Unreadable("schema", f"a certificate of schema {SCHEMA!r} is needed")
     return document
 
@@ -75,14 +76,14 @@ def digest(document: Mapping[str, Json]) -> str:
 
 def read(document: Mapping[str, Json]) -> Claims:
     """Every field, by its name and type."""
-    domain = _domain(document.get("domain"))
+    domain = as_domain(document.get("domain"))
     norms = document.get("exact_norms")
     return Claims(
         verdict=_word(document, "verdict"),
         rigor=_word(document, "rigor"),
         method=_word(document, "method"),
-        target=_file(document, "target"),
-        candidate=_file(document, "candidate"),
+        target=as_file(document, "target"),
+        candidate=as_file(document, "candidate"),
         domain=domain,
         tolerance=_bound(document.get("tolerance"), "tolerance"),
         bound=_bound(document.get("bound"), "bound"),
@@ -119,7 +120,7 @@ def _flag(value: Json, field: str) -> bool:
     return value
 
 
-def _list(value: Json, field: str) -> list[Json]:
+def as_list(value: Json, field: str) -> list[Json]:
     if not isinstance(value, list):
         raise CheckFailed(field, f"a list is needed, not {_shown(value)}")
     return value
@@ -131,7 +132,7 @@ def _object(value: Json, field: str) -> dict[str, Json]:
     return value
 
 
-def _float(value: Json, field: str) -> float:
+def as_float(value: Json, field: str) -> float:
     """A hex float exactly as Python writes it: nothing is rounded while reading."""
     text = _text(value, field)
     try:
@@ -147,14 +148,14 @@ def _bound(value: Json, field: str) -> float | None:
     """A hex float ≥ 0, or None where the certificate has null."""
     if value is None:
         return None
-    number = _float(value, field)
+    number = as_float(value, field)
     if number < 0:
         raise CheckFailed(field, f"a number ≥ 0 is needed, not {number}")
     return number
 
 
 def _floats(value: Json, field: str) -> Floats:
-    return np.array([_float(entry, field) for entry in _list(value, field)], dtype=np.float64)
+    return np.array([as_float(entry, field) for entry in as_list(value, field)], dtype=np.float64)
 
 
 def _rational(value: Json, field: str) -> Fraction:
@@ -170,10 +171,10 @@ def _rational(value: Json, field: str) -> Fraction:
 
 
 def _rationals(value: Json, field: str) -> list[Fraction]:
-    return [_rational(entry, field) for entry in _list(value, field)]
+    return [_rational(entry, field) for entry in as_list(value, field)]
 
 
-def _domain(value: Json) -> tuple[Box, ...]:
+def as_domain(value: Json) -> tuple[Box, ...]:
     """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
     sides = _object(value, "domain")
     kind = _text(sides.get("kind", "box"), "domain.kind")
@@ -182,7 +183,7 @@ def _domain(value: Json) -> tuple[Box, ...]:
     rows = {side: sides.get(side) for side in ("lo", "hi")}
     if kind == "box":
         return (_box(rows["lo"], rows["hi"]),)
-    lows, highs = (_list(rows[side], f"domain.{side}") for side in ("lo", "hi"))
+    lows, highs = (as_list(rows[side], f"domain.{side}") for side in ("lo", "hi"))
     if not lows or len(lows) != len(highs):
         raise CheckFailed("domain", f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
     boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
@@ -203,7 +204,7 @@ def _box(lower: Json, upper: Json) -> Box:
         raise CheckFailed("domain", str(error)) from None
 
 
-def _file(document: Mapping[str, Json], field: str) -> FilePart:
+def as_file(document: Mapping[str, Json], field: str) -> FilePart:
     entry = _object(document.get(field), field)
     path = entry.get("path")
     data = _object(entry.get("data_sha256", {}), f"{field}.data_sha256")
@@ -218,8 +219,8 @@ def _file(document: Mapping[str, Json], field: str) -> FilePart:
 
 def _pairs(value: Json) -> tuple[tuple[str, str], ...]:
     found = []
-    for pair in _list(value, "alignment"):
-        names = [_text(name, "alignment") for name in _list(pair, "alignment")]
+    for pair in as_list(value, "alignment"):
+        names = [_text(name, "alignment") for name in as_list(pair, "alignment")]
         if len(names) != 2:
             raise CheckFailed("alignment", "pairs of names are needed")
         found.append((names[0], names[1]))
@@ -257,8 +258,8 @@ def _whole_numbers(value: Json, field: str, least: int, most: int) -> dict[str, 
     """Whole numbers by cut, one for each unit."""
     found = {}
     for name, row in _object(value, field).items():
-        numbers = [n for n in _list(row, field) if isinstance(n, int) and least <= n <= most]
-        if len(numbers) != len(_list(row, field)) or any(isinstance(n, bool) for n in numbers):
+        numbers = [n for n in as_list(row, field) if isinstance(n, int) and least <= n <= most]
+        if len(numbers) != len(as_list(row, field)) or any(isinstance(n, bool) for n in numbers):
             raise CheckFailed(field, f"whole numbers from {least} to {most} are needed")
         found[name] = tuple(numbers)
     return found
@@ -266,7 +267,7 @@ def _whole_numbers(value: Json, field: str, least: int, most: int) -> dict[str, 
 
 def _segments(value: Json) -> tuple[Segment, ...]:
     found = []
-    for index, entry in enumerate(_list(value, "segments")):
+    for index, entry in enumerate(as_list(value, "segments")):
         path = f"segments[{index}]"
         row = _object(entry, path)
         names = [_text(row.get(n), f"{path}.{n}") for n in ("target_node", "candidate_node")]
@@ -297,7 +298,7 @@ def _witness(value: Json) -> Witness | None:
     sides = []
     for side in ("target", "candidate"):
         field = f"witness.{side}"
-        pairs = [_rationals(pair, field) for pair in _list(row.get(side), field)]
+        pairs = [_rationals(pair, field) for pair in as_list(row.get(side), field)]
         if any(len(pair) != 2 or pair[0] > pair[1] for pair in pairs):
             raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
         sides.append(tuple((low, high) for low, high in pairs))

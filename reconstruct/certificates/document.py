@@ -110,7 +110,7 @@ def build_document(
         "method": certificate.method,
         "target": dict(target),
         "candidate": dict(candidate),
-        "domain": _domain(certificate.domain),
+        "domain": domain_part(certificate.domain),
         "tolerance": _hex(certificate.tolerance),
         "output_scale": _hex(certificate.output_scale),
         "bound": _hex(certificate.bound),
@@ -128,10 +128,10 @@ def build_document(
         "tried": list(certificate.tried),
         "seconds": _hex(certificate.seconds),
     }
-    return {**document, "digest": _digest(document)}
+    return {**document, "digest": digest_of(document)}
 
 
-def _domain(domain: Domain) -> dict[str, Any]:
+def domain_part(domain: Domain) -> dict[str, Any]:
     """The ends of the box, or of every box that the domain is made of."""
     if domain.kind == "box":
         ends = {"lo": domain.lo, "hi": domain.hi}
@@ -192,6 +192,6 @@ def _hex(value: float | None) -> str | None:
     return None if value is None else float(value).hex()
 
 
-def _digest(document: Mapping[str, Any]) -> str:
+def digest_of(document: Mapping[str, Any]) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

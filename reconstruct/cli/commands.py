@@ -291,6 +291,34 @@ def export(options: Namespace) -> int:
     return 0
 
 
+def reach(options: Namespace) -> int:
+    """What no γ, β can do; 0 where something is excluded, 3 where nothing is."""
+    from reconstruct.runs.reach import reach as prove_limit
+
+    found = prove_limit(
+        options.frozen,
+        options.target,
+        options.domain,
+        update=options.update,
+        output=options.output,
+        force=options.force,
+    )
+    if options.json:
+        _print_json(found.report)
+    else:
+        print(found.sentence)
+    if not (options.json or options.quiet):
+        print(f"a fit with all units active reaches {found.fitted:.4g} (numerical)")
+        if found.update is not None:
+            print(
+                f"of the update {100 * found.update:.4g} % cannot be expressed by norms "
+                f"(random weights: {100 * (found.random or 0):.4g} %)"
+            )
+        if found.output is not None:
+            print(f"written to {found.output / 'certificate.json'}; reconstruct check proves it")
+    return EXIT["certified" if found.bound > 0 else "undecided"]
+
+
 def inspect(options: Namespace) -> int:
     from reconstruct.cli import inspecting
 

@@ -40,6 +40,7 @@ def _choice(text: str, choices: str, **more: Any) -> dict[str, Any]:
 OPTIONS: dict[str, dict[str, Any]] = {
     "target": _word("the network g: .onnx, .npz or .nnet", "TARGET"),
     "candidate": _word("the network to compare with it", "CANDIDATE"),
+    "frozen": _word("two frozen linear layers, norms, one activation between", "FROZEN"),
     "network": _word(".onnx, .npz or .nnet", "NETWORK"),
     "path": _word("what a run wrote", "OUT"),
     "name": _word("sparsity, width, depth, conditioning, stacked, blocks", "NAME"),
@@ -120,6 +121,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
+    "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
     "--trusted": _flag("say what has to be right for an ACCEPTED"),
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
     "--only": _word("this statement in full", "NAME", action="append"),
@@ -183,6 +185,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "check every statement that the tool rests on, and say what each check is worth",
         "",
         "--json --only --thorough --verbose --list",
+    ),
+    "reach": (
+        "prove how close no norms of a frozen network come to an affine map",
+        "frozen target",
+        "--domain! --update -o --force --json --quiet --unchecked-reading",
     ),
     "report": ("rebuild report.html from the files of a run", "path", "--json --quiet"),
     "rebuild": (

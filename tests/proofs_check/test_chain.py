@@ -115,7 +115,7 @@ def test_levels_are_what_the_page_says(verdicts: dict[str, Verdict]) -> None:
 def test_statement_says_all_it_should(statement: Statement[object]) -> None:
     assert statement.claim.endswith(".")
     assert statement.paper
-    assert relied_on(statement.name) or statement.name == "averaged-derivatives"
+    assert relied_on(statement.name)
     assert all(check.run.__doc__ for check in statement.checks)
 
 
