@@ -82,9 +82,11 @@ def _dual(value: Json, rows: int, columns: list[int]) -> Dual:
     found: Dual = {}
     for entry in as_list(value, "dual"):
         triple = as_list(entry, "dual")
-        if len(triple) != 3 or not isinstance(triple[2], str) or len(triple[2]) > LONGEST:
+        if len(triple) != 3:
             raise CheckFailed("dual", "row, column and a whole number in hexadecimal are needed")
         i, j, text = triple
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise CheckFailed("dual", "a whole number in hexadecimal is needed")
         if type(i) is not int or type(j) is not int or not 0 <= i < rows or j not in columns:
             raise CheckFailed("dual", f"there is no entry {i!r}, {j!r} of an input with width")
         try:

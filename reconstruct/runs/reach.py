@@ -214,7 +214,7 @@ def _site(network: Network) -> tuple[Array, Array, list[RationalInterval]]:
 
 def _scaled(M2: Array, c: list[RationalInterval]) -> Array:
     """diag(s2) M2 in floats."""
-    return M2 / np.array([[float(low)] for low, _ in c])
+    return np.asarray(M2 / np.array([[float(low)] for low, _ in c]))
 
 
 def _fitted(
