@@ -66,7 +66,9 @@ def picture(row: dict[str, Any]) -> str:
 
 def sheet(draw: Draw, size: tuple[float, float]) -> str:
     """A file of its own: white paper, and words drawn as paths, since no page brings a font."""
-    return plain_svg(draw, size, **{"figure.facecolor": "white", "svg.fonttype": "path"})
+    return plain_svg(
+        draw, size, "constrained", **{"figure.facecolor": "white", "svg.fonttype": "path"}
+    )
 
 
 def _images(figure: Any) -> None:

@@ -136,7 +136,7 @@ def spectrum_figure(spectra: Sequence[Row]) -> Markup | None:
         axes.plot([], [], ":", color=FAINT, linewidth=1.2, label="Marchenko-Pastur law")
         axes.set(xlabel="share of the singular values below", ylabel="singular value (scaled)")
         axes.set_ylim(bottom=0.0)
-        axes.legend()
+        axes.legend(loc="upper left")
 
     values = [value for row in shown for value in row["values"]]
     title = (
@@ -176,7 +176,7 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
         axes.set(xlabel="iteration", ylabel="relative residual")
         whole_numbers(axes)
         logarithmic(axes)
-        axes.legend(ncols=2)
+        axes.legend(ncols=2, loc="upper right")
 
     most = max(map(len, shown.values()))
     title = f"Relative residual against iteration for {len(shown)} systems, at most {most} steps"
@@ -219,7 +219,7 @@ def float32_figure(histogram: Row | None) -> Markup | None:
         axes.stairs(network, edges, fill=True, color=SECOND, alpha=0.8, label="f in float32")
         axes.stairs(target, edges, color=THIRD, linewidth=1.6, label="g in float32")
         _sizes(axes, histogram["edges"], "largest difference to g over the outputs, in float32")
-        axes.legend()
+        legend_above(figure, axes)
 
     title = f"Histogram of |f − g| in float32 at {histogram['samples']} sampled inputs"
     return drawing("histogram32", title, draw)

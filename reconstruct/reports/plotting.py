@@ -46,7 +46,10 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": "medium",
+    "axes.titley": 1.0,
     "figure.facecolor": "none",
+    "figure.subplot.hspace": 0.35,
+    "figure.subplot.wspace": 0.25,
     "grid.color": GRID,
     "image.cmap": "viridis",
     "legend.frameon": False,
@@ -99,8 +102,14 @@ def drawing(name: str, title: str, draw: Draw, size: tuple[float, float] = HALF)
     )
 
 
-def plain_svg(draw: Draw, size: tuple[float, float], **settings: Any) -> str:
-    """The figure as matplotlib writes it: a file of its own."""
+def plain_svg(
+    draw: Draw, size: tuple[float, float], layout: str | None = None, **settings: Any
+) -> str:
+    """The figure as matplotlib writes it: a file of its own.
+
+    A `layout` engine draws a figure twice more to measure its words, which took longer than all the
+    rest of a small run; the figures of a page have margins of given widths instead.
+    """
     import matplotlib.style
     from matplotlib.figure import Figure
 
@@ -112,10 +121,35 @@ def plain_svg(draw: Draw, size: tuple[float, float], **settings: Any) -> str:
         matplotlib.style.context({**STYLE, **settings}, after_reset=True),
     ):
         warnings.simplefilter("ignore")
-        figure, buffer = Figure(size, layout="constrained"), io.StringIO()
+        figure, buffer = Figure(size, layout=layout), io.StringIO()
+        if layout is None:  # ticks and a label; above, a title or a factor such as 1e−12
+            margins(figure, left=0.85, right=0.15, bottom=0.5, top=0.3)
         draw(figure)
+        if layout is None:
+            _place_labels(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
+
+
+def margins(figure: Figure, **inches: float) -> None:
+    """Blank space around the axes; a layout engine, where there is one, knows better."""
+    if figure.get_layout_engine() is None:
+        width, height = figure.get_size_inches()
+        shares = {
+            side: v / (width if side in ("left", "right") else height) for side, v in inches.items()
+        }
+        figure.subplots_adjust(
+            **{side: 1 - v if side in ("right", "top") else v for side, v in shares.items()}
+        )
+
+
+def _place_labels(figure: Figure) -> None:
+    """Labels at fixed distances from their axes; by itself matplotlib measures every tick first."""
+    width, height = figure.get_size_inches()
+    for axes in figure.axes:
+        place = axes.get_position()
+        axes.yaxis.set_label_coords(-0.65 / (width * place.width), 0.5)
+        axes.xaxis.set_label_coords(0.5, -0.36 / (height * place.height))
 
 
 def clipped(values: Iterable[float | None]) -> Array:
@@ -135,7 +169,7 @@ def logarithmic(axes: Axes, which: str = "y") -> None:
 
     Call it after the data are drawn.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.dataLim.intervalx if which == "x" else axes.dataLim.intervaly
@@ -144,7 +178,7 @@ def logarithmic(axes: Axes, which: str = "y") -> None:
     axes.set(**{f"{which}scale": "log"})
     axis.set_major_locator(LogLocator(numticks=7))
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())  # they would be most of the figure's time
     least, most = axis.get_view_interval()
     if most < 50 * least:  # powers of ten alone would be one tick or none
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
@@ -179,9 +213,13 @@ def named_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(0.6 - len(names), 0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
+    margins(axes.figure, left=0.3 + 0.075 * max(map(len, names)))
 
 
 def legend_above(figure: Figure, axes: Axes, columns: int = 4) -> None:
     """The names of what `axes` shows, above all of the figure."""
-    if axes.get_legend_handles_labels()[0]:
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=columns)
+    shown = axes.get_legend_handles_labels()
+    if shown[0]:
+        outside = "" if figure.get_layout_engine() is None else "outside "
+        figure.legend(*shown, loc=f"{outside}upper left", ncols=columns)
+        margins(figure, top=0.45)
