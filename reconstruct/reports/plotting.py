@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from reconstruct.reports.words import pretty
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 Draw: TypeAlias = "Callable[[Figure], object]"
 
@@ -103,7 +103,10 @@ def drawing(name: str, title: str, draw: Draw, size: tuple[float, float] = HALF)
 
 
 def plain_svg(
-    draw: Draw, size: tuple[float, float], layout: str | None = None, **settings: Any
+    draw: Draw,
+    size: tuple[float, float],
+    layout: Literal["constrained"] | None = None,
+    **settings: Any,
 ) -> str:
     """The figure as matplotlib writes it: a file of its own.
 
@@ -131,16 +134,14 @@ def plain_svg(
     return buffer.getvalue()
 
 
-def margins(figure: Figure, **inches: float) -> None:
+def margins(figure: Figure | SubFigure, **inches: float) -> None:
     """Blank space around the axes; a layout engine, where there is one, knows better."""
-    if figure.get_layout_engine() is None:
-        width, height = figure.get_size_inches()
-        shares = {
-            side: v / (width if side in ("left", "right") else height) for side, v in inches.items()
-        }
-        figure.subplots_adjust(
-            **{side: 1 - v if side in ("right", "top") else v for side, v in shares.items()}
-        )
+    if figure.get_layout_engine() is not None:
+        return
+    width, height = figure.bbox.size / figure.dpi
+    for side, blank in inches.items():
+        share = blank / (width if side in ("left", "right") else height)
+        figure.subplots_adjust(**{side: 1 - share if side in ("right", "top") else share})
 
 
 def _place_labels(figure: Figure) -> None:
@@ -218,8 +219,11 @@ def named_rows(axes: Axes, names: Sequence[str]) -> None:
 
 def legend_above(figure: Figure, axes: Axes, columns: int = 4) -> None:
     """The names of what `axes` shows, above all of the figure."""
-    shown = axes.get_legend_handles_labels()
-    if shown[0]:
-        outside = "" if figure.get_layout_engine() is None else "outside "
-        figure.legend(*shown, loc=f"{outside}upper left", ncols=columns)
+    handles, names = axes.get_legend_handles_labels()
+    if not handles:
+        return
+    if figure.get_layout_engine() is None:
+        figure.legend(handles, names, loc="upper left", ncols=columns)
         margins(figure, top=0.45)
+    else:
+        figure.legend(handles, names, loc="outside upper left", ncols=columns)
