@@ -138,7 +138,7 @@ def margins(figure: Figure | SubFigure, **inches: float) -> None:
     """Blank space around the axes; a layout engine, where there is one, knows better."""
     if figure.get_layout_engine() is not None:
         return
-    width, height = figure.bbox.size / figure.dpi
+    width, height = figure.bbox.width / figure.dpi, figure.bbox.height / figure.dpi
     for side, blank in inches.items():
         share = blank / (width if side in ("left", "right") else height)
         figure.subplots_adjust(**{side: 1 - share if side in ("right", "top") else share})
