@@ -6,10 +6,14 @@ Workers take whole files: those that take longest come first, so that none is le
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from reconstruct.reports import plotting
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=500)
@@ -44,3 +48,31 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {HERE / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(autouse=True)
+def few_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn where pages are what a test is about, and each once for the same numbers.
+
+    Hundreds of runs leave a page that nobody looks at: matplotlib would be half of the tests' time.
+    """
+    if HERE / "reports" in request.path.parents:
+        monkeypatch.setattr(plotting, "plain_svg", _remembered)
+    else:
+        monkeypatch.setattr(plotting, "available", lambda: False)
+
+
+PLAIN_SVG = plotting.plain_svg
+DRAWN: dict[Any, str] = {}
+
+
+def _remembered(draw: Any, size: tuple[float, float]) -> str:
+    """The figure, drawn again only for other values; what cannot be pickled is drawn each time."""
+    try:
+        values = pickle.dumps([cell.cell_contents for cell in draw.__closure__ or ()])
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return PLAIN_SVG(draw, size)
+    key = (draw.__code__, values, size)
+    if key not in DRAWN:
+        DRAWN[key] = PLAIN_SVG(draw, size)
+    return DRAWN[key]
