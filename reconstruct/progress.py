@@ -12,12 +12,16 @@ from reconstruct.errors import InputError
 
 @dataclass(frozen=True)
 class Step:
-    """One report of progress: `done` out of `total` (None when the end is not known)."""
+    """One report of progress: `done` out of `total` (None when the end is not known).
+
+    With a `unit` (images, say) the pace is told in it.
+    """
 
     task: str
     done: float
     total: float | None = None
     residual: float | None = None
+    unit: str = ""
 
 
 Progress = Callable[[Step], None]

@@ -106,6 +106,8 @@ class ProgressDisplay:
         if self.step.residual is not None:
             parts += [f"step {self.steps}", f"residual {self.step.residual:.1e}"]
         made = done - self.first
+        if self.step.unit and made:
+            parts.append(f"{made / max(now - self.begun, 1e-9):,.0f} {self.step.unit} a second")
         if total and made >= 0.02 * total:  # before that the end would be a guess
             left = (total - done) * max(now - self.begun, 1e-9) / made
             parts.append(f"{duration(max(0.0, left))} left")

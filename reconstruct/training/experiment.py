@@ -164,7 +164,8 @@ def _named(progress: Progress, index: int, count: int) -> Progress:
 
     def listen(step: Step) -> None:
         total = step.total or 1
-        progress(Step(f"training, {step.task}", index * total + step.done, count * total))
+        done = index * total + step.done
+        progress(Step(f"training, {step.task}", done, count * total, unit=step.unit))
 
     return listen
 

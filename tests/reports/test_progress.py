@@ -99,3 +99,10 @@ def test_the_clock_ends_with_the_work_and_shows_nothing_after() -> None:
     assert stream.getvalue() == ""
     with ProgressDisplay(quiet=True, stream=stream) as hushed:
         assert not hushed._clock.is_alive()
+
+
+def test_the_pace_is_told_in_the_unit_of_the_work():
+    display = ProgressDisplay(stream=io.StringIO())
+    display(Step("training", 100, 1000, unit="images"))
+    display(Step("training", 400, 1000, unit="images"))
+    assert "30 images a second" in display.describe(display.begun + 10)
