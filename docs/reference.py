@@ -51,7 +51,6 @@ ARGUMENTS = {
     "Stacked.layers": "the number of hidden layers",
     "seed": "the seed of the random weights; the certificate records it",
     "weights": "the distribution of the random weights",
-    "linear_as_relu.weights": "the frozen matrices, first to last",
     "norms": "the norms behind them",
     "sparsity": "the probability with which a weight is kept; None keeps all",
     "density": "the probability with which a weight is kept; None keeps all",

@@ -35,15 +35,13 @@ if TYPE_CHECKING:
         Stacked,
         Wide,
         draw,
-        linear_as_relu,
-        one_layer,
     )
     from reconstruct.errors import InputError, ReconstructError
     from reconstruct.formats import load, load_domain, save
     from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
-    from reconstruct.pipeline import Result, reconstruct
+    from reconstruct.pipeline import Result, one_layer, reconstruct
     from reconstruct.runs.reach import reach
     from reconstruct.runs.rebuild import rebuild, report
     from reconstruct.runs.run import run
@@ -64,8 +62,6 @@ _HOMES = {
         "Stacked",
         "Wide",
         "draw",
-        "linear_as_relu",
-        "one_layer",
     ),
     "reconstruct.errors": ("InputError", "ReconstructError"),
     "reconstruct.formats": ("load", "load_domain", "save"),
@@ -81,7 +77,7 @@ _HOMES = {
         "Selu",
     ),
     "reconstruct.networks.draw": ("Weights",),
-    "reconstruct.pipeline": ("Result", "reconstruct"),
+    "reconstruct.pipeline": ("Result", "one_layer", "reconstruct"),
     "reconstruct.runs.reach": ("reach",),
     "reconstruct.runs.rebuild": ("rebuild", "report"),
     "reconstruct.runs.run": ("run",),
@@ -122,7 +118,6 @@ __all__ = [
     "draw",
     "from_torch",
     "khatri_rao",
-    "linear_as_relu",
     "load",
     "load_domain",
     "one_layer",

@@ -46,12 +46,17 @@ from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (
+    Activation,
+    Affine,
     Box,
     Domain,
     DomainLike,
+    Matrix,
     Network,
+    Node,
     Norm,
     Points,
+    Relu,
 )
 from reconstruct.networks.graph import as_network, as_precision
 from reconstruct.networks.inputs import fitting
@@ -201,6 +206,44 @@ def reconstruct(
     network, rows, exact = _assemble(kept.network, solutions, precision)
     seconds = time.perf_counter() - start
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
+
+
+@dataclass(frozen=True, eq=False)
+class OneLayer:
+    """The two norms, the network `h ↦ σ(N2(M2 σ(N1(M1 h))))`, and how the solve went."""
+
+    norm1: Norm
+    norm2: Norm
+    network: Network
+    system: LayerSolution
+
+
+def one_layer(
+    M1: Matrix,
+    M2: Matrix,
+    W: ArrayLike,
+    b: ArrayLike | None = None,
+    *,
+    domain: DomainLike,
+    activation: Activation | None = None,
+    solver: Solver | None = None,
+    final_activation: bool = True,
+) -> OneLayer:
+    """Norms that turn frozen `M1` (n × k) and `M2` (m × n) into `σ(W h + b)` on the domain."""
+    between, first, second = activation or Relu(), Affine(M1), Affine(M2)
+    target = Network.mlp([np.asarray(W)], [b], final_activation=final_activation)
+    nodes = [
+        Node("M1", first, (target.source,)),
+        Node("norm1", Norm.neutral(first.shape[0]), ("M1",)),
+        Node("act1", between, ("norm1",)),
+        Node("M2", second, ("act1",)),
+        Node("norm2", Norm.neutral(second.shape[0]), ("M2",)),
+    ]
+    if final_activation:
+        nodes.append(Node("act2", Relu(), ("norm2",)))
+    frozen = Network(first.shape[1], tuple(nodes), nodes[-1].name)
+    result = reconstruct(target, frozen, domain=domain, solver=solver)
+    return OneLayer(result.norms["norm1"], result.norms["norm2"], result.network, result.layers[0])
 
 
 def width_for(

@@ -24,7 +24,7 @@ from proofs_check.cli import main as prove
 from proofs_check.core import Statement, by
 from reconstruct.certificates.document import write_certificate
 from reconstruct.cli import main
-from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, kernel_of
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
@@ -102,15 +102,10 @@ class Crease(Kink):
 
 
 @dataclass(frozen=True)
-class Spacious:
+class Spacious(Construction):
     """A toy construction: wide, with as many spare neurons as one likes."""
 
     spare: int = 3
-    scales_units = False
-
-    @property
-    def name(self) -> str:
-        return "spacious"
 
     @property
     def summary(self) -> str:
@@ -125,15 +120,12 @@ class Spacious:
 
 
 @dataclass(frozen=True)
-class SpaciousPlan:
+class SpaciousPlan(SitePlan):
     """What one map becomes: two layers, nothing left out."""
 
     rows: int
     cols: int
     width: int
-
-    left_out = None
-    alone = True
 
     @property
     def blueprint(self) -> Blueprint:
@@ -151,9 +143,7 @@ class SpaciousPlan:
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
         solved = solve_two_layers(TwoLayers.at(frozen, *site.layers), task, solver, progress)
-        names = [layer.norm for layer in site.layers]
-        norms = dict(zip(names, (solved.norm1, solved.norm2), strict=True))
-        return SiteSolution(norms, (solved.system,))
+        return SiteSolution.joined(site, [solved])
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         return (TwoLayers.at(frozen, *site.layers).prove_rank(),)

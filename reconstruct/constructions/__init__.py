@@ -14,7 +14,6 @@ from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.fitted import Fitted
 from reconstruct.constructions.frozen import Frozen, draw
 from reconstruct.constructions.grouped import Grouped
-from reconstruct.constructions.one_layer import linear_as_relu, one_layer
 from reconstruct.constructions.stacked import Stacked
 from reconstruct.constructions.wide import Wide
 
@@ -45,6 +44,4 @@ __all__ = [
     "Wide",
     "draw",
     "factor",
-    "linear_as_relu",
-    "one_layer",
 ]

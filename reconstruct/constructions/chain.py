@@ -58,11 +58,6 @@ class Link:
     def width(self) -> int:
         return int(self.entry.shape[0])
 
-    @property
-    def bounded(self) -> bool:
-        """Whether the activation is linear on an interval only."""
-        return bool(np.isfinite(self.piece.hi))
-
     def real_scale(self, s: Vector) -> Extended:
         """σ = λ·s as the norm really has it once gamma is rounded for the scale s."""
         return self.piece.slope * real_effective(self.norm.with_effective(s, np.zeros_like(s)))[0]
@@ -156,16 +151,6 @@ class ShiftedChain:
     shift_max: tuple[float, ...]
     overflow: tuple[float, ...]
     noise: tuple[float, ...]
-
-    @property
-    def front(self) -> tuple[int, float]:
-        """The last layer that does not fit, counted from 1, and its overflow; (0, 1) if none."""
-        wide = [(i, value) for i, value in enumerate(self.overflow, start=1) if value > 1]
-        return max(wide, default=(0, 1.0))
-
-    @property
-    def fits(self) -> bool:
-        return self.front == (0, 1.0)
 
     def rounding(self, task: Task) -> Vector:
         """By layer the largest error of a float64 evaluation to expect, relative to the output.

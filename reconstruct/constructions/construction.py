@@ -8,17 +8,18 @@ asks for its name or class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from reconstruct.constructions.sites import Blueprint, Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
-from reconstruct.networks import Matrix, Mixing, Network, Norm
+from reconstruct.networks import Matrix, Mixing, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress
 
@@ -26,18 +27,26 @@ Functionals: TypeAlias = Callable[[Matrix], tuple[Vector, Vector]]
 Examples: TypeAlias = Callable[[], tuple[Array, Array]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExactMap:
-    """An affine map with rational entries: `weight[i][j]` and `bias[i]`."""
+    """An affine map with rational entries, in arrays of Fractions."""
 
-    weight: tuple[tuple[Fraction, ...], ...]
-    bias: tuple[Fraction, ...]
+    weight: Array
+    bias: Array
 
     @classmethod
-    def of(cls, weight: NDArray[np.float64], bias: Vector) -> ExactMap:
+    def of(cls, weight: Matrix, bias: Vector) -> ExactMap:
         """Floats are dyadic rationals: the same map with `Fraction` entries."""
-        rows = tuple(tuple(Fraction(float(v)) for v in row) for row in weight)
-        return cls(rows, tuple(Fraction(float(v)) for v in bias))
+        return cls(rationals(weight), rationals(bias))
+
+
+def rationals(values: Any) -> Array:
+    """Floats as an array of Fractions, each the same number; what holds Fractions stays."""
+    array = values if isinstance(values, np.ndarray) else dense(values)
+    if array.dtype == object:
+        return array
+    flat = [Fraction(float(value)) for value in array.ravel()]
+    return np.array(flat, dtype=object).reshape(array.shape)
 
 
 @dataclass(frozen=True)
@@ -46,24 +55,6 @@ class ExactNorm:
 
     gamma: tuple[Fraction, ...]
     beta: tuple[Fraction, ...]
-
-    @classmethod
-    def joined(cls, norms: Iterable[ExactNorm]) -> ExactNorm:
-        """The norms of all groups as that of the whole layer."""
-        parts = tuple(norms)
-        gamma, beta = (tuple(v for p in parts for v in vars(p)[key]) for key in ("gamma", "beta"))
-        return cls(gamma, beta)
-
-
-def joined_exactly(
-    names: Sequence[str], groups: Sequence[Sequence[ExactNorm] | None]
-) -> dict[str, ExactNorm] | None:
-    """The rational norms of a site by name, of all its groups; None if some group has none."""
-    known = [group for group in groups if group is not None]
-    if len(known) < len(groups):
-        return None
-    layers = zip(names, zip(*known, strict=True), strict=True)
-    return {name: ExactNorm.joined(parts) for name, parts in layers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +156,21 @@ class LeftOut:
     weight: NDArray[np.float64]
     bias: Vector
 
+    @classmethod
+    def joined(cls, parts: Sequence[LeftOut]) -> LeftOut:
+        """That of all groups."""
+        return cls(block_diag(*(p.weight for p in parts)), np.concatenate([p.bias for p in parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSolution:
+    """One group of a site, solved: its norms, first layer to last, and what is told of it."""
+
+    norms: tuple[Norm, ...]
+    systems: tuple[LayerSolution, ...]
+    exact: tuple[ExactNorm, ...] | None = None
+    left_out: LeftOut | None = None
+
 
 @dataclass(frozen=True, eq=False)
 class SiteSolution:
@@ -177,6 +183,39 @@ class SiteSolution:
     systems: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None = None
     left_out: LeftOut | None = None
+
+    @classmethod
+    def joined(cls, site: Site, groups: Sequence[GroupSolution]) -> SiteSolution:
+        """All groups of a grouped convolution as one layer of channels each; a map has one."""
+        names = [layer.norm for layer in site.layers]
+        norms = [_one_norm(parts) for parts in zip(*(g.norms for g in groups), strict=True)]
+        exact, left = [g.exact for g in groups if g.exact], [g.left_out for g in groups]
+        rational = None
+        if len(exact) == len(groups):
+            whole = [_one_exact(parts) for parts in zip(*exact, strict=True)]
+            rational = dict(zip(names, whole, strict=True))
+        known = [one for one in left if one is not None]
+        return cls(
+            dict(zip(names, norms, strict=True)),
+            tuple(row for group in groups for row in group.systems),
+            rational,
+            LeftOut.joined(known) if known else None,
+        )
+
+
+def _one_norm(norms: Sequence[Norm]) -> Norm:
+    if len(norms) == 1:
+        return norms[0]
+    gamma, beta, mean, var = (
+        np.concatenate([getattr(norm, part) for norm in norms])
+        for part in ("gamma", "beta", "mean", "var")
+    )
+    return Norm(gamma, beta, mean, var, norms[0].eps, norms[0].positions)
+
+
+def _one_exact(norms: Sequence[ExactNorm]) -> ExactNorm:
+    gamma, beta = (tuple(v for n in norms for v in vars(n)[key]) for key in ("gamma", "beta"))
+    return ExactNorm(gamma, beta)
 
 
 class SitePlan(Protocol):
@@ -195,16 +234,15 @@ class SitePlan(Protocol):
     @property
     def left_out(self) -> NDArray[np.float64] | None:
         """`|W − W̃|` entry by entry where the site is meant to compute another map W̃."""
-        ...
+        return None
 
     @property
     def alone(self) -> bool:
         """Whether it is solved without looking at what other sites have become."""
-        ...
+        return True
 
     def check(self, site: Site, frozen: Network, number: int) -> None:
         """Raise InputError when the frozen layers at `site` cannot do; `number` names the map."""
-        ...
 
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
@@ -214,18 +252,19 @@ class SitePlan(Protocol):
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """For each of `systems` a proof of full rank; None where it holds solved numbers."""
-        ...
+        return (None,) * len(self.systems)
 
     def describe(self) -> Mapping[str, Any] | None:
         """What was found out about the map on the way, as JSON values; None if nothing was."""
-        ...
+        return None
 
 
 class Construction(Protocol):
     """A way to rebuild a map inside frozen layers, as a frozen dataclass of its settings."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        return type(self).__name__.lower()
 
     @property
     def summary(self) -> str:
@@ -235,7 +274,7 @@ class Construction(Protocol):
     @property
     def scales_units(self) -> bool:
         """Whether units and rows of the target are scaled for it by powers of two (`scaling`)."""
-        ...
+        return False
 
     def plan(self, op: Mixing) -> SitePlan:
         """What this map becomes."""
@@ -243,4 +282,4 @@ class Construction(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """Its settings, as JSON values by the names that reports use."""
-        ...
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}

@@ -12,8 +12,9 @@ the shifts then from the first layer to the last (`chain.shift_chain`). Exact in
 each block loses as many digits as the condition of its B has, and that grows with depth. So the
 rows of B are made orthonormal before a block is solved, B always comes from the scales that the
 norms really have after rounding (each block makes up for what rounding did to those behind it), and
-the spare width (`ratio` above 1) is spent on the condition of the next B. `deep_exact` does the
-same over the rationals and modulo a prime.
+the spare width (`ratio` above 1) is spent on the condition of the next B. Over the rationals the
+same induction gives scales with which the composed map equals W by ==; they grow, each block
+multiplies their length by about its number of equations plus one.
 
 Rests on proofs_check: mixed-product, rank-of-a-product, cramer-cofactors, nonzero-entries,
 deep-backward-induction.
@@ -22,9 +23,10 @@ deep-backward-induction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
@@ -41,18 +43,22 @@ from reconstruct.constructions.chain import (
     check_patterns,
     extended,
     extended_product,
+    padded,
     read_chain,
     shift_chain,
 )
 from reconstruct.constructions.construction import (
+    Construction,
     ExactMap,
     ExactNorm,
+    GroupSolution,
     LayerSolution,
+    SitePlan,
     SiteSolution,
     Task,
-    joined_exactly,
+    rationals,
 )
-from reconstruct.constructions.deep_exact import exact_norms, height, prove_deep, solve_exactly
+from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -62,19 +68,11 @@ from reconstruct.constructions.sites import (
     hidden_width,
     kernel_of,
 )
-from reconstruct.constructions.two_layers import check_width, joined
+from reconstruct.constructions.two_layers import check_width, exact_norm
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import (
-    Auto,
-    Direct,
-    KhatriRao,
-    RankProof,
-    Solver,
-    Status,
-    solve,
-)
-from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, SquareLU, WideQR
-from reconstruct.networks import Matrix, Mixing, Network, Norm, dense
+from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
+from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, WideQR
+from reconstruct.networks import Matrix, Mixing, Network, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
 from reconstruct.numbers.parallel import one_blas_thread
@@ -97,11 +95,6 @@ class DeepLimits:
     singular: float = 1e20
     # Width up to which threads of BLAS cost more than they save on the many small products.
     one_thread: int = 1024
-    # Tries to fit all values into bounded pieces; τ of the last block and the share of a piece
-    # beyond which float64 has no digits left for the rest.
-    attempts: int = 24
-    stretch: float = 1e13
-    share: float = 0.05
     # ‖B'‖_F ‖B'⁺‖_F ≤ fine·m needs no improvement: half of it is there at condition 1.
     fine: float = 2.0
     # Iterations of the improvement (most of the gain comes in the first 30), and its flops.
@@ -113,7 +106,7 @@ LIMITS = DeepLimits()
 
 
 @dataclass(frozen=True)
-class Deep:
+class Deep(Construction):
     """`block` inputs enter per layer; `ratio` hidden neurons for each of the m·block equations.
 
     A map with fewer inputs than `block` takes them all at once. At ratio 1 the systems are square
@@ -123,12 +116,10 @@ class Deep:
     block: int = 8
     ratio: float = 1.5
 
-    name: ClassVar[str] = "deep"
     summary: ClassVar[str] = (
         "each affine map is rebuilt by a chain of narrow frozen layers that take the "
         "input in block by block"
     )
-    scales_units: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
@@ -144,12 +135,9 @@ class Deep:
         edges = tuple(pairwise([*range(0, k, size), k]))
         return DeepPlan(op, m, k, hidden_width(self.ratio, m * size), edges, len(op.kernels))
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio, "block": self.block}
-
 
 @dataclass(frozen=True, eq=False)
-class DeepPlan:
+class DeepPlan(SitePlan):
     """The map `op`, m × k in each of its groups, whose inputs enter in `blocks`, each layer
     `width` wide.
 
@@ -162,9 +150,6 @@ class DeepPlan:
     width: int
     blocks: tuple[tuple[int, int], ...]
     groups: int = 1
-
-    left_out = None
-    alone = True
 
     @property
     def blueprint(self) -> Blueprint:
@@ -186,6 +171,7 @@ class DeepPlan:
         ):
             check_width(frozen, layer, self.rows, stop - start, f"{where}, block {i}", self.groups)
         for chain in self._chains(site, frozen):
+            _check_pieces(chain, where)
             check_patterns(chain, where)
 
     def _chains(self, site: Site, frozen: Network) -> list[Chain]:
@@ -194,20 +180,22 @@ class DeepPlan:
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        pairs = zip(self._chains(site, frozen), task.each, strict=True)
-        found = [_solve_group(chain, part, solver, progress) for chain, part in pairs]
-        names = [layer.norm for layer in site.layers]
-        norms = [joined(parts) for parts in zip(*(own for own, _, _ in found), strict=True)]
-        exact = joined_exactly(names, [rational for _, _, rational in found])
-        systems = tuple(row for _, rows, _ in found for row in rows)
-        return SiteSolution(dict(zip(names, norms, strict=True)), systems, exact)
+        parts = zip(self._chains(site, frozen), task.each, strict=True)
+        return SiteSolution.joined(site, [_solve_group(*p, solver, progress) for p in parts])
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        """None: the systems hold products of solved gammas (`prove_deep` has another way)."""
-        return (None,) * len(self.systems)
 
-    def describe(self) -> None:
-        return None
+def _check_pieces(chain: Chain, where: str) -> None:
+    """Refuse activations that are linear on an interval only.
+
+    What a layer carries is scaled as its own inputs are, so that nothing is left to choose by which
+    both would fit into the interval.
+    """
+    for piece in (link.piece for link in chain.links if np.isfinite(link.piece.hi)):
+        raise InputError(
+            f"{where} needs activations that are linear on a half-line, as ReLU is, but the frozen "
+            f"network has one that is linear on [{piece.lo:g}, {piece.hi:g}] only; use "
+            f"--construction wide or stacked"
+        )
 
 
 def unit_of(W: Array) -> float:
@@ -215,53 +203,22 @@ def unit_of(W: Array) -> float:
     return float(np.ldexp(1.0, int(np.frexp(np.max(np.abs(W), initial=0.0))[1])))
 
 
-def _solve_group(
-    chain: Chain, task: Task, solver: Solver, progress: Progress
-) -> tuple[tuple[Norm, ...], tuple[LayerSolution, ...], list[ExactNorm] | None]:
+def _solve_group(chain: Chain, task: Task, solver: Solver, progress: Progress) -> GroupSolution:
     """The norms of one group's layers, what is told of its blocks, and the rational norms."""
     unit = unit_of(task.weight)
     inner = task.with_map(task.weight / unit, task.bias / unit)
     in_floats = Auto() if solver.rational else solver
-    blocks, shifted = _solve_and_shift(chain, inner, in_floats, progress, unit)
+    blocks = solve_backward(chain, inner.weight, in_floats, progress)
+    shifted = shift_chain(chain, inner, blocks, unit)
     systems = _block_systems(chain, inner, blocks, shifted)
     if not solver.rational:
-        return shifted.norms, systems, None
+        return GroupSolution(shifted.norms, systems)
     said, exact = _exactly(chain, task, blocks, unit)
     told = (replace(row, said=f"{row.message}; {said}", solver="exact") for row in systems)
-    return shifted.norms, tuple(told), exact
-
-
-def _exactly(
-    chain: Chain, task: Task, blocks: Sequence[BlockSolution], unit: float
-) -> tuple[str, list[ExactNorm] | None]:
-    """The rational norms, or a proof that there are some when they are too long to write down."""
-    exact = task.exact or ExactMap.of(task.weight, task.bias)
-    bits = height(chain, len(task.weight))
-    if bits > LIMITS.bits:
-        proof = prove_deep(chain, task.weight)
-        return f"exact numbers would have about {bits:.0e} bits; {proof.message}", None
-    near = [np.asarray(block.real, np.float64) for block in blocks]
-    near[-1] = unit * near[-1]  # the last norm's factor belongs to the last block here
-    scales, reason = solve_exactly(chain, exact.weight, near)
-    if scales is None:
-        return reason, None
-    said = "over the rationals B_i diag(s_i) A_i == W^(i) for every block"
-    return said, exact_norms(chain, scales, task, exact)
+    return GroupSolution(shifted.norms, tuple(told), exact)
 
 
 # --- all blocks, last to first ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """How large the free part of the solutions is; only bounded activations need to change it.
-
-    `last` multiplies τ in the last block: it makes B larger and so the hidden values before it
-    smaller. `share` is the part of a bounded piece that a block's own input may fill.
-    """
-
-    last: float = 1.0
-    share: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,48 +240,16 @@ class BlockSolution(LinkScale):
         return self.history[-1]
 
 
-def _solve_and_shift(
-    chain: Chain, task: Task, solver: Solver, progress: Progress, unit: float
-) -> tuple[tuple[BlockSolution, ...], ShiftedChain]:
-    """Scales and shifts; with bounded pieces, stretched until every layer's values fit.
-
-    A layer's values shrink when the B behind it grows, which the last block's free part decides;
-    each block on the way takes some of it away. When a stretch no longer helps, the blocks' own
-    inputs are given a smaller share of the piece.
-    """
-    stretch, before = Stretch(), (len(chain.links), 0.0)
-    m = len(task.weight)
-    square = all(link.width <= m * (link.block[1] - link.block[0]) for link in chain.links[1:])
-    for _ in range(LIMITS.attempts):
-        blocks = solve_backward(chain, task.weight, task.magnitude, solver, progress, stretch)
-        shifted = shift_chain(chain, task, blocks, unit)
-        if shifted.fits or square:  # square systems leave no choice of the solution
-            break
-        if stretch.last > LIMITS.stretch or stretch.share < LIMITS.share:
-            break
-        if shifted.front < before:
-            stretch = replace(stretch, last=stretch.last * 4 * max(shifted.overflow))
-        else:
-            stretch = replace(stretch, share=stretch.share / 2)
-        before = shifted.front
-    return blocks, shifted
-
-
 def solve_backward(
-    chain: Chain,
-    W: Array,
-    reach: Vector,
-    solver: Solver,
-    progress: Progress,
-    stretch: Stretch,
+    chain: Chain, W: Array, solver: Solver, progress: Progress
 ) -> tuple[BlockSolution, ...]:
-    """All blocks of `W` (m × k), first to last, in extended precision; `reach[j]` bounds |x_j|."""
+    """All blocks of `W` (m × k), first to last, in extended precision."""
     B: Reals = extended(dense(kernel_of(chain.last)))
     found: list[BlockSolution] = []
     count = len(chain.links)
     with one_blas_thread() if chain.width <= LIMITS.one_thread else nullcontext():
         for done, link in enumerate(reversed(chain.links), start=1):
-            block = _solve_block(link, B, W, reach, solver, stretch, last=done == 1)
+            block = _solve_block(link, B, W, solver)
             found.append(block)
             progress(Step("blocks", done, count, block.residual))
             if link.carry is not None:
@@ -332,22 +257,13 @@ def solve_backward(
     return tuple(reversed(found))
 
 
-def _solve_block(
-    link: Link,
-    B: Reals,
-    W: Array,
-    reach: Vector,
-    solver: Solver,
-    stretch: Stretch,
-    *,
-    last: bool,
-) -> BlockSolution:
+def _solve_block(link: Link, B: Reals, W: Array, solver: Solver) -> BlockSolution:
     start = time.perf_counter()
     block = W[:, slice(*link.block)]
     system = block_system(B, link.entry, solver)
     initial = np.zeros(link.width)
     if link.carry is not None and not system.square:
-        initial = _carrying_start(link, link.carry, system, B, W, reach, stretch, last=last)
+        initial = _carrying_start(link, link.carry, system, B, W)
 
     def residual(sigma: Reals) -> Array:
         """`W^(i) − B diag(σ) A` with the true B, extended where B is."""
@@ -441,7 +357,7 @@ def _factor(operator: KhatriRao) -> Factor:
     K = operator.dense()
     if operator.width < operator.rows:
         return CompleteOrthogonal(K)
-    factor: Factor = SquareLU(K) if operator.width == operator.rows else WideQR(K)
+    factor: Factor = WideQR(K)
     limit = 1 / (np.finfo(float).eps * operator.width)
     return factor if factor.condition < limit else CompleteOrthogonal(operator.dense())
 
@@ -471,32 +387,17 @@ def _refine(
 # --- spare width: a solution that carries the earlier blocks on well ----------------------------
 
 
-def _carrying_start(
-    link: Link,
-    M: Matrix,
-    system: BlockSystem,
-    B: Reals,
-    W: Array,
-    reach: Vector,
-    stretch: Stretch,
-    *,
-    last: bool,
-) -> Vector:
+def _carrying_start(link: Link, M: Matrix, system: BlockSystem, B: Reals, W: Array) -> Vector:
     """A solution whose carried matrix is well conditioned: the constant one, then improved."""
-    first, stop = link.block
-    reference = scale_of(link, system, W) * np.full(link.width, stretch.last if last else 1.0)
-    if link.bounded and not last:
-        reference = _within_piece(link, reach[first:stop], stretch.share)
-    wanted = system.undo(W[:, first:stop])
+    tau = scale_of(link, system, W)
+    wanted = system.undo(W[:, slice(*link.block)])
+    reference = np.full(link.width, tau)
     start = reference + system.inverse(wanted - system.apply(reference))
-    if not system.factored:
-        return start
     before = np.asarray(B, np.float64)
-    fine = _condition(before, M, start) <= LIMITS.fine * len(W)
-    if fine and (last or not link.bounded):
+    if not system.factored or _condition(before, M, start) <= LIMITS.fine * len(W):
         return start
     unit = before / np.linalg.norm(before)
-    return improve(Carried(unit, dense(M), reference, link.bounded), start, system.project)
+    return improve(Carried(unit, dense(M), tau), start, system.project)
 
 
 def scale_of(link: Link, system: BlockSystem, W: Array) -> float:
@@ -509,13 +410,6 @@ def scale_of(link: Link, system: BlockSystem, W: Array) -> float:
     alpha = np.sqrt(np.mean(dense(link.entry) ** 2) * link.width)
     value = float(typical / alpha) if alpha > 0 else 0.0
     return value if np.isfinite(value) and value > 0 else 1.0
-
-
-def _within_piece(link: Link, reach: Vector, share: float) -> Vector:
-    """Scales with which the block's own input fills at most `share` of the bounded piece."""
-    entering = np.abs(dense(link.entry)) @ reach
-    typical = float(np.mean(entering)) or 1.0
-    return share * (link.piece.hi - link.piece.lo) / 2 / (entering + typical)
 
 
 def _condition(B: Array, M: Matrix, s: Vector) -> float:
@@ -533,14 +427,11 @@ class Carried:
 
     The first two terms are twice the logarithm of `‖B'‖_F ‖B'⁺‖_F`; the last keeps s, and with it
     the shifts, at the scale τ of the equations (a decade of ρ more or less changes little).
-    For activations with a bounded piece τ is what fits into the piece, and s has to stay there
-    while B' is kept large: then it is `log tr G⁻¹ + ½·mean (s/τ)⁴`, least at s about τ.
     """
 
     B: Array
     M: Array
-    tau: Vector
-    bounded: bool = False
+    tau: float
     rho: float = 0.01
 
     def value(self, s: Vector) -> tuple[float, Vector]:
@@ -552,24 +443,14 @@ class Carried:
         left, size, right = np.linalg.svd((self.B * s) @ self.M, full_matrices=False)
         # 1e-16 of the largest counts as rounding: smaller ones would drown the gradient
         size = np.maximum(size, 1e-16 * size[0] + np.finfo(float).tiny ** 0.25)
-        value, slope = self._spectrum(size)
-        gradient = np.einsum("ij,ij->j", self.B, ((left * slope) @ right) @ self.M.T)
-        extra, direction = self._size(s / self.tau)
-        return value + extra, gradient + direction / self.tau
-
-    def _spectrum(self, size: Vector) -> tuple[float, Vector]:
         total, inverse = float(np.sum(size**2)), float(np.sum(size**-2.0))
-        value, slope = np.log(inverse), -2 * size**-3.0 / inverse
-        if not self.bounded:
-            value, slope = value + np.log(total), slope + 2 * size / total
-        return float(value), slope
-
-    def _size(self, ratio: Vector) -> tuple[float, Vector]:
-        if self.bounded:
-            return 0.5 * float(np.mean(ratio**4)), 2 * ratio**3 / len(ratio)
+        slope = 2 * size / total - 2 * size**-3.0 / inverse
+        gradient = np.einsum("ij,ij->j", self.B, ((left * slope) @ right) @ self.M.T)
+        ratio = s / self.tau
         mean = max(float(np.mean(ratio**2)), np.finfo(float).tiny)
-        value = self.rho * (mean - float(np.log(mean)))
-        return value, (2 * self.rho * (1 - 1 / mean) / len(ratio)) * ratio
+        value = float(np.log(total * inverse)) + self.rho * (mean - float(np.log(mean)))
+        pull = (2 * self.rho * (1 - 1 / mean) / len(ratio)) * ratio / self.tau
+        return value, gradient + pull
 
 
 def improve(carried: Carried, start: Vector, project: Callable[[Vector], Vector]) -> Vector:
@@ -582,7 +463,7 @@ def improve(carried: Carried, start: Vector, project: Callable[[Vector], Vector]
 
     flops = float(4 * carried.B.shape[0] * carried.M.size)  # of one evaluation
     steps = min(LIMITS.steps, int(LIMITS.work / flops))
-    unit = float(np.sqrt(np.mean(carried.tau**2)))
+    unit = carried.tau
 
     def objective(y: Vector) -> tuple[float, Vector]:
         value, gradient = carried.value(start + unit * y)
@@ -616,7 +497,7 @@ def _block_systems(
     for i in reversed(range(len(blocks))):
         link, block, (start, stop) = chain.links[i], blocks[i], chain.links[i].block
         carried = max(residuals[i], rounding[i]) <= LIMITS.accepted / share
-        status, reason = _judge(task, link, block, carried, shifted.overflow[i], behind)
+        status, reason = _judge(task, link, block, carried, behind)
         behind = status if behind is Status.SOLVED else behind
         needed = len(task.weight) * (stop - start)
         numbers = (
@@ -647,23 +528,11 @@ def _block_systems(
 
 
 def _judge(
-    task: Task,
-    link: Link,
-    block: BlockSolution,
-    carried: bool,
-    overflow: float,
-    behind: Status,
+    task: Task, link: Link, block: BlockSolution, carried: bool, behind: Status
 ) -> tuple[Status, str]:
     """The status of a block, and a sentence of its own where it has one."""
     start, stop = link.block
     needed = len(task.weight) * (stop - start)
-    if overflow > 1:
-        status = Status.ILL_CONDITIONED if link.width > needed else Status.TOO_NARROW
-        return status, (
-            f"the values are {overflow:g} times too wide for the activation's linear piece "
-            f"[{link.piece.lo:g}, {link.piece.hi:g}], and among the solutions that width "
-            f"{link.width} for {needed} equations leaves, none was found that fits"
-        )
     carries = bool(np.any(task.weight[:, :start]))  # something of the inputs before
     if not np.any(block.s) and not np.any(task.weight[:, start:stop]) and carries:
         return Status.RANK_DEFICIENT, (
@@ -676,3 +545,70 @@ def _judge(
         return behind, ""
     missing = block.rank is not None and block.rank < needed
     return (Status.RANK_DEFICIENT if missing else Status.ILL_CONDITIONED), ""
+
+
+# --- over the rationals --------------------------------------------------------------------------
+
+
+def _exactly(
+    chain: Chain, task: Task, blocks: Sequence[BlockSolution], unit: float
+) -> tuple[str, tuple[ExactNorm, ...] | None]:
+    """The rational norms, or why there are none.
+
+    Spare width leaves entries of a block free; taking them from the float64 solution keeps the
+    exact one beside it.
+    """
+    exact = task.exact or ExactMap.of(task.weight, task.bias)
+    bits = height(chain, len(task.weight))
+    if bits > LIMITS.bits:
+        return f"exact numbers would have about {bits:.0e} bits: use larger blocks", None
+    near = [np.asarray(block.real, np.float64) for block in blocks]
+    near[-1] = unit * near[-1]  # the last norm's factor belongs to the last block here
+    B = rationals(kernel_of(chain.last))
+    scales: list[Array] = []
+    for link, free in zip(reversed(chain.links), reversed(near), strict=True):
+        found = solve_exact(link.entry, B, exact.weight[:, slice(*link.block)], free=free.tolist())
+        if found.rationals is None:
+            return f"the block of inputs {link.block}: {found.message}", None
+        sigma = np.array(found.rationals, dtype=object)
+        scales.append(sigma)
+        if link.carry is not None:
+            B = (B * sigma) @ rationals(link.carry)
+    said = "over the rationals B_i diag(s_i) A_i == W^(i) for every block"
+    return said, exact_norms(chain, scales[::-1], task, exact)
+
+
+def height(chain: Chain, rows: int, entry_bits: float = 30.0) -> float:
+    """About how many bits the longest numerator of the exact solution will have.
+
+    A float32 weight over a common power of two has about `entry_bits`.
+    """
+    longest, before = entry_bits, entry_bits
+    for link in reversed(chain.links):
+        equations = rows * (link.block[1] - link.block[0])
+        longest = equations * (before + entry_bits)
+        before += longest + entry_bits
+    return longest
+
+
+def exact_norms(
+    chain: Chain, scales: Sequence[Array], task: Task, exact: ExactMap
+) -> tuple[ExactNorm, ...]:
+    """The rational norms: shifts from the exact values, each taken back exactly one layer later."""
+    norms: list[ExactNorm] = []
+    linear, constant = np.zeros((0, 0), dtype=object), np.zeros(0, dtype=object)
+    for link, sigma in zip(chain.links, scales, strict=True):
+        slope: Any = Fraction(link.piece.slope)
+        s, arriving, met = sigma / slope, rationals(link.entry), rationals(link.bias)
+        if link.carry is not None:
+            M = rationals(link.carry)
+            arriving, met = np.hstack([M @ linear, arriving]), met + M @ constant
+        values = s[:, None] * arriving
+        rounded = padded(values.astype(np.float64), task.weight.shape[1])
+        held = find_shift(link.piece, *task.functionals(rounded), np.abs(rounded) @ task.magnitude)
+        shift = rationals(held.shift)
+        norms.append(exact_norm(link.norm, s, shift - s * met))
+        linear, constant = slope * values, slope * shift
+    met = rationals(kernel_of(chain.last)) @ constant + rationals(chain.last.channel_bias)
+    one = [Fraction(1)] * len(met)
+    return (*norms, exact_norm(chain.norm, one, exact.bias - met))

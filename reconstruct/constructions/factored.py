@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from reconstruct.constructions.construction import SiteSolution, Task
+from reconstruct.constructions.construction import (
+    Construction,
+    GroupSolution,
+    SitePlan,
+    SiteSolution,
+    Task,
+)
 from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
@@ -30,11 +36,9 @@ from reconstruct.constructions.sites import (
     hidden_width,
 )
 from reconstruct.constructions.two_layers import (
-    SolvedLayers,
     TwoLayers,
     channels,
     check_width,
-    joined,
     solve_two_layers,
 )
 from reconstruct.errors import InputError
@@ -77,18 +81,16 @@ def factor(weight: Matrix, rank: int | None = None, least: int = 1) -> LowRank:
 
 
 @dataclass(frozen=True)
-class Factored:
+class Factored(Construction):
     """`rank` None takes each map's numerical rank; a smaller one makes it an approximation."""
 
     ratio: float = 1.5
     rank: int | None = None
 
-    name: ClassVar[str] = "factored"
     summary: ClassVar[str] = (
         "each affine map is split into two thinner ones, and each of these is rebuilt "
         "by two frozen layers"
     )
-    scales_units: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
@@ -102,12 +104,9 @@ class Factored:
         lows = (low if low.rank == most else factor(W, self.rank, most) for W, low in pairs)
         return FactoredPlan(op, tuple(lows), self.ratio, chosen=self.rank is not None)
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio, "rank": self.rank}
-
 
 @dataclass(frozen=True, eq=False)
-class FactoredPlan:
+class FactoredPlan(SitePlan):
     """The map `op` as U V, each factor from two layers; `chosen` if the rank was given.
 
     `lows` are the factors of each group, all of the largest rank: layers have as many channels in
@@ -118,8 +117,6 @@ class FactoredPlan:
     lows: tuple[LowRank, ...]
     ratio: float
     chosen: bool
-
-    alone = True
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -182,10 +179,7 @@ class FactoredPlan:
         piece = activation_at(frozen, site.layers[1].activation).piece
         groups = zip(_factors_at(frozen, site), self.lows, task.each, strict=True)
         found = [_solve_group(*group, piece, solver, progress) for group in groups]
-        norms = [(one.norm1, one.norm2, two.norm1, two.norm2) for one, two in found]
-        whole = (joined(parts) for parts in zip(*norms, strict=True))
-        named = dict(zip((layer.norm for layer in site.layers), whole, strict=True))
-        return SiteSolution(named, tuple(part.system for pair in found for part in pair))
+        return SiteSolution.joined(site, found)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         return tuple(part.prove_rank() for pair in _factors_at(frozen, site) for part in pair)
@@ -216,15 +210,16 @@ def _solve_group(
     piece: Piece,
     solver: Solver,
     progress: Progress,
-) -> tuple[SolvedLayers, SolvedLayers]:
+) -> GroupSolution:
     """`h ↦ V h + τ` and what follows it, of one group; `piece` is that of the middle activation."""
     into, out = layers
     lo, hi = task.functionals(low.V)
     held = find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
     start = task.with_map(held.scale * low.V, held.shift)
     rest = _after(task, low, held.scale, held.shift, piece.slope)
-    first = solve_two_layers(into, start, solver, progress)
-    return first, solve_two_layers(out, rest, solver, progress)
+    one = solve_two_layers(into, start, solver, progress)
+    two = solve_two_layers(out, rest, solver, progress)
+    return GroupSolution(one.norms + two.norms, one.systems + two.systems)
 
 
 def _after(task: Task, low: LowRank, scale: float, shift: Vector, slope: float) -> Task:

@@ -14,22 +14,28 @@ the drift and the certificate bounds the error. It is an approximation and is ca
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsmr
 
-from reconstruct.constructions.construction import LayerSolution, LeftOut, SiteSolution, Task
+from reconstruct.constructions.construction import (
+    Construction,
+    GroupSolution,
+    LayerSolution,
+    LeftOut,
+    SiteSolution,
+    Task,
+)
 from reconstruct.constructions.sites import Site, check_geometry, share
-from reconstruct.constructions.two_layers import TwoLayers, joined, norms_of, shift_hidden
+from reconstruct.constructions.two_layers import TwoLayers, norms_of, shift_hidden
 from reconstruct.constructions.wide import WidePlan
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
-from reconstruct.networks import Mixing, Network, Norm, dense
+from reconstruct.networks import Mixing, Network, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
@@ -50,7 +56,7 @@ LIMITS = FitLimits()
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Construction):
     """`ratio` hidden neurons for each of the m·k equations, which may be fewer than one.
 
     `plain` fits W itself, every direction of its input alike, instead of what it does on data.
@@ -59,12 +65,10 @@ class Fitted:
     ratio: float = 0.5
     plain: bool = False
 
-    name: ClassVar[str] = "fitted"
     summary: ClassVar[str] = (
         "each affine map of the target is fitted by two frozen layers on data, with fewer "
         "than m·k neurons between them: an approximation"
     )
-    scales_units: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 < number(self.ratio, "the ratio") < 1e6:
@@ -76,9 +80,6 @@ class Fitted:
     def plan(self, op: Mixing) -> FittedPlan:
         m, k = op.kernels[0].shape
         return FittedPlan(op, m, k, share(self.ratio, m * k), len(op.kernels), self.plain)
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio, "plain": self.plain}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,25 +102,17 @@ class FittedPlan(WidePlan):
                 "a fitted map is a least-squares fit on data in float64: use another solver than "
                 "exact, and a domain that can be sampled"
             )
-        first, second = site.layers
         h, z = task.examples()
         parts = zip(
-            TwoLayers.groups_at(frozen, first, second),
+            TwoLayers.groups_at(frozen, *site.layers),
             task.each,
             np.split(h, self.groups, axis=1),
             np.split(z, self.groups, axis=1),
             strict=True,
         )
-        fits = [self._fit(*part) for part in parts]
-        norms = (joined([fit.norms[i] for fit in fits]) for i in (0, 1))
-        left = LeftOut(
-            la.block_diag(*(fit.left_out.weight for fit in fits)),
-            np.concatenate([fit.left_out.bias for fit in fits]),
-        )
-        named = dict(zip((first.norm, second.norm), norms, strict=True))
-        return SiteSolution(named, tuple(fit.row for fit in fits), left_out=left)
+        return SiteSolution.joined(site, [self._fit(*part) for part in parts])
 
-    def _fit(self, layers: TwoLayers, task: Task, h: Array, z: Array) -> _Fit:
+    def _fit(self, layers: TwoLayers, task: Task, h: Array, z: Array) -> GroupSolution:
         """One group."""
         start = time.perf_counter()
         h, z = _everywhere(task) if self.plain else (h, z)
@@ -127,10 +120,10 @@ class FittedPlan(WidePlan):
         made = (dense(layers.M2) * s) @ dense(layers.M1)
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
         hidden = shift_hidden(layers, task, s)
-        shift = float(np.max(np.abs(hidden.shift), initial=0.0))
-        row = self._row(task, s, made, shift, (h, z)).timed(time.perf_counter() - start)
+        row = self._row(task, s, made, hidden.largest, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        return _Fit(norms_of(layers, replace(task, bias=bias), s, hidden), row, left)
+        norms = norms_of(layers, replace(task, bias=bias), s, hidden)
+        return GroupSolution(norms, (row,), left_out=left)
 
     def _row(
         self, task: Task, s: Vector, made: Array, shift: float, data: tuple[Array, Array]
@@ -162,18 +155,6 @@ class FittedPlan(WidePlan):
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """None: with fewer neurons than equations there is no full rank to prove."""
         return (None,) * self.groups
-
-    def describe(self) -> None:
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """One group: its two norms, what is told of it, and what it leaves out."""
-
-    norms: tuple[Norm, Norm]
-    row: LayerSolution
-    left_out: LeftOut
 
 
 def _everywhere(task: Task) -> tuple[Array, Array]:

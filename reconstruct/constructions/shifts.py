@@ -28,6 +28,11 @@ class Shift:
     scale: float
     shift: Vector
 
+    @property
+    def largest(self) -> float:
+        """The largest shift."""
+        return float(np.max(np.abs(self.shift), initial=0.0))
+
 
 def find_shift(
     piece: Piece, lo: Vector, hi: Vector, magnitude: Vector, slack: float = 2.0**-5

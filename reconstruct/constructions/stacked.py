@@ -25,9 +25,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
+from scipy.sparse.linalg import LinearOperator, cg
 
 from reconstruct.constructions.chain import Chain, LinkScale, ShiftedChain, read_chain, shift_chain
-from reconstruct.constructions.construction import LayerSolution, SiteSolution, Task
+from reconstruct.constructions.construction import (
+    Construction,
+    GroupSolution,
+    LayerSolution,
+    SitePlan,
+    SiteSolution,
+    Task,
+)
 from reconstruct.constructions.deep import unit_of
 from reconstruct.constructions.sites import (
     Blueprint,
@@ -38,10 +46,10 @@ from reconstruct.constructions.sites import (
     hidden_width,
     kernel_of,
 )
-from reconstruct.constructions.two_layers import channels, joined
+from reconstruct.constructions.two_layers import channels
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, Direct, RankProof, Solver, Status
-from reconstruct.networks import Mixing, Network, Norm, dense
+from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status
+from reconstruct.networks import Mixing, Network, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress, Step
@@ -68,7 +76,7 @@ LIMITS = StackLimits()
 
 
 @dataclass(frozen=True)
-class Stacked:
+class Stacked(Construction):
     """`layers` hidden layers for each map; `ratio` times the neurons that they need.
 
     `ratio` multiplies what parameters ask for, m·k + L − 1 neurons in all, shared out evenly. The
@@ -79,12 +87,10 @@ class Stacked:
     layers: int = 2
     ratio: float = 1.3
 
-    name: ClassVar[str] = "stacked"
     summary: ClassVar[str] = (
         "each affine map of the target is rebuilt by a plain stack of frozen layers whose "
         "widths add up to little more than m·k"
     )
-    scales_units: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
@@ -98,9 +104,6 @@ class Stacked:
             if sum(least_widths(m, k, layers)) <= total:
                 break
         return StackedPlan(op, shared_out(total, least_widths(m, k, layers)))
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio, "layers": self.layers}
 
 
 def least_widths(m: int, k: int, layers: int) -> list[int]:
@@ -119,14 +122,11 @@ def shared_out(total: int, least: list[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedPlan:
+class StackedPlan(SitePlan):
     """The map `op`, m × k in each group, in hidden layers of these widths, one behind the other."""
 
     op: Mixing
     widths: tuple[int, ...]
-
-    left_out = None
-    alone = True
 
     @property
     def rows(self) -> int:
@@ -184,15 +184,10 @@ class StackedPlan:
                 "stack solve polynomial equations, whose solutions are not rational"
             )
         chains = [read_chain(site, frozen, g, self.groups) for g in range(self.groups)]
-        pairs = zip(chains, task.each, strict=True)
-        found = [self._solve_group(chain, part, solver, progress) for chain, part in pairs]
-        norms = (joined(parts) for parts in zip(*(own for own, _ in found), strict=True))
-        named = dict(zip((layer.norm for layer in site.layers), norms, strict=True))
-        return SiteSolution(named, tuple(row for _, row in found))
+        parts = zip(chains, task.each, strict=True)
+        return SiteSolution.joined(site, [self._group(*p, solver, progress) for p in parts])
 
-    def _solve_group(
-        self, chain: Chain, task: Task, solver: Solver, progress: Progress
-    ) -> tuple[tuple[Norm, ...], LayerSolution]:
+    def _group(self, chain: Chain, task: Task, solver: Solver, progress: Progress) -> GroupSolution:
         """The norms of one group, and what is told of it."""
         start = time.perf_counter()
         unit = unit_of(task.weight)
@@ -219,7 +214,7 @@ class StackedPlan:
             said=self._said(found, status, rounding),
             steps=len(found.history) - 1,
         )
-        return shifted.norms, row
+        return GroupSolution(shifted.norms, (row,))
 
     def _said(self, found: Fit, status: Status, rounding: float) -> str:
         condition = "unknown" if found.condition is None else f"{found.condition:.1e}"
@@ -235,10 +230,6 @@ class StackedPlan:
         if status is Status.ILL_CONDITIONED:
             return f"ill_conditioned: {status.explanation} ({numbers}); {remedy}"
         return f"not_converged: no start of Gauss-Newton reached W ({numbers}); {remedy}"
-
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        """None: the equations are polynomials, and their Jacobian holds solved numbers."""
-        return (None,) * self.groups
 
     def describe(self) -> Mapping[str, Any]:
         return {
@@ -282,7 +273,7 @@ class Product:
     (m × n_L), in float64.
 
     The derivative in s_i is `δ ↦ A_i diag(δ) B_i` with `A_i = M_L D_L … M_i` and
-    `B_i = M_{i-1} … M_0`: the Khatri-Rao matrix of A_i and B_i.
+    `B_i = M_{i-1} … M_0`; so all of it is the Khatri-Rao operator of [A_1 … A_L] and [B_1; …; B_L].
     """
 
     factors: tuple[Array, ...]
@@ -324,56 +315,19 @@ class Product:
             found.append(self.factors[i] @ (scales[i - 1][:, None] * found[-1]))
         return tuple(found)
 
-    def jacobian(self, scales: Sequence[Vector]) -> Jacobian:
+    def jacobian(self, scales: Sequence[Vector]) -> KhatriRao:
         """J at s, its columns in units of the typical size of each s_i."""
-        units = [float(np.sqrt(np.mean(s**2))) or 1.0 for s in scales]
-        lefts = tuple(u * A for u, A in zip(units, self.lefts(scales), strict=True))
-        return Jacobian(lefts, self.rights(scales), tuple(units))
-
-
-@dataclass(frozen=True, eq=False)
-class Jacobian:
-    """`J δ = Σ_i A_i diag(δ_i) B_i`, with adjoint `Jᵀ Y = (diag(A_iᵀ Y B_iᵀ))_i`.
-
-    It is applied without being formed, and formed only while it is small.
-    """
-
-    lefts: tuple[Array, ...]
-    rights: tuple[Array, ...]
-    units: tuple[float, ...]
-
-    @property
-    def equations(self) -> int:
-        return len(self.lefts[0]) * int(self.rights[0].shape[1])
-
-    def apply(self, step: Vector) -> Array:
-        """`J δ`, m × k."""
-        parts = self._split(step)
-        terms = [(A * d) @ B for A, d, B in zip(self.lefts, parts, self.rights, strict=True)]
-        return np.asarray(sum(terms[1:], start=terms[0]))
-
-    def adjoint(self, Y: Array) -> Vector:
-        """`Jᵀ Y`."""
-        parts = [
-            np.einsum("il,il->l", A, Y @ B.T) for A, B in zip(self.lefts, self.rights, strict=True)
-        ]
-        return np.concatenate(parts)
-
-    def dense(self) -> Array:
-        """J itself, (m·k) × Σ n_i."""
-        blocks = [
-            (A[:, None, :] * B.T[None, :, :]).reshape(-1, len(B))
-            for A, B in zip(self.lefts, self.rights, strict=True)
-        ]
-        return np.hstack(blocks)
+        pairs = zip(_units(scales), self.lefts(scales), strict=True)
+        return KhatriRao(np.vstack(self.rights(scales)), np.hstack([u * A for u, A in pairs]))
 
     def moved(self, scales: Sequence[Vector], step: Vector) -> Scales:
         """`s + δ`, the step taken out of its units."""
-        parts = self._split(step)
-        return tuple(s + u * d for s, u, d in zip(scales, self.units, parts, strict=True))
+        parts = np.split(step, np.cumsum(self.widths)[:-1])
+        return tuple(s + u * d for s, u, d in zip(scales, _units(scales), parts, strict=True))
 
-    def _split(self, step: Vector) -> list[Vector]:
-        return np.split(step, np.cumsum([len(B) for B in self.rights])[:-1])
+
+def _units(scales: Sequence[Vector]) -> list[float]:
+    return [float(np.sqrt(np.mean(s**2))) or 1.0 for s in scales]
 
 
 # --- Gauss-Newton -------------------------------------------------------------------------------
@@ -451,28 +405,42 @@ def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scale
     return tuple(ratio ** (1 / product.layers) * s for s in scales)
 
 
-def _damped(
-    jacobian: Jacobian, rest: Array, dense: bool
-) -> tuple[Jacobian, Callable[[float], Vector]]:
-    """The step for any damping; J Jᵀ is formed once for all of them."""
+def _damped(J: KhatriRao, rest: Array, dense: bool) -> Callable[[float], Vector]:
+    """The step for any damping; J Jᵀ is formed once for all of them, or never.
+
+    Conjugate gradients go to a relative residual of 1e-4: each step of Gauss-Newton gains about as
+    much.
+    """
+    mean = J.squared_norm() / J.rows
     if not dense:
-        return jacobian, lambda damping: _by_iteration(jacobian, rest, damping)
-    J = jacobian.dense()
-    gram = J @ J.T
-    mean = float(np.trace(gram)) / len(gram)
+        return lambda damping: np.asarray(
+            J.apply_transposed(_by_iteration(J, rest, damping * mean)), np.float64
+        )
+    K = J.dense()
+    gram = K @ K.T
 
     def step(damping: float) -> Vector:
         shifted = gram + damping * mean * np.eye(len(gram))
-        return np.asarray(J.T @ la.cho_solve(la.cho_factor(shifted), rest.ravel()))
+        return np.asarray(K.T @ la.cho_solve(la.cho_factor(shifted), rest.ravel()))
 
-    return jacobian, step
+    return step
+
+
+def _by_iteration(J: KhatriRao, rest: Array, shift: float) -> Array:
+    """`(J Jᵀ + λ I)⁻¹ r`."""
+
+    def product(y: Vector) -> Vector:
+        return J.normal(y.reshape(rest.shape))[1].ravel() + shift * y
+
+    normal = LinearOperator((J.rows, J.rows), matvec=product, dtype=np.float64)
+    return np.reshape(cg(normal, rest.ravel(), rtol=1e-4, maxiter=LIMITS.inner)[0], rest.shape)
 
 
 def _improve(
     product: Product,
     W: Array,
     scales: Scales,
-    step: tuple[Jacobian, Callable[[float], Vector]],
+    step: Callable[[float], Vector],
     damping: float,
     size: float,
 ) -> tuple[Scales, Array, float] | None:
@@ -481,12 +449,11 @@ def _improve(
     Damping falls to a fifth after a step that helped and grows fourfold after one that did not;
     near the solution more than five times that of the step before does not help.
     """
-    jacobian, damped = step
     near = size <= LIMITS.accepted * float(np.linalg.norm(W))
     most = 5.0 * max(damping, LIMITS.least_damping) if near else LIMITS.most_damping
     while damping <= min(LIMITS.most_damping, most):
         try:
-            moved = jacobian.moved(scales, damped(damping))
+            moved = product.moved(scales, step(damping))
         except la.LinAlgError:
             damping = max(damping, LIMITS.least_damping) * 4.0
             continue
@@ -497,33 +464,8 @@ def _improve(
     return None
 
 
-def _by_iteration(jacobian: Jacobian, rest: Array, damping: float) -> Vector:
-    """`Jᵀ (J Jᵀ + λ I)⁻¹ r` by conjugate gradients in the m × k space of equations.
-
-    To a relative residual of 1e-4: each step of Gauss-Newton gains about as much.
-    """
-    mean = sum(
-        float(np.sum(np.sum(A**2, axis=0) * np.sum(B**2, axis=1)))
-        for A, B in zip(jacobian.lefts, jacobian.rights, strict=True)
-    )
-    shift = damping * mean / jacobian.equations
-    y, left = np.zeros_like(rest), rest.copy()
-    direction, size = left.copy(), float(np.vdot(left, left))
-    enough = 1e-4**2 * size
-    for _ in range(LIMITS.inner):
-        image = jacobian.apply(jacobian.adjoint(direction)) + shift * direction
-        length = size / float(np.vdot(direction, image))
-        y += length * direction
-        left -= length * image
-        before, size = size, float(np.vdot(left, left))
-        if size <= enough:
-            break
-        direction = left + (size / before) * direction
-    return jacobian.adjoint(y)
-
-
-def _condition(jacobian: Jacobian) -> float:
+def _condition(J: KhatriRao) -> float:
     """The 2-norm condition number of J (its rows), by the eigenvalues of J Jᵀ."""
-    J = jacobian.dense()
-    values = np.linalg.eigvalsh(J @ J.T)
+    K = J.dense()
+    values = np.linalg.eigvalsh(K @ K.T)
     return float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf")

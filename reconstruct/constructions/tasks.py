@@ -17,7 +17,13 @@ from fractions import Fraction
 import numpy as np
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.construction import ExactMap, Functionals, LeftOut, Task
+from reconstruct.constructions.construction import (
+    ExactMap,
+    Functionals,
+    LeftOut,
+    Task,
+    rationals,
+)
 from reconstruct.constructions.frozen import Layout
 from reconstruct.constructions.shifts import LARGEST
 from reconstruct.constructions.sites import mixing_at
@@ -194,59 +200,29 @@ def exact_composition(network: Network, chain: tuple[str, ...]) -> tuple[ExactMa
     """
     first, *rest = (network.node(name) for name in chain)
     if isinstance(first.op, Mixing) and not first.op.own_entries:
-        return _kernels(first.op, rest)
-    total = _as_map(first, network.sizes[first.inputs[0]])
+        op = first.op
+        count, step = len(op.kernels), op.positions
+        weight = rationals(np.concatenate([dense(kernel) for kernel in op.kernels]))
+        total = ExactMap(weight, rationals(op.channel_bias))
+    else:
+        count, step, size = 1, 1, network.sizes[first.inputs[0]]
+        total = _behind(first, ExactMap.of(np.eye(size), np.zeros(size)), 1)
     for node in rest:
-        total = _compose(_as_map(node, len(total.bias)), total)
-    return (total,)
+        total = _behind(node, total, step)
+    pairs = zip(np.split(total.weight, count), np.split(total.bias, count), strict=True)
+    return tuple(ExactMap(weight, bias) for weight, bias in pairs)
 
 
-def _kernels(op: Mixing, scalings: list[Node]) -> tuple[ExactMap, ...]:
-    """The kernels of a convolution, each channel scaled and shifted as all of its pixels are."""
-    weight = [
-        row for kernel in op.kernels for row in ExactMap.of(dense(kernel), op.bias[:0]).weight
-    ]
-    bias = [Fraction(float(b)) for b in op.channel_bias]
-    for node in scalings:
-        scales, shifts = (part[:: op.positions] for part in _factors(node))
-        weight = [tuple(s * w for w in row) for s, row in zip(scales, weight, strict=True)]
-        bias = [s * b + t for s, b, t in zip(scales, bias, shifts, strict=True)]
-    rows = len(bias) // len(op.kernels)
-    return tuple(
-        ExactMap(tuple(weight[start : start + rows]), tuple(bias[start : start + rows]))
-        for start in range(0, len(bias), rows)
-    )
-
-
-def _compose(after: ExactMap, before: ExactMap) -> ExactMap:
-    columns = list(zip(*before.weight, strict=True))
-    weight = tuple(
-        tuple(
-            sum((a * b for a, b in zip(row, col, strict=True) if a and b), Fraction(0))
-            for col in columns
-        )
-        for row in after.weight
-    )
-    bias = tuple(
-        sum((a * b for a, b in zip(row, before.bias, strict=True)), offset)
-        for row, offset in zip(after.weight, after.bias, strict=True)
-    )
-    return ExactMap(weight, bias)
-
-
-def _as_map(node: Node, size: int) -> ExactMap:
+def _behind(node: Node, before: ExactMap, step: int) -> ExactMap:
+    """A map with the operation of `node` behind it; a norm of a channel every `step` pixels."""
     op = node.op
     if isinstance(op, Mixing):
-        return ExactMap.of(dense(op.matrix), op.bias)
+        weight = rationals(op.matrix)
+        return ExactMap(weight @ before.weight, weight @ before.bias + rationals(op.bias))
     if isinstance(op, Select):
-        kept = range(size)[op.block]
-        rows = tuple(tuple(Fraction(int(i == j)) for j in range(size)) for i in kept)
-        return ExactMap(rows, (Fraction(0),) * len(rows))
-    exact, offset = _factors(node)
-    rows = tuple(
-        tuple(exact[i] if i == j else Fraction(0) for j in range(size)) for i in range(size)
-    )
-    return ExactMap(rows, tuple(offset))
+        return ExactMap(before.weight[op.block], before.bias[op.block])
+    scale, shift = (np.array(part[::step], dtype=object) for part in _factors(node))
+    return ExactMap(scale[:, None] * before.weight, scale * before.bias + shift)
 
 
 def _factors(node: Node) -> tuple[list[Fraction], list[Fraction]]:

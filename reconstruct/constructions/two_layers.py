@@ -10,7 +10,7 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -18,7 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.construction import ExactMap, ExactNorm, LayerSolution, Task
+from reconstruct.constructions.construction import (
+    ExactMap,
+    ExactNorm,
+    GroupSolution,
+    LayerSolution,
+    Task,
+    rationals,
+)
 from reconstruct.constructions.shifts import Shift, find_shift
 from reconstruct.constructions.sites import Layer, Site, activation_at, mixing_at, norm_at
 from reconstruct.errors import InputError, UnsupportedError
@@ -116,32 +123,21 @@ class TwoLayers:
         return prove_full_rank(self.M1, self.M2)
 
 
-@dataclass(frozen=True, eq=False)
-class SolvedLayers:
-    """The two norms with their gammas and betas; `exact` holds them as rationals if solved so."""
-
-    norm1: Norm
-    norm2: Norm
-    system: LayerSolution
-    exact: tuple[ExactNorm, ExactNorm] | None = None
-
-
 def solve_two_layers(
     layers: TwoLayers, task: Task, solver: Solver, progress: Progress
-) -> SolvedLayers:
+) -> GroupSolution:
     """The norms that make the two layers compute `task.weight·h + task.bias`."""
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
-    W = task.lifted if exact is None else np.array(exact.weight, dtype=object)
+    W = task.lifted if exact is None else exact.weight
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
         solution = refined(layers, task, solution)
     hidden = shift_hidden(layers, task, solution.s)
-    norm1, norm2 = norms_of(layers, task, solution.s, hidden)
-    shift = float(np.max(np.abs(hidden.shift), initial=0.0))
-    rational = None
-    if exact is not None and solution.rationals is not None:
-        rational = _exact_norms(layers, exact, solution.rationals, hidden)
-    return SolvedLayers(norm1, norm2, LayerSolution.of(task, solution, shift), rational)
+    norms = norms_of(layers, task, solution.s, hidden)
+    system = LayerSolution.of(task, solution, hidden.largest)
+    if exact is None or solution.rationals is None:
+        return GroupSolution(norms, (system,))
+    return GroupSolution(norms, (system,), _exact_norms(layers, exact, solution.rationals, hidden))
 
 
 def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
@@ -163,17 +159,6 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
 
     found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast)
     return solution.replace(s=found)
-
-
-def joined(norms: Sequence[Norm]) -> Norm:
-    """The norms of all groups as the norm of the whole layer."""
-    if len(norms) == 1:
-        return norms[0]
-    gamma, beta, mean, var = (
-        np.concatenate([getattr(norm, part) for norm in norms])
-        for part in ("gamma", "beta", "mean", "var")
-    )
-    return Norm(gamma, beta, mean, var, norms[0].eps, norms[0].positions)
 
 
 def rounded_norm(norm: Norm, dtype: Any) -> Norm:
@@ -238,21 +223,17 @@ def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Shift) -> tuple[N
 def _exact_norms(
     layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Shift
 ) -> tuple[ExactNorm, ExactNorm]:
+    """The same over the rationals."""
     slope, scale = Fraction(layers.activation.piece.slope), Fraction(hidden.scale)
-    shift = [Fraction(float(t)) for t in hidden.shift]
-    s1 = [scale * value for value in s]
-    t1 = [t - v * Fraction(float(c)) for t, v, c in zip(shift, s1, layers.c1, strict=True)]
+    shift, s1 = rationals(hidden.shift), scale * np.array(s, dtype=object)
     back = 1 / (slope * scale)
-    t2 = []
-    for row, own, bias in zip(dense(layers.M2), layers.c2, exact.bias, strict=True):
-        carried = sum(
-            (Fraction(float(w)) * t for w, t in zip(row, shift, strict=True)), Fraction(0)
-        )
-        t2.append(bias - back * (slope * carried + Fraction(float(own))))
-    return exact_norm(layers.norm1, s1, t1), exact_norm(layers.norm2, [back] * len(t2), t2)
+    carried = slope * (rationals(layers.M2) @ shift) + rationals(layers.c2)
+    s2, t2 = [back] * len(exact.bias), exact.bias - back * carried
+    first = exact_norm(layers.norm1, s1, shift - s1 * rationals(layers.c1))
+    return first, exact_norm(layers.norm2, s2, t2)
 
 
-def exact_norm(norm: Norm, s: list[Fraction], t: list[Fraction]) -> ExactNorm:
+def exact_norm(norm: Norm, s: Iterable[Fraction], t: Iterable[Fraction]) -> ExactNorm:
     """The rational gamma = s·√(var + eps) and beta = t + s·mean.
 
     They are rational only when every √(var + eps) is; drawn networks have var + eps = 1.

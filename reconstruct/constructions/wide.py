@@ -6,11 +6,10 @@ layerwise-to-network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from reconstruct.constructions.construction import SiteSolution, Task, joined_exactly
+from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -19,24 +18,18 @@ from reconstruct.constructions.sites import (
     check_ratio,
     hidden_width,
 )
-from reconstruct.constructions.two_layers import (
-    TwoLayers,
-    check_width,
-    joined,
-    solve_two_layers,
-)
+from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Mixing, Network
 from reconstruct.progress import Progress
 
 
 @dataclass(frozen=True)
-class Wide:
+class Wide(Construction):
     """`ratio` hidden neurons for each of the m·k equations; 1 is the paper's square system."""
 
     ratio: float = 1.5
 
-    name: ClassVar[str] = "wide"
     summary: ClassVar[str] = (
         "each affine map of the target is rebuilt by two frozen layers with at least "
         "m·k neurons between them"
@@ -50,12 +43,9 @@ class Wide:
         m, k = op.kernels[0].shape
         return WidePlan(op, m, k, hidden_width(self.ratio, m * k), len(op.kernels))
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"ratio": self.ratio}
-
 
 @dataclass(frozen=True, eq=False)
-class WidePlan:
+class WidePlan(SitePlan):
     """The map `op`, m × k in each of its groups, in two layers with `width` neurons between."""
 
     op: Mixing
@@ -63,9 +53,6 @@ class WidePlan:
     cols: int
     width: int
     groups: int = 1
-
-    left_out = None
-    alone = True
 
     @property
     def blueprint(self) -> Blueprint:
@@ -89,17 +76,9 @@ class WidePlan:
     def solve(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        first, second = site.layers
-        pairs = zip(TwoLayers.groups_at(frozen, first, second), task.each, strict=True)
-        solved = [solve_two_layers(layers, part, solver, progress) for layers, part in pairs]
-        names = (first.norm, second.norm)
-        whole = (joined([s.norm1 for s in solved]), joined([s.norm2 for s in solved]))
-        exact = joined_exactly(names, [s.exact for s in solved])
-        norms = dict(zip(names, whole, strict=True))
-        return SiteSolution(norms, tuple(s.system for s in solved), exact)
+        parts = zip(TwoLayers.groups_at(frozen, *site.layers), task.each, strict=True)
+        found = [solve_two_layers(*part, solver, progress) for part in parts]
+        return SiteSolution.joined(site, found)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         return tuple(g.prove_rank() for g in TwoLayers.groups_at(frozen, *site.layers))
-
-    def describe(self) -> None:
-        return None

@@ -18,7 +18,7 @@ from reconstruct.khatri_rao.solution import Solution, Status
 from reconstruct.khatri_rao.solve import Plan, plan, solve
 from reconstruct.khatri_rao.solvers import SOLVERS, Auto, ConjugateGradient, Direct, Exact, Solver
 from reconstruct.khatri_rao.solvers.conjugate_gradient import expected_iterations
-from reconstruct.khatri_rao.solvers.exact import ExactSolution, solve_exact
+from reconstruct.khatri_rao.solvers.exact import solve_exact
 
 __all__ = [
     "SOLVERS",
@@ -26,7 +26,6 @@ __all__ = [
     "ConjugateGradient",
     "Direct",
     "Exact",
-    "ExactSolution",
     "KhatriRao",
     "Plan",
     "RankProof",

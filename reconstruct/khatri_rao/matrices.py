@@ -30,25 +30,32 @@ def checked_system(
     right = np.asarray(W)
     if not (rational and right.dtype == object):
         right = np.asarray(_floating("W", W), dtype=np.float64)
-    needed = (second.shape[0], first.shape[1])
-    if right.shape != needed:
-        raise InputError(
-            f"W must have shape (m, k) = {needed} to match M2 of shape {second.shape} and "
-            f"M1 of shape {first.shape}, but has shape {right.shape}; "
-            "transpose it or check the order of the arguments"
-        )
+    check_shapes(first.shape, second.shape, right.shape)
     return first, second, right
 
 
 def checked_pair(M1: Any, M2: Any) -> tuple[Stored, Stored]:
     """M1 (`n × k`) and M2 (`m × n`) as float arrays that fit together."""
     first, second = _floating("M1", M1), _floating("M2", M2)
-    if first.shape[0] != second.shape[1]:
+    check_shapes(first.shape, second.shape)
+    return first, second
+
+
+def check_shapes(
+    M1: tuple[int, ...], M2: tuple[int, ...], W: tuple[int, ...] | None = None
+) -> None:
+    """Whether M1 (`n × k`), M2 (`m × n`) and W (`m × k`) fit together."""
+    if M1[0] != M2[1]:
         raise InputError(
             f"M1 must have as many rows as M2 has columns (the hidden width n), but M1 has shape "
-            f"{first.shape} and M2 has shape {second.shape}; M1 is n × k and M2 is m × n"
+            f"{M1} and M2 has shape {M2}; M1 is n × k and M2 is m × n"
         )
-    return first, second
+    needed = (M2[0], M1[1])
+    if W is not None and needed != W:
+        raise InputError(
+            f"W must have shape (m, k) = {needed} to match M2 of shape {M2} and M1 of shape {M1}, "
+            f"but has shape {W}; transpose it or check the order of the arguments"
+        )
 
 
 def _floating(name: str, value: Any) -> Any:

@@ -95,7 +95,8 @@ class Solution:
       (conjugate gradients); `iterations` is their number.
     - `seconds`: time of the whole solve.
     - `obstruction`: why no values on this zero pattern could give full rank, if that was found.
-    - `rationals`: the exact solution that `s` is the rounding of, from the exact solver only.
+    - `rationals`: the exact solution that `s` is the rounding of, from the exact solver only, where
+      there is one.
     """
 
     s: NDArray[np.float64]
@@ -145,7 +146,9 @@ class Solution:
             f"relative residual {self.residual:.1e} after {self.iterations} iterations "
             f"of {self.solver}"
         )
-        text = f"{self.status.value}: {self.status.explanation} ({numbers})"
+        exact = self.solved and self.rationals is not None
+        what = "M2 diag(s) M1 == W over the rationals" if exact else self.status.explanation
+        text = f"{self.status.value}: {what} ({numbers})"
         if self.obstruction is not None and not self.solved:
             return f"{text}; {self.obstruction.message}"
         return f"{text}; {self.status.remedy}" if self.status.remedy else text

@@ -134,8 +134,8 @@ def test_huge_condition_is_admitted(solver: Solver) -> None:
 def test_huge_condition_is_solved_over_the_rationals() -> None:
     M1, M2 = nearly_equal_rows(1e-15)
     found = solve_exact(M1, M2, generic((4, 4)))
-    assert found.status is Status.SOLVED
-    assert found.rounded().status is Status.ILL_CONDITIONED
+    assert found.rationals is not None
+    assert found.status is Status.ILL_CONDITIONED
 
 
 @pytest.mark.parametrize("gap", [10.0**-e for e in range(2, 16)])

@@ -1,9 +1,10 @@
 """Direct solver: factor the dense `K` once, then refine against the matrix-free operator.
 
-Square systems use LU, wider ones the QR factorisation of `Kᵀ` (minimum-norm solution
-`s = Q R⁻ᵀ w`). Both overwrite the `K` that they are given. When they find `K`
-numerically rank deficient, or when there are fewer unknowns than equations, a complete orthogonal
-factorisation decides the rank and gives the minimum-norm least-squares solution.
+By the QR factorisation of `Kᵀ` the minimum-norm solution is `s = Q R⁻ᵀ w`; it overwrites the `K`
+that it is given. (LU takes half the time where `K` is square, which is no reason for a second
+factorisation: ratio 1 is for small systems.) When it finds `K` numerically rank deficient, or when
+there are fewer unknowns than equations, a complete orthogonal factorisation decides the rank and
+gives the minimum-norm least-squares solution.
 
 Rests on proofs_check: vec-identity, solvable-iff-rank.
 """
@@ -45,7 +46,7 @@ class DirectLimits:
     singular_values: int = 512  # equations up to which all of them are computed
     power_steps: int = 12  # two triangular solves each: the estimate is good to some per cent
     block: int = 64  # LAPACK's usual block size: workspace per row
-    efficiency: float = 0.5  # of GEMM speed, for LU and QR at 1,000 to 4,000 equations
+    efficiency: float = 0.5  # of GEMM speed, for QR at 1,000 to 4,000 equations
 
 
 LIMITS = DirectLimits()
@@ -82,7 +83,7 @@ class Direct:
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The dense `K` and one factorisation of it; zeros do not help."""
         rows = m * k
-        flops = 2 / 3 * rows**3 if n == rows else 2 * max(n, rows) * min(n, rows) ** 2
+        flops = 2 * max(n, rows) * min(n, rows) ** 2
         memory = 8 * rows * n + 8 * 64 * rows + 16 * n * (m + k)
         return Cost(self, memory, flops / LIMITS.efficiency)
 
@@ -112,7 +113,7 @@ def _factor(operator: KhatriRao) -> Factor:
     K = operator.dense()
     if operator.width < operator.rows:
         return CompleteOrthogonal(K)
-    return SquareLU(K) if operator.width == operator.rows else WideQR(K)
+    return WideQR(K)
 
 
 def _rank_limit(operator: KhatriRao) -> float:
@@ -195,36 +196,8 @@ class Factor(Protocol):
         ...
 
 
-class SquareLU:
-    """LU with partial pivoting of a square `K`."""
-
-    def __init__(self, K: Array) -> None:
-        singular = np.linalg.svd(K, compute_uv=False) if len(K) <= LIMITS.singular_values else None
-        norm = None if singular is not None else _spectral_norm(K)
-        # K is row-major, so its transpose is what LAPACK can factor in place
-        getrf, self._getrs = _lapack("getrf", "getrs")
-        self._lu, self._pivots, info = getrf(K.T, overwrite_a=True)
-        if info > 0:
-            self.condition = np.inf
-        elif singular is not None:
-            self.condition = _ratio(singular[0], singular[-1])
-        else:
-            self.condition = float(norm or 0.0) * self._inverse_norm()
-        self.rank = len(K)
-
-    def solve(self, w: Array) -> Array:
-        """`K⁻¹ w`."""
-        return np.asarray(self._getrs(self._lu, self._pivots, w, trans=1)[0])
-
-    def _inverse_norm(self) -> float:
-        def step(v: Array) -> Array:
-            return self.solve(np.asarray(self._getrs(self._lu, self._pivots, v, trans=0)[0]))
-
-        return float(np.sqrt(_power(step, len(self._lu))))
-
-
 class WideQR:
-    """QR of `Kᵀ` for `n > m·k`: `K⁺ w = Q R⁻ᵀ w`, the minimum-norm solution."""
+    """QR of `Kᵀ` for `n ≥ m·k`: `K⁺ w = Q R⁻ᵀ w`, the minimum-norm solution."""
 
     def __init__(self, K: Array) -> None:
         rows, self._width = K.shape

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.matrices import to_dense
+from reconstruct.khatri_rao.matrices import check_shapes, to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
@@ -39,15 +39,17 @@ Integers = list[list[int]]
 class Exact:
     """Settings of the exact solver: rational arithmetic, every float a dyadic rational.
 
-    The float64 `s` of the solution is the correctly rounded rational one; the rationals are beside
-    it. `solve_exact` takes rational matrices too.
+    The float64 `s` of the solution is the correctly rounded rational one, `residual` what rounding
+    it leaves, evaluated exactly; the rationals are beside it, checked, if there is a solution.
+    `rank` is that modulo a prime, which never exceeds the rank of K and equals it but for bad luck.
+    `solve_exact` takes rational matrices too.
     """
 
     rational: ClassVar[bool] = True
 
     def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
         """Solve over the rationals and round; W may hold Fractions."""
-        return solve_exact(operator.M1, operator.M2T.T, W).rounded()
+        return solve_exact(operator.M1, operator.M2T.T, W)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """Integers of some 100 bits an entry, lifted about as often as there are equations."""
@@ -55,81 +57,9 @@ class Exact:
         return Cost(self, 200 * rows * max(n, rows), 3000.0 * rows**2 * max(n, rows))
 
 
-@dataclass(frozen=True, repr=False)
-class ExactSolution:
-    """Result of `solve_exact`.
-
-    - `s`: n rationals with `M2 diag(s) M1 == W`, checked, if `status` is SOLVED; after a failure
-      they satisfy the independent equations only.
-    - `rank`: rank of K modulo a prime, which never exceeds the rank of K and equals it but for
-      bad luck; `shape` = (m, k); `needed` = m·k; `width` = n.
-    - `condition`: 2-norm condition number of K, as in `Solution`.
-    - `basis`: the hidden units that were solved for; the others have the values given as free.
-    - `rounding`: relative residual of the float64 vector nearest to `s`, evaluated exactly.
-    - `backend`: "flint" or "sympy".
-    """
-
-    s: tuple[Fraction, ...]
-    status: Status
-    shape: tuple[int, int]
-    rank: int
-    condition: float | None
-    basis: tuple[int, ...]
-    rounding: float
-    backend: str
-    seconds: float
-
-    @property
-    def needed(self) -> int:
-        """Number of equations `m·k`."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def width(self) -> int:
-        """Hidden width n: the number of unknowns."""
-        return len(self.s)
-
-    @property
-    def solved(self) -> bool:
-        """True when `status` is SOLVED."""
-        return self.status is Status.SOLVED
-
-    @property
-    def message(self) -> str:
-        """One sentence: outcome, numbers, remedy."""
-        numbers = f"rank {self.rank} of {self.needed} needed, width {self.width}, exact"
-        if self.solved:
-            return f"solved: M2 diag(s) M1 == W over the rationals ({numbers})"
-        return f"{self.status.value}: {self.status.explanation} ({numbers}); {self.status.remedy}"
-
-    def __repr__(self) -> str:
-        return f"ExactSolution({self.message})"
-
-    def rounded(self) -> Solution:
-        """The solution in float64, each entry correctly rounded.
-
-        Its status is ILL_CONDITIONED if rounding alone leaves a residual that is no solution.
-        """
-        status = self.status
-        if self.solved and not self.rounding <= ACCEPTED.residual:
-            status = Status.ILL_CONDITIONED
-        return Solution(
-            s=np.array([_nearest(value) for value in self.s]),
-            status=status,
-            solver="exact",
-            residual=self.rounding,
-            shape=self.shape,
-            rank=self.rank,
-            condition=self.condition,
-            history=(self.rounding,),
-            seconds=self.seconds,
-            rationals=self.s,
-        )
-
-
 def solve_exact(
     M1: Any, M2: Any, W: Any, *, free: float | Fraction | Sequence[float] | None = None
-) -> ExactSolution:
+) -> Solution:
     """Solve `M2 diag(s) M1 = W` over the rationals.
 
     Parameters: `M1` (`n × k`), `M2` (`m × n`), `W` (`m × k`) of floats, ints or Fractions;
@@ -140,25 +70,29 @@ def solve_exact(
     start = time.perf_counter()
     first, second, right = _rationals("M1", M1), _rationals("M2", M2), _rationals("W", W)
     n, m, k = len(first), len(second), len(first[0])
-    _check_shapes((n, k), (m, len(second[0])), (len(right), len(right[0])))
+    check_shapes((n, k), (m, len(second[0])), (len(right), len(right[0])))
     near = _float_solution(first, second, right)
     values = _free_values(near.s if free is None else free, n)
     K, scales = integer_matrix(first, second)
     w = [entry for row in right for entry in row]
     rows, basis = independent(K)
-    t, backend = solve_basis(K, scales, w, rows, basis, values)
+    t = solve_basis(K, scales, w, rows, basis, values)
     s = tuple(value * scale for value, scale in zip(t, scales, strict=True))
-    solved = not any(residual(K, t, w))
-    return ExactSolution(
-        s=s,
-        status=Status.SOLVED if solved else _failure(n, m * k),
+    solved, rounding = not any(residual(K, t, w)), _rounding(K, scales, s, w)
+    status = Status.TOO_NARROW if n < m * k else Status.RANK_DEFICIENT
+    if solved:  # rounding alone may leave what is no solution
+        status = Status.SOLVED if rounding <= ACCEPTED.residual else Status.ILL_CONDITIONED
+    return Solution(
+        s=np.array([_nearest(value) for value in s]),
+        status=status,
+        solver="exact",
+        residual=rounding,
         shape=(m, k),
         rank=len(basis),
         condition=near.condition,
-        basis=tuple(basis),
-        rounding=_rounding(K, scales, s, w),
-        backend=backend,
+        history=(rounding,),
         seconds=time.perf_counter() - start,
+        rationals=s if solved else None,
     )
 
 
@@ -174,10 +108,6 @@ def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
     with np.errstate(all="ignore"):
         found = Direct().solve(KhatriRao(first, second), right)
     return found if np.isfinite(found.s).all() else none
-
-
-def _failure(width: int, needed: int) -> Status:
-    return Status.TOO_NARROW if width < needed else Status.RANK_DEFICIENT
 
 
 def _rationals(name: str, matrix: Any) -> Rationals:
@@ -200,20 +130,6 @@ def _plain(entry: Any) -> Any:
     if isinstance(entry, int | float | Fraction):
         return entry
     raise TypeError(f"{type(entry).__name__} is not a real number")
-
-
-def _check_shapes(M1: tuple[int, int], M2: tuple[int, int], W: tuple[int, int]) -> None:
-    if M1[0] != M2[1]:
-        raise InputError(
-            f"M1 must have as many rows as M2 has columns (the hidden width n), but M1 has shape "
-            f"{M1} and M2 has shape {M2}; M1 is n × k and M2 is m × n"
-        )
-    needed = (M2[0], M1[1])
-    if needed != W:
-        raise InputError(
-            f"W must have shape (m, k) = {needed} to match M2 of shape {M2} and M1 of "
-            f"shape {M1}, but has shape {W}; transpose it or check the order of the arguments"
-        )
 
 
 def _free_values(free: Any, n: int) -> list[Fraction]:
@@ -287,7 +203,7 @@ def solve_basis(
     rows: list[int],
     basis: list[int],
     values: list[Fraction],
-) -> tuple[list[Fraction], str]:
+) -> list[Fraction]:
     """`t` with `K_int t = w` on the given rows: `s_l = scale_l t_l`, free entries as given."""
     t = [value / scale for value, scale in zip(values, scales, strict=True)]
     for unit in basis:
@@ -296,31 +212,26 @@ def solve_basis(
     common = math.lcm(1, *(value.denominator for value in target))
     right = [int(value * common) for value in target]
     square = [[K[row][unit] for unit in basis] for row in rows]
-    x, backend = _solve_square(square, right) if basis else ([], "none")
-    for unit, value in zip(basis, x, strict=True):
+    for unit, value in zip(basis, _solve_square(square, right) if basis else [], strict=True):
         t[unit] = value / common
-    return t, backend
+    return t
 
 
-def _solve_square(A: Integers, b: list[int]) -> tuple[list[Fraction], str]:
+def _solve_square(A: Integers, b: list[int]) -> list[Fraction]:
+    """By flint where it is installed, else by sympy."""
+    size = len(A)
     try:
         flint: Any = importlib.import_module("flint")
     except ImportError:
-        return _solve_sympy(A, b), "sympy"
-    size = len(A)
+        matrices: Any = importlib.import_module("sympy.polys.matrices")
+        ZZ: Any = importlib.import_module("sympy").ZZ
+        left = matrices.DomainMatrix([[ZZ(x) for x in row] for row in A], (size, size), ZZ)
+        right = matrices.DomainMatrix([[ZZ(x)] for x in b], (size, 1), ZZ)
+        top, bottom = left.solve_den(right)
+        return [Fraction(int(x), int(bottom)) for (x,) in top.to_list()]
     flat = [entry for row in A for entry in row]
     found = flint.fmpz_mat(size, size, flat).solve(flint.fmpz_mat(size, 1, b))
-    return [Fraction(int(x.p), int(x.q)) for x in found.entries()], "flint"
-
-
-def _solve_sympy(A: Integers, b: list[int]) -> list[Fraction]:
-    sympy: Any = importlib.import_module("sympy")
-    matrices: Any = importlib.import_module("sympy.polys.matrices")
-    ZZ, size = sympy.ZZ, len(A)
-    left = matrices.DomainMatrix([[ZZ(x) for x in row] for row in A], (size, size), ZZ)
-    right = matrices.DomainMatrix([[ZZ(x)] for x in b], (size, 1), ZZ)
-    numerator, denominator = left.solve_den(right)
-    return [Fraction(int(x), int(denominator)) for (x,) in numerator.to_list()]
+    return [Fraction(int(x.p), int(x.q)) for x in found.entries()]
 
 
 def residual(
