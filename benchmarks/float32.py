@@ -39,8 +39,7 @@ from reconstruct.constructions import Wide, draw
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import Result, reconstruct
-from reconstruct.runs.files import Forms
-from reconstruct.runs.room import Room, with_room
+from reconstruct.runs.files import Forms, with_headroom
 
 DIGITS = Path(demo.__file__).with_name("digits.onnx")
 WHERE = {**DOMAINS, "digits": "0,1"}
@@ -137,7 +136,8 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     start = time.perf_counter()
     tree = "coarse" if chosen.blocks else None
     forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree=tree)
-    result = with_room(result, forms, Room.ALWAYS if chosen.room else Room.NEVER)
+    if chosen.room:
+        result = with_headroom(result, forms, np.inf)
     seconds = took + time.perf_counter() - start
     network = forms.spelled(result.network)
     with tempfile.TemporaryDirectory() as folder:

@@ -23,8 +23,8 @@ from benchmarks._common import Row, in_fresh_process, run
 from reconstruct.constructions import Construction, Deep, Factored, Frozen, Wide, draw
 from reconstruct.demo import digits
 from reconstruct.networks import Box, Domain, Network
-from reconstruct.runs.defaults import default_bounds
-from reconstruct.runs.run import Job, RunOutcome, run_job
+from reconstruct.runs.run import RunOutcome
+from reconstruct.runs.run import run as run_whole
 
 QUESTION = "What does a whole run cost, and how close does it come?"
 SEED = 0
@@ -68,9 +68,9 @@ def _ran(
 ) -> tuple[RunOutcome, float]:
     """A run, and how long all of it took."""
     with tempfile.TemporaryDirectory() as folder:
-        start, bounds = time.perf_counter(), default_bounds(frozen.network)
-        job = Job(target, path, frozen, domain, Path(folder) / "out", bounds=bounds)
-        return run_job(job), time.perf_counter() - start
+        start = time.perf_counter()
+        outcome = run_whole(path or target, Path(folder) / "out", frozen=frozen, domain=domain)
+        return outcome, time.perf_counter() - start
 
 
 def _row(name: str, ratio: float, outcome: RunOutcome, whole: float) -> Row:

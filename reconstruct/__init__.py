@@ -13,6 +13,7 @@ line answers `--help` at once.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
 from typing import TYPE_CHECKING, Any
@@ -48,42 +49,24 @@ if TYPE_CHECKING:
     from reconstruct.runs.verify import verify
 
 _HOMES = {
-    "reconstruct.bridge.from_torch": ("from_torch",),
-    "reconstruct.bridge.to_torch": ("to_torch",),
-    "reconstruct.bounds": ("Adaptive", "Crown", "Interval"),
-    "reconstruct.certificates": ("certify",),
-    "proofs_check.certificates": ("check",),
-    "reconstruct.constructions": (
-        "Deep",
-        "Factored",
-        "Fitted",
-        "Grouped",
-        "Frozen",
-        "Stacked",
-        "Wide",
-        "draw",
-    ),
-    "reconstruct.errors": ("InputError", "ReconstructError"),
-    "reconstruct.formats": ("load", "load_domain", "save"),
-    "reconstruct.khatri_rao": ("Auto", "ConjugateGradient", "Direct", "Exact"),
-    "reconstruct.networks": (
-        "Box",
-        "Clip",
-        "Elu",
-        "LeakyRelu",
-        "Network",
-        "Points",
-        "Relu",
-        "Selu",
-    ),
-    "reconstruct.networks.draw": ("Weights",),
-    "reconstruct.pipeline": ("Result", "one_layer", "reconstruct"),
-    "reconstruct.runs.reach": ("reach",),
-    "reconstruct.runs.rebuild": ("rebuild", "report"),
-    "reconstruct.runs.run": ("run",),
-    "reconstruct.runs.verify": ("verify",),
+    "reconstruct.bridge.from_torch": "from_torch",
+    "reconstruct.bridge.to_torch": "to_torch",
+    "reconstruct.bounds": "Adaptive Crown Interval",
+    "reconstruct.certificates": "certify",
+    "proofs_check.certificates": "check",
+    "reconstruct.constructions": "Deep Factored Fitted Grouped Frozen Stacked Wide draw",
+    "reconstruct.errors": "InputError ReconstructError",
+    "reconstruct.formats": "load load_domain save",
+    "reconstruct.khatri_rao": "Auto ConjugateGradient Direct Exact",
+    "reconstruct.networks": "Box Clip Elu LeakyRelu Network Points Relu Selu",
+    "reconstruct.networks.draw": "Weights",
+    "reconstruct.pipeline": "Result one_layer reconstruct",
+    "reconstruct.runs.reach": "reach",
+    "reconstruct.runs.rebuild": "rebuild report",
+    "reconstruct.runs.run": "run",
+    "reconstruct.runs.verify": "verify",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "Adaptive",
@@ -141,7 +124,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"reconstruct.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'reconstruct' has no attribute {name!r}")
+        near = difflib.get_close_matches(name, __all__, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"module 'reconstruct' has no attribute {name!r}{meant}")
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -385,7 +385,9 @@ def solve_side_by_side(
     lock, stopped = threading.Lock(), threading.Event()
 
     def hear(step: Step) -> None:
-        if stopped.is_set():  # another one failed or was interrupted: end at the next step
+        # Another one failed or was interrupted: end at the next step, unless it says that the map
+        # is solved, which is then kept.
+        if stopped.is_set() and not step.finished:
             raise _Stopped
         with lock:
             progress(step)

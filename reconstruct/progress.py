@@ -23,6 +23,10 @@ class Step:
     residual: float | None = None
     unit: str = ""
 
+    @property
+    def finished(self) -> bool:
+        return self.done == self.total
+
 
 Progress = Callable[[Step], None]
 
@@ -49,10 +53,13 @@ class OutOfTime(Exception):
 
 
 def until(deadline: float, progress: Progress = silent) -> Progress:
-    """A listener that stops the work at the first report after `deadline` (perf_counter)."""
+    """A listener that stops the work at the first report after `deadline` (perf_counter).
+
+    Not at a report that something is finished: it would be lost.
+    """
 
     def hear(step: Step) -> None:
-        if time.perf_counter() > deadline:
+        if time.perf_counter() > deadline and not step.finished:
             raise OutOfTime(step.task)
         progress(step)
 

@@ -50,36 +50,49 @@ def _command(words: list[str]) -> int:
     except UnicodeEncodeError:
         return _said("an argument is not UTF-8; rename the file, or write it otherwise", 2)
     options = build_parser().parse_args(words)
-    if vars(options).pop("unchecked_reading", False):
-        os.environ["RECONSTRUCT_UNCHECKED_READING"] = "1"
     try:
         with process.remembering_interrupts():
             commands = _loaded("reconstruct.cli.commands")
             process.check_interrupt()
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
-    except KeyboardInterrupt:
-        kept = "; what was solved so far is kept, use --resume to go on"
-        return _said(f"interrupted{kept if hasattr(options, 'resume') else ''}", 130)
-    except ReconstructError as error:
-        return _said(str(error), 2)
-    except MemoryError:
-        return _said(
-            "out of memory: the systems are too large for this machine; use "
-            "--construction grouped, which needs a small part of it, or lower --ratio",
-            2,
-        )
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            name = str(error.filename)[:60]
-            return _said(f"the name {name}… is too long; use a shorter one", 2)
-        if os.environ.get("RECONSTRUCT_DEBUG"):
+    except BaseException as error:
+        if isinstance(error, SystemExit) or (
+            os.environ.get("RECONSTRUCT_DEBUG") and _code(error) == INTERNAL
+        ):
             raise
         return _said(
-            f"internal error: {type(error).__name__}: {error}; this is a bug, please report it "
-            f"(RECONSTRUCT_DEBUG=1 shows where it happened)",
-            4,
+            _sentence(error) + _loaded("reconstruct.cli.commands").kept(options), _code(error)
         )
+
+
+INTERNAL = 4
+
+
+def _code(error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    known = isinstance(error, ReconstructError | MemoryError)
+    too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+    return 2 if known or too_long else INTERNAL
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, ReconstructError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return (
+            "out of memory: the systems are too large for this machine; use --construction "
+            "grouped, which needs a small part of it, or lower --ratio"
+        )
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"the name {str(error.filename)[:60]}… is too long; use a shorter one"
+    return (
+        f"internal error: {type(error).__name__}: {error}; this is a bug, please report it "
+        f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
+    )
 
 
 class _Notes(logging.Handler):

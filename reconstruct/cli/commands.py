@@ -29,26 +29,27 @@ EXIT = {"certified": 0, "refuted": 1, "undecided": 3}
 
 
 def run(options: Namespace) -> int:
+    from reconstruct.constructions import CONSTRUCTIONS
     from reconstruct.formats.files import memory_size
     from reconstruct.khatri_rao import SOLVERS
     from reconstruct.progress import OutOfTime
     from reconstruct.runs.given import ACTIVATIONS
     from reconstruct.runs.run import run as run_whole
 
-    if options.ratio == "auto" or options.float32_error is not None:
-        _settle_ratio(options)
+    _check_together(options)
     if options.solver not in SOLVERS:
         raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
     same = (
-        "domain radius slack guard frozen seed weights density dtype samples tolerance nnet_header "
-        "force resume"
+        "domain radius slack guard frozen float32_error seed weights density dtype samples "
+        "tolerance nnet_header force resume"
     )
+    auto = options.float32_error is not None
     try:
         with ProgressDisplay(options.quiet or options.json) as progress:
             outcome = run_whole(
                 options.target,
                 options.output,
-                construction=_construction(options),
+                construction=None if auto else made(CONSTRUCTIONS[options.construction], options),
                 activation=None if options.activation is None else ACTIVATIONS[options.activation],
                 solver=SOLVERS[options.solver](),
                 bounds=_bounds(options),
@@ -59,28 +60,44 @@ def run(options: Namespace) -> int:
                 **{name: getattr(options, name) for name in same.split()},
             )
     except OutOfTime:
-        say(_out_of_time(options), options)
+        over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
+        longer = "; nothing was solved yet, so nothing is kept: give a longer --time-limit"
+        say(over + (kept(options) or longer), options)
         return EXIT["undecided"]
     return _told(outcome, options)
 
 
-def _construction(options: Namespace) -> Construction:
-    """The construction that `--construction` and the options of its settings ask for."""
+def kept(options: Namespace) -> str:
+    """Where an unfinished run left solved maps behind: that it can go on with them."""
+    from reconstruct.checkpoint import worth_resuming
+    from reconstruct.reports.folder import PARTIAL
+
+    if not hasattr(options, "resume") or not worth_resuming(Path(options.output) / PARTIAL):
+        return ""
+    return "; what was solved so far is kept, use --resume to go on"
+
+
+def _check_together(options: Namespace) -> None:
+    """Refuse options that belong to others which were not given."""
     from reconstruct.constructions import CONSTRUCTIONS
 
-    kind = CONSTRUCTIONS[options.construction]
-    for name in ("rank", "block", "layers"):
-        if getattr(options, name) is not None and name not in settings_of(kind):
-            homes = [word for word, other in CONSTRUCTIONS.items() if name in settings_of(other)]
-            raise InputError(
-                f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
-                f"{options.construction}"
-            )
     if options.frozen is not None and options.ratio is not None:
         raise InputError(
             "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
         )
-    return made(kind, options)
+    if options.ratio == "auto" and options.float32_error is None:
+        raise InputError("--ratio auto needs --float32-error E, the error to choose the width for")
+    if options.ratio != "auto" and options.float32_error is not None:
+        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
+    if options.ratio == "auto" and options.construction != "wide":
+        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
+    for name in ("rank", "block", "layers"):
+        homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
+        if getattr(options, name) is not None and options.construction not in homes:
+            raise InputError(
+                f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
+                f"{options.construction}"
+            )
 
 
 def settings_of(kind: type[Any]) -> list[str]:
@@ -112,37 +129,6 @@ def _time_limit(options: Namespace) -> float | None:
     if limit is not None and not limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
     return limit
-
-
-def _settle_ratio(options: Namespace) -> None:
-    """`--ratio auto` becomes the width for a wanted float32 error."""
-    from reconstruct.pipeline import width_for
-    from reconstruct.runs import given
-    from reconstruct.runs.defaults import DOMAIN, settled
-
-    wanted = options.float32_error
-    if options.ratio != "auto":
-        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
-    if wanted is None or not 0 < wanted < float("inf"):
-        raise InputError(f"--ratio auto needs --float32-error E with E > 0, but got {wanted}")
-    if options.construction != "wide" or options.frozen is not None:
-        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
-    target = given.network(options.target, "the target", options.nnet_header)
-    place = given.domain(options.domain or DOMAIN, target, options.radius)
-    method = settled(_bounds(options), target, options.dtype)
-    options.ratio = width_for(target, place, method, wanted)
-    say(f"ratio {options.ratio:g} for a float32 error of about {wanted:.3g}", options)
-
-
-def _out_of_time(options: Namespace) -> str:
-    """What is said when maps are left to solve, and whether there is something to go on with."""
-    from reconstruct.checkpoint import worth_resuming
-    from reconstruct.reports.folder import PARTIAL
-
-    over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
-    if worth_resuming(Path(options.output) / PARTIAL):
-        return f"{over}; what was solved so far is kept, use --resume to go on"
-    return f"{over}; nothing was solved yet, so nothing is kept: give a longer --time-limit"
 
 
 def _told(outcome: RunOutcome, options: Namespace) -> int:

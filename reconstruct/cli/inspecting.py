@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -22,14 +22,17 @@ from reconstruct.networks.inputs import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
 from reconstruct.reports.words import duration, size
-from reconstruct.runs.defaults import advice, forecast
+from reconstruct.runs.given import advice
 
 
 def main(options: Namespace) -> int:
     network = load(options.network, nnet_header=options.nnet_header)
     form = normal_form(network)
     Sampler(density=options.density)  # refuses a density outside of (0, 1]
-    costs = list(_costs(form.network, options))
+    costs = []
+    for kind in CONSTRUCTIONS.values():
+        with suppress(UnsupportedError):  # it cannot rebuild one of the maps
+            costs.append(cost(form.network, made(kind, options), options.density))
     if options.json:
         print(json.dumps(_as_json(network, form, costs), indent=2, ensure_ascii=False))
         return 0
@@ -40,15 +43,6 @@ def main(options: Namespace) -> int:
     if told:
         print(told)
     return 0
-
-
-def _costs(target: Network, options: Namespace) -> Iterator[ConstructionCost]:
-    """What each construction costs; those that cannot rebuild one of the maps are left out."""
-    for kind in CONSTRUCTIONS.values():
-        try:
-            yield cost(target, made(kind, options), options.density)
-        except UnsupportedError:
-            continue
 
 
 def _network_text(network: Network, form: NormalForm) -> str:
@@ -103,7 +97,6 @@ def _construction_table(
         ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
     ]
     for c in costs:
-        whole = forecast(c, target)
         widest = max((max(m.widths) for m in c.maps), default=0)
         rows.append(
             (
@@ -113,8 +106,8 @@ def _construction_table(
                 _count(c.weights),
                 _count(c.nonzeros),
                 _count(c.tunable),
-                size(whole.memory_bytes),
-                duration(whole.seconds),
+                size(c.memory_bytes),
+                duration(c.seconds),
             )
         )
     table = columns(rows)
@@ -174,7 +167,7 @@ def _as_json(network: Network, form: NormalForm, costs: list[ConstructionCost]) 
         "positions": [op.positions for op in ops],
         "groups": [len(op.kernels) for op in ops],
         "merged": {name: list(chain) for name, chain in form.merged.items()},
-        "constructions": [{**asdict(c), "run": asdict(forecast(c, form.network))} for c in costs],
+        "constructions": [asdict(c) for c in costs],
         "minimum": dimensions(form.network),
     }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import re
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from reconstruct.version import __version__
 
@@ -116,9 +118,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--force": _flag("overwrite the results in OUT"),
     "--json": _flag("print the report as JSON on stdout"),
     "--quiet": _flag("the verdict line alone"),
-    "--unchecked-reading": _flag(
-        "read ONNX files that no other program can evaluate; the verdict says so"
-    ),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
     "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
@@ -153,7 +152,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": (
         "reconstruct a target network and write everything into OUT",
         "target",
-        "-o! --domain --radius --slack --guard --memory --time-limit --unchecked-reading "
+        "-o! --domain --radius --slack --guard --memory --time-limit "
         "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
         "--activation "
         "| how to reconstruct: --construction --rank --block --layers --bounds --bounds-seconds "
@@ -164,17 +163,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "certify or refute that two networks agree on a box",
         "target candidate",
         "--domain! --radius --bounds --bounds-seconds --samples --tolerance --time-limit "
-        "--nnet-header -o --force --json --quiet --unchecked-reading",
+        "--nnet-header -o --force --json --quiet",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --trusted --json --quiet --unchecked-reading",
+        "--target --candidate --trusted --json --quiet",
     ),
     "inspect": (
         "show a network and what each construction would cost",
         "network",
-        "--ratio --rank --block --density --nnet-header --json --quiet --unchecked-reading",
+        "--ratio --rank --block --density --nnet-header --json --quiet",
     ),
     "demo": (
         "turn a random network into the shipped digits classifier",
@@ -195,12 +194,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "rebuild": (
         "write network.onnx of a run again from its seed and norms, the same bits",
         "path",
-        "--target --frozen --json --quiet --unchecked-reading",
+        "--target --frozen --json --quiet",
     ),
     "export": (
         "write the difference network and VNN-LIB properties",
         "target candidate",
-        "--domain! --tolerance! -o! --force --json --quiet --unchecked-reading",
+        "--domain! --tolerance! -o! --force --json --quiet",
     ),
     "train": (
         "train nothing but the norms of a random network",
@@ -233,9 +232,20 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what may have been meant where a word is not known."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '(.*?)'|unrecognized arguments: ([^\s=]+)", message)
+        choices = [str(word) for one in OPTIONS.values() for word in one.get("choices", ())]
+        known = [*COMMANDS, *OPTIONS, *choices]
+        near = get_close_matches(wrong[1] or wrong[2], known, 1) if wrong else []
+        super().error(message + (f"; did you mean {near[0]}?" if near else ""))
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `reconstruct`; `cli/commands.py` has a function for each command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="reconstruct",
         description="Rebuild a ReLU network inside a random frozen one by its norm parameters "
         "alone, and prove that the two agree.",

@@ -1,4 +1,4 @@
-"""What a construction would cost for a given target, before anything is drawn or solved."""
+"""What a whole run of a construction would cost, before anything is drawn or solved."""
 
 from __future__ import annotations
 
@@ -10,6 +10,28 @@ from reconstruct.constructions.sites import mixing_at
 from reconstruct.khatri_rao import plan
 from reconstruct.networks import Network
 from reconstruct.networks.normal_form import rebuilt_nodes
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What parts of a run take beside the solves, in seconds and bytes.
+
+    Fitted to runs of six networks on one machine (digits, digits_cnn, ACAS Xu, acc, and random ones
+    with 64 and 128 units, 3 to 25 seconds of processor time each; the fit is within 40 %).
+    """
+
+    few_inputs: int = 8  # up to which dividing the domain gains much in little time
+    start: float = 3.0  # to load Python's packages and to draw a page
+    weight: float = 8e-7  # a frozen weight: drawn, written, read and hashed
+    product: float = 6e-7  # each of its products: bounds, certificate, samples
+    box: float = 8e-3  # a box of adaptive bounds
+    start_bytes: float = 160e6
+    weight_bytes: float = 15.0
+    product_bytes: float = 15.0
+    adaptive_bytes: float = 1e8
+
+
+RATES = Rates()
 
 
 @dataclass(frozen=True)
@@ -26,9 +48,9 @@ class MapCost:
 
 @dataclass(frozen=True)
 class ConstructionCost:
-    """A whole target in one construction; memory and seconds are estimates for the solves.
+    """A whole target in one construction; memory (peak) and seconds are estimates of the run, from
+    start to end of the command, on an idle machine.
 
-    `memory_bytes` is the larger of holding all frozen weights in float32 and the hungriest solve;
     `nonzeros` is the expected count when each weight is kept with probability `density`.
     """
 
@@ -42,6 +64,15 @@ class ConstructionCost:
     seconds: float
 
 
+def boxes(weights: int) -> int:
+    """How many boxes a branch and bound for a network of so many weights gets.
+
+    Bounding a box takes about as long as solving for 10,000 frozen weights; 64 boxes are always
+    worth their time, and with 192 ranges are as narrow as those of zonotopes on 512 were.
+    """
+    return min(192, max(64, weights // 10_000))
+
+
 def cost(
     target: Network,
     construction: Construction,
@@ -50,26 +81,26 @@ def cost(
 ) -> ConstructionCost:
     """The cost of rebuilding `target` (in normal form) with `construction`; `plans` are those of
     its maps, where they were made already (a plan may factor the map)."""
-    maps: list[MapCost] = []
-    solves = []
+    maps, solves, products = [], [], 0
     share = 1.0 if density is None else density
     for node in rebuilt_nodes(target):
-        made = plans[node.name] if plans else construction.plan(mixing_at(target, node.name))
-        blueprint = made.blueprint
-        widths = tuple(layer.width for layer in blueprint.layers)
-        maps.append(
-            MapCost(
-                node.name,
-                blueprint.rows,
-                blueprint.cols,
-                widths,
-                blueprint.weights,
-                blueprint.tunable,
-            )
-        )
+        op = mixing_at(target, node.name)
+        made = plans[node.name] if plans else construction.plan(op)
+        shape = made.blueprint
+        widths = tuple(layer.width for layer in shape.layers)
+        found = MapCost(node.name, shape.rows, shape.cols, widths, shape.weights, shape.tunable)
+        maps.append(found)
+        products += found.weights * op.positions
         solves += [plan(m, k, n, density=share) for m, k, n in made.systems]
     weights = sum(m.weights for m in maps)
     held = 4 * weights if share == 1 else int(8 * share * weights)
+    hungriest = held + max((s.memory_bytes for s in solves), default=0)
+    seconds = RATES.start + sum(s.seconds for s in solves)
+    seconds += RATES.weight * weights + RATES.product * products
+    memory = RATES.weight_bytes * weights + RATES.product_bytes * products
+    if target.size_in <= RATES.few_inputs:
+        seconds += RATES.box * boxes(weights)
+        memory += RATES.adaptive_bytes
     return ConstructionCost(
         construction=construction.name,
         maps=tuple(maps),
@@ -77,6 +108,6 @@ def cost(
         nonzeros=round(share * weights),
         tunable=sum(m.tunable for m in maps),
         depth=sum(len(m.widths) for m in maps),
-        memory_bytes=held + max((s.memory_bytes for s in solves), default=0),
-        seconds=sum(s.seconds for s in solves),
+        memory_bytes=int(RATES.start_bytes + max(memory, hungriest)),
+        seconds=seconds,
     )

@@ -256,7 +256,7 @@ def exact_norm(norm: Norm, s: Iterable[Fraction], t: Iterable[Fraction]) -> Exac
 # --- headroom: larger shifts, for errors that come from the layers before ------------------------
 
 
-def with_headroom(
+def raised_norms(
     network: Network,
     sites: Sequence[Site],
     lacking: Mapping[str, Vector],

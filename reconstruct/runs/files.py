@@ -10,13 +10,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from reconstruct.certificates.document import Source
+from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.certificates.room import lacking_room
+from reconstruct.certificates.verdicts import Certificate
+from reconstruct.constructions import ExactNorm
+from reconstruct.constructions.sites import norm_at
+from reconstruct.constructions.two_layers import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import LIMITS, naming, write_atomically, written_whole
@@ -25,7 +31,10 @@ from reconstruct.networks import Network, in_blocks
 from reconstruct.networks.blocks import TREES
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
+from reconstruct.progress import Progress, Step, silent
+from reconstruct.reports.document import to_bytes
 from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.page import write_page
 
 NETWORK = "network.onnx"
 FOLDED = "network_folded.onnx"
@@ -98,6 +107,56 @@ def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:
         arrays[f"{name}.running_var"] = norm.var.astype(dtype)
         arrays[f"{name}.eps"] = np.float64(norm.eps)
     return arrays
+
+
+def write_documents(
+    folder: OutputFolder,
+    certificate: Certificate,
+    pair: tuple[Source, Source],
+    report: Mapping[str, Any],
+    *,
+    exact_norms: Mapping[str, ExactNorm] | None = None,
+    page: bool = True,
+) -> None:
+    """The certificate, the report and its page, in staging."""
+    write_certificate(
+        folder.staging / "certificate.json",
+        certificate,
+        target=pair[0],
+        candidate=pair[1],
+        exact_norms=exact_norms,
+        home=folder.path,
+    )
+    write_atomically(folder.staging / "report.json", to_bytes(report))
+    if page:
+        write_page(folder.staging)
+
+
+def with_headroom(
+    result: Result, forms: Forms, most: float = 2.0, progress: Progress = silent
+) -> Result:
+    """The result as it is written in float32: with larger shifts where an evaluation needs them.
+
+    With them every hidden unit provably stays on its piece, and `float32_bound` says something. But
+    larger shifts are rounded by more: what is met grows with them. So they grow where that is by at
+    most `most` times the median shift of a site, and else stay as they are.
+    """
+    if forms.dtype != np.float32 or not forms.blocks or result.exact or result.known is None:
+        return result
+    progress(Step("headroom for float32", 0))
+    lacking = lacking_room(result.known, forms.spelled(result.network), forms.dtype)
+    norms = raised_norms(result.network, result.sites, lacking, forms.dtype, most)
+    if not norms:
+        return result
+    network = result.network.with_ops(norms)
+    first = {site.target: site.layers[0].norm for site in result.sites}
+    shifts = {
+        name: np.abs(norm_at(network, norm).effective()[1]).max() for name, norm in first.items()
+    }
+    layers = (
+        replace(row, shift_max=max(row.shift_max, float(shifts[row.name]))) for row in result.layers
+    )
+    return replace(result, network=network, layers=tuple(layers))
 
 
 def take_along(network: Network, path: Path | None, folder: OutputFolder, role: str) -> Source:

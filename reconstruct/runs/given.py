@@ -1,16 +1,23 @@
-"""What callers give (networks, files, words) becomes networks, domains and numbers."""
+"""What callers give (networks, files, words) becomes networks, domains and numbers; what is meant
+where nothing is said; and the call again in the words of the command line."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from reconstruct.bounds import Method
-from reconstruct.errors import InputError
+from reconstruct.bounds import Adaptive, Method
+from reconstruct.bounds.methods import as_method
+from reconstruct.constructions import Construction, Grouped, SitePlan
+from reconstruct.constructions.costs import RATES, boxes, cost
+from reconstruct.constructions.sites import norm_at
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.domain import as_unseen, load_labels, load_unseen
 from reconstruct.formats.files import as_path
@@ -31,8 +38,10 @@ from reconstruct.networks import (
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting, input_shape
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.given import whole
+from reconstruct.numbers.given import at_least, whole
+from reconstruct.numbers.parallel import physical_memory
 from reconstruct.reports.inputs import ShownInputs
+from reconstruct.reports.words import duration, size
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +60,10 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
+def is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
 def network(
     value: Given,
     role: str,
@@ -65,9 +78,9 @@ def network(
     return as_network(value, role)
 
 
-def path(value: Given) -> Path | None:
+def path(value: Any) -> Path | None:
     """The file of a network; None for one that is an object."""
-    return Path(value) if isinstance(value, str | os.PathLike) else None
+    return Path(value) if is_path(value) else None
 
 
 def folder(output: PathLike) -> Path:
@@ -118,10 +131,75 @@ def unseen(x: Any, value: Where, target: Network) -> Array | None:
     return None
 
 
-def count(samples: int | None) -> int | None:
+def check_numbers(
+    samples: int | None, tolerance: float | None, time_limit: float | None, memory: Any = None
+) -> None:
+    """Refuses numbers of `run` and `verify` that mean nothing."""
     if samples is not None and whole(samples, "samples") < 1:
         raise InputError(f"samples must be at least 1, but is {samples}")
-    return samples
+    at_least(tolerance, "the tolerance", 0)
+    at_least(time_limit, "the time limit", 0)
+    at_least(memory, "the memory", 1)
+
+
+# --- what is meant where nothing is said ---------------------------------------------------------
+
+
+def method(given: Method | None, network: Network, dtype: str | None = None) -> Method:
+    """The bounds for a frozen network that is written in `dtype` (without it: as its norms are).
+
+    By default a branch and bound where there are few inputs, elsewhere CROWN. A search that was
+    given no number of boxes gets as many as take about as long as the rest of the work on so many
+    weights: the same number in `run` and `verify`, so that both find the same tree. A network that
+    is written in float32 rounds by what its ranges are too wide: it gets more boxes, for some ten
+    seconds.
+    """
+    if given is None and network.size_in > RATES.few_inputs:
+        return Adaptive(boxes=1)
+    chosen = Adaptive() if given is None else as_method(given)
+    if not isinstance(chosen, Adaptive) or chosen.boxes != Adaptive.boxes:
+        return chosen
+    single = given is None and (dtype or norm_precision(network)) == "float32"
+    many = boxes(sum(node.op.weights for node in network.nodes))
+    return Adaptive(chosen.seconds, boxes=many * (16 if single else 1))
+
+
+def norm_precision(network: Network) -> str:
+    """The precision in which a network with norm layers is written: float32 if these have no digit
+    beyond it. Without norms it is float64, whatever it is."""
+    norms = [norm_at(network, node.name) for node in network.norm_nodes()]
+    numbers = [part for norm in norms for part in (norm.gamma, norm.beta)]
+    single = all(np.array_equal(part, part.astype(np.float32)) for part in numbers)
+    return "float32" if norms and single else "float64"
+
+
+def advice(
+    target: Network,
+    construction: Construction,
+    density: float | None,
+    plans: Mapping[str, SitePlan] | None = None,
+) -> str | None:
+    """What grouped layers would take, where this construction takes over two minutes or more memory
+    than there is; `target` is in normal form."""
+    if construction.name == Grouped().name:
+        return None
+    own = cost(target, construction, density, plans)
+    if own.seconds <= 120 and own.memory_bytes <= (physical_memory() or inf):
+        return None
+    try:
+        other = cost(target, Grouped(), density)
+    except UnsupportedError:
+        return None
+    if other.seconds > own.seconds and other.memory_bytes > own.memory_bytes:
+        return None
+    return (
+        f"{construction.name} takes about {duration(own.seconds)} and {size(own.memory_bytes)} "
+        f"here; --construction grouped about {duration(other.seconds)} and "
+        f"{size(other.memory_bytes)}"
+    )
+
+
+# --- the call in the words of the command line ---------------------------------------------------
 
 
 def word(value: Given, otherwise: str) -> str:
@@ -143,7 +221,9 @@ def solver_word(solver: Solver) -> str | None:
     return next((name for name, kind in SOLVERS.items() if solver == kind()), None)
 
 
-def activation_word(activation: Activation) -> str | None:
+def activation_word(activation: Activation | None) -> str | None:
+    if activation is None:
+        return None
     return next((name for name, known in ACTIVATIONS.items() if known.same(activation)), None)
 
 

@@ -12,40 +12,37 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from reconstruct.bounds import Crown, Method
+from reconstruct.bounds import Method
 from reconstruct.certificates.conclude import conclude
-from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, sha256_file
-from reconstruct.formats.files import write_atomically
-from reconstruct.khatri_rao import Auto, Solver, ranks
+from reconstruct.khatri_rao import Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.graph import as_precision
-from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.given import at_least
+from reconstruct.numbers.given import at_least, number
 from reconstruct.numbers.parallel import one_blas_thread
-from reconstruct.pipeline import Result, reconstruct
-from reconstruct.progress import OutOfTime, Progress, Step, listener, silent, until
-from reconstruct.reports.document import build_report, to_bytes
+from reconstruct.pipeline import Result, reconstruct, width_for
+from reconstruct.progress import Progress, Step, listener, silent, until
+from reconstruct.reports.document import build_report
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs, guard_part
-from reconstruct.reports.page import write_page
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
-from reconstruct.runs.defaults import DOMAIN, advice, forecast, settled
 from reconstruct.runs.files import (
     GUARDED,
     NETWORK,
@@ -54,15 +51,17 @@ from reconstruct.runs.files import (
     left_behind,
     published,
     take_along,
+    with_headroom,
+    write_documents,
     write_networks,
 )
 from reconstruct.runs.given import Given, PathLike, Where
 from reconstruct.runs.rebuild import Recipe
-from reconstruct.runs.room import with_room
 
 logger = logging.getLogger(__name__)
 
 Frozenlike: TypeAlias = "Frozen | Given"
+DOMAIN = (-1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +76,20 @@ class Job:
     frozen: Frozen
     domain: Box | Points
     output: Path
-    slack: float = 1.0
-    guard: bool = False
-    solver: Solver = field(default_factory=Auto)
-    bounds: Method = field(default_factory=Crown)
-    dtype: str = "float64"
-    samples: int | None = None  # None: fewer where the certificate says it all
-    tolerance: float | None = None
-    force: bool = False
-    resume: bool | None = False  # None: what calls this cannot go on with an interrupted run
-    memory: int | None = None  # bytes that the run may take: else it is refused
-    time_limit: float | None = None  # seconds: what is not solved by then is kept
-    options: Mapping[str, Any] = field(default_factory=dict)
-    examples: ShownInputs | None = None
-    page: bool = True  # False: drawn later by `report`, after the verdict has been said
-    unseen: Array | None = None  # inputs (rows) besides the domain at which the guard is tried
+    slack: float
+    guard: bool
+    solver: Solver
+    bounds: Method
+    dtype: str
+    samples: int | None  # None: fewer where the certificate says it all
+    tolerance: float | None
+    force: bool
+    resume: bool | None  # None: what calls this cannot go on with an interrupted run
+    deadline: float | None  # what is not solved by then is kept
+    options: Mapping[str, Any]
+    examples: ShownInputs | None
+    page: bool  # False: drawn later by `report`, after the verdict has been said
+    unseen: Array | None  # inputs (rows) besides the domain at which the guard is tried
 
     @property
     def guarded(self) -> bool:
@@ -144,6 +142,7 @@ def run(
     guard: bool = False,
     frozen: Frozenlike | None = None,
     construction: Construction | None = None,
+    float32_error: float | None = None,
     seed: int | None = None,
     weights: Weights | str | None = None,
     density: float | None = None,
@@ -168,47 +167,89 @@ def run(
     Networks are objects or files; the domain is a box, a pair (lo, hi), points, a file, or the
     words of the command line; methods are objects (`rc.Wide(ratio=2.0)`, `rc.Crown()`). `frozen`
     brings a frozen network; without it one is drawn as `construction`, `seed`, `weights`,
-    `density` and `activation` say. `memory` is in bytes, `time_limit` in seconds; `unseen` are
+    `density` and `activation` say; with `float32_error` it is wide, and as wide as that error is
+    predicted to need. `memory` is in bytes, `time_limit` in seconds; `unseen` are
     inputs besides the domain at which the guard is tried, `examples` those that the page shows (by
     default the data). Without `page` report.html is left to `rc.report`. Nothing is printed:
     `progress` hears each step.
     """
+    start = time.perf_counter()
     near = given.nearby(domain, radius)
     ours = given.network(target, "the target", nnet_header, near=near)
     if domain is None:
         logger.warning("no domain given: every claim is made on [-1, 1] for each input")
         domain = DOMAIN
     place = given.domain(domain, ours, radius)
-    at_least(tolerance, "the tolerance", 0)
-    at_least(time_limit, "the time limit", 0)
-    at_least(memory, "the memory", 1)
+    given.check_numbers(samples, tolerance, time_limit, memory)
+    if slack is not None and isinstance(place, Box):
+        raise InputError("the slack widens the ranges seen on data, but the domain is a box")
+    at_least(slack, "the slack", 0)
+    precision = as_precision(dtype, "norms are written").name
+    hear = listener(progress)
+    if float32_error is not None:
+        method = given.method(bounds, ours, precision)
+        construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
     kept = _frozen(ours, frozen, construction, drawing)
-    precision = as_precision(dtype, "norms are written").name
+    _check_cost(kept, ours, memory, hear)
     job = Job(
         target=ours,
         target_path=given.path(target),
         frozen=kept,
         domain=place,
         output=given.folder(output),
-        slack=_slack(slack, place),
+        slack=1.0 if slack is None else float(slack),
         guard=guard,
         solver=as_solver(solver),
-        bounds=settled(bounds, kept.network, precision),
+        bounds=given.method(bounds, kept.network, precision),
         dtype=precision,
-        samples=given.count(samples),
+        samples=samples,
         tolerance=tolerance,
         force=force,
         resume=resume,
         page=page,
-        memory=memory,
-        time_limit=time_limit,
+        deadline=None if time_limit is None else start + time_limit,
         examples=examples or given.examples(domain, place, ours),
         unseen=given.unseen(unseen, domain, ours),
+        options={},
     )
-    said = {"domain": domain, "radius": radius, "slack": slack, "bounds": bounds}
-    job = replace(job, options=_words(job, {"target": target, "output": output, **said}))
-    return run_job(job, listener(progress))
+    if job.unseen is not None and not job.guarded:
+        raise InputError(
+            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
+            "--guard (guard=True), or leave x_unseen out"
+        )
+    said = {
+        "target": given.word(target, "TARGET"),
+        "output": os.fspath(output),
+        "domain": given.domain_word(domain),
+        "radius": radius,
+        "slack": slack,
+        "guard": guard,
+        **_drawn_words(kept),
+        "solver": given.solver_word(job.solver),
+        **given.bounds_words(bounds),
+        "dtype": precision,
+        "samples": samples,
+        "tolerance": tolerance,
+        "memory": memory,
+        "time_limit": time_limit,
+        "nnet_header": bool(ours.metadata.get("nnet_header_folded")),
+    }
+    return _run(replace(job, options=said), start, hear)
+
+
+def _wide_enough(
+    target: Network, frozen: Any, construction: Any, place: Box | Points, method: Method, error: Any
+) -> Wide:
+    """The wide construction that is predicted to have this float32 error."""
+    if construction is not None or frozen is not None:
+        raise InputError(
+            "float32_error chooses the width of a wide construction that is drawn, but another "
+            "one is given; leave `construction` and `frozen` out"
+        )
+    if not 0 < number(error, "the float32 error") < inf:
+        raise InputError(f"the float32 error must be a number above 0, but is {error}")
+    return Wide(width_for(target, place, method, error))
 
 
 def _frozen(
@@ -240,67 +281,44 @@ def _frozen(
     return Frozen(network, construction or Wide(), True, origin)
 
 
-def _slack(slack: float | None, domain: Box | Points) -> float:
-    if slack is None:
-        return 1.0
-    if isinstance(domain, Box):
-        raise InputError("the slack widens the ranges seen on data, but the domain is a box")
-    at_least(slack, "the slack", 0)
-    return float(slack)
-
-
-def _words(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The call in the words of the command line; what has no words is a name in capitals."""
-    frozen, origin = job.frozen, job.frozen.origin
-    construction = frozen.construction
-    settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
-    inner = origin.get("activation")
+def _drawn_words(frozen: Frozen) -> dict[str, Any]:
+    """How the frozen network was made, as options; what has no words is a name in capitals."""
+    origin, construction = frozen.origin, frozen.construction
     expressible = frozen.merge and not origin.get("statistics")
     file = origin.get("file") if expressible else "FROZEN"
-    drawn = {} if file else {key: origin.get(key) for key in ("seed", "weights")}
+    if file:
+        return {"frozen": file, "construction": construction.name}
+    settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
     return {
-        "target": given.word(said["target"], "TARGET"),
-        "output": os.fspath(said["output"]),
-        "domain": given.domain_word(said["domain"]),
-        "radius": said["radius"],
-        "slack": said["slack"],
-        "guard": job.guard,
-        "frozen": file,
         "construction": construction.name,
-        **({} if file else settings),
-        **drawn,
-        "density": None if file else origin.get("sparsity"),
-        "activation": None if file or inner is None else given.activation_word(inner),
-        "solver": given.solver_word(job.solver),
-        **given.bounds_words(said["bounds"]),
-        "dtype": job.dtype,
-        "samples": job.samples,
-        "tolerance": job.tolerance,
-        "memory": job.memory,
-        "time_limit": job.time_limit,
-        "nnet_header": bool(job.target.metadata.get("nnet_header_folded")),
+        **settings,
+        "seed": origin.get("seed"),
+        "weights": origin.get("weights"),
+        "density": origin.get("sparsity"),
+        "activation": given.activation_word(origin.get("activation")),
     }
 
 
-def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
+def _check_cost(frozen: Frozen, target: Network, memory: int | None, progress: Progress) -> None:
+    """Refuse what is expected to take more memory than the run may take; say what takes less."""
+    density, layout = frozen.origin.get("sparsity"), frozen.layout_of(target)
+    made = layout.form.network, frozen.construction, density, layout.plans
+    if memory is not None and (needed := cost(*made).memory_bytes) > memory:
+        raise InputError(
+            f"the run may take {memory / 2**30:.2g} GiB of memory (--memory), but is expected "
+            f"to take {needed / 2**30:.2g} GiB; use --construction grouped, which needs about a "
+            f"thirtieth of it, lower --ratio, or allow more"
+        )
+    if (told := given.advice(*made)) is not None:
+        progress(Step(told, 0))
+
+
+def _run(job: Job, start: float, progress: Progress) -> RunOutcome:
     """Reconstruct, write the network, certify the file as written, report.
 
     Where the time limit ends before the last map is solved, `OutOfTime` leaves what was solved for
     a resumed run; a certificate that it ends is undecided.
     """
-    start = time.perf_counter()
-    fitting(job.domain, job.target)
-    if job.unseen is not None and not job.guarded:
-        raise InputError(
-            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
-            "--guard (guard=True), or leave x_unseen out"
-        )
-    _check_memory(job)
-    density = job.frozen.origin.get("sparsity")
-    layout = job.frozen.layout_of(job.target)
-    made = job.frozen.construction, density, layout.plans
-    if (told := advice(layout.form.network, *made)) is not None:
-        progress(Step(told, 0))
     # In small networks BLAS threads wait for each other more than they work.
     one = one_blas_thread() if job.frozen.network.weights <= 2**24 else nullcontext()
     if not ranks.is_first():  # takes its part in the sums; rank 0 writes what comes of them
@@ -309,52 +327,34 @@ def run_job(job: Job, progress: Progress = silent) -> RunOutcome:
         raise SystemExit(0)
     place = OutputFolder(job.output, force=job.force, resume=job.resume)
     with one, place as folder:
-        source = take_along(job.target, job.target_path, folder, TARGET)
-        job = replace(job, target=source.network)
-        limit = None if job.time_limit is None else start + job.time_limit
-        result = _solved(job, folder, progress if limit is None else until(limit, progress))
-        result = with_room(result, job.forms, progress=progress)
-        outcome = _finish(job, source, folder, result, start, progress)
-        names = published(folder.staging)
-        folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
+        try:
+            source = take_along(job.target, job.target_path, folder, TARGET)
+            job = replace(job, target=source.network)
+            hear = progress if job.deadline is None else until(job.deadline, progress)
+            result = _solved(job, folder.staging, hear)
+            result = with_headroom(result, job.forms, progress=progress)
+            outcome = _finish(job, source, folder, result, start, progress)
+            names = published(folder.staging)
+            folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
+        except BaseException:  # whatever it was: solved maps took the time, and are kept
+            folder.keep = job.resume is not None and worth_resuming(folder.staging)
+            raise
     return outcome
 
 
-def _check_memory(job: Job) -> None:
-    """Refuse what is expected to take more memory than the run may take."""
-    if job.memory is None:
-        return
-    form = job.frozen.layout_of(job.target).form.network
-    density = job.frozen.origin.get("sparsity")
-    needed = forecast(cost(form, job.frozen.construction, density), form).memory_bytes
-    if needed > job.memory:
-        raise InputError(
-            f"the run may take {job.memory / 2**30:.2g} GiB of memory (--memory), but is expected "
-            f"to take {needed / 2**30:.2g} GiB; use --construction grouped, which needs about a "
-            f"thirtieth of it, lower --ratio, or allow more"
-        )
-
-
-def _solved(job: Job, folder: OutputFolder | None, progress: Progress) -> Result:
+def _solved(job: Job, place: Path | None, progress: Progress) -> Result:
     """All maps solved; each is kept as soon as it is, by rank 0."""
-    place = None if folder is None else folder.staging
-    store = SiteStore(place, job.key(), resume=bool(job.resume))
-    try:
-        return reconstruct(
-            job.target,
-            job.frozen,
-            domain=job.domain,
-            slack=job.slack,
-            solver=job.solver,
-            bounds=job.bounds,
-            dtype=np.dtype(job.dtype),
-            progress=progress,
-            checkpoint=store,
-        )
-    except OutOfTime:
-        if folder is not None:
-            folder.keep = job.resume is not None and worth_resuming(folder.staging)
-        raise
+    return reconstruct(
+        job.target,
+        job.frozen,
+        domain=job.domain,
+        slack=job.slack,
+        solver=job.solver,
+        bounds=job.bounds,
+        dtype=np.dtype(job.dtype),
+        progress=progress,
+        checkpoint=SiteStore(place, job.key(), resume=bool(job.resume)),
+    )
 
 
 def _read_back(job: Job, outcome: RunOutcome) -> None:
@@ -381,7 +381,7 @@ def _finish(
     """The network written and read back, certified, reported."""
     progress(Step("writing the network", 0))
     network = write_networks(folder.staging, result, job.forms)
-    left = None if job.time_limit is None else start + job.time_limit - time.perf_counter()
+    left = None if job.deadline is None else job.deadline - time.perf_counter()
     conclusion = conclude(
         job.target,
         network,
@@ -396,14 +396,6 @@ def _finish(
         known=result.known,
     )
     certificate = conclusion.certificate
-    write_certificate(
-        folder.staging / "certificate.json",
-        certificate,
-        target=source,
-        candidate=Source(network),
-        exact_norms=result.exact,
-        home=job.output,
-    )
     progress(Step("writing the report", 0))
     report = build_report(
         result,
@@ -417,9 +409,8 @@ def _finish(
         examples=job.examples,
         blocks=job.forms.blocks,
     )
-    write_atomically(folder.staging / "report.json", to_bytes(report))
-    if job.page:
-        write_page(folder.staging)
+    pair = source, Source(network)
+    write_documents(folder, certificate, pair, report, exact_norms=result.exact, page=job.page)
     return RunOutcome(result, network, certificate, report, job.output)
 
 

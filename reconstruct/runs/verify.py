@@ -11,21 +11,24 @@ from typing import Any
 
 from reconstruct.bounds import Method
 from reconstruct.certificates.conclude import conclude
-from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.errors import InputError
 from reconstruct.formats import load
-from reconstruct.formats.files import write_atomically
 from reconstruct.networks import Box, Network, Points
-from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, listener, silent
-from reconstruct.reports.document import build_comparison, to_bytes
+from reconstruct.reports.document import build_comparison
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.reports.page import write_page
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
-from reconstruct.runs.defaults import comparing_bounds
-from reconstruct.runs.files import CANDIDATE, TARGET, copies, copies_before, take_along
+from reconstruct.runs.files import (
+    CANDIDATE,
+    TARGET,
+    copies,
+    copies_before,
+    take_along,
+    write_documents,
+)
 from reconstruct.runs.given import Given, PathLike, Where
 
 
@@ -61,10 +64,8 @@ def verify(
     With `output` a certificate, a report and both networks are written into that directory.
     """
     ours, theirs = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
-    at_least(tolerance, "the tolerance", 0)
-    at_least(time_limit, "the time limit", 0)
-    place = given.domain(domain, ours, radius)
-    method, samples = comparing_bounds(bounds, theirs), given.count(samples)
+    given.check_numbers(samples, tolerance, time_limit)
+    place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
     home = None if output is None else given.folder(output)
     options = {
         "target": given.word(target, "TARGET"),
@@ -79,13 +80,13 @@ def verify(
     }
     with nullcontext() if home is None else OutputFolder(home, force=force) as folder:
         pair = ((ours, given.path(target), TARGET), (theirs, given.path(candidate), CANDIDATE))
-        sources = [
+        first, second = (
             Source(network, path) if folder is None else take_along(network, path, folder, role)
             for network, path, role in pair
-        ]
+        )
         conclusion = conclude(
-            sources[0].network,
-            sources[1].network,
+            first.network,
+            second.network,
             domain=place,
             bounds=method,
             tolerance=tolerance,
@@ -95,23 +96,15 @@ def verify(
         )
         certificate = conclusion.certificate
         report = build_comparison(
-            sources[0].network,
-            sources[1].network,
+            first.network,
+            second.network,
             certificate,
             conclusion.search,
             options=options,
-            paths=[None if home is None else source.path_from(home) for source in sources],
+            paths=[None if home is None else source.path_from(home) for source in (first, second)],
         )
         if folder is not None:
-            write_certificate(
-                folder.staging / "certificate.json",
-                certificate,
-                target=sources[0],
-                candidate=sources[1],
-                home=folder.path,
-            )
-            write_atomically(folder.staging / "report.json", to_bytes(report))
-            write_page(folder.staging)
+            write_documents(folder, certificate, (first, second), report)
             names = (*copies(folder.staging), "certificate.json", "report.json", "report.html")
             stale = tuple(sorted(set(copies_before(folder.path)) - set(names)))
             folder.publish(names, stale=stale)

@@ -16,7 +16,7 @@ from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
-from reconstruct.runs.defaults import advice
+from reconstruct.runs.given import advice
 from tests.proofs_check.certificates.making import certified, edit
 
 

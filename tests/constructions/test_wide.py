@@ -249,8 +249,6 @@ def test_an_activation_without_a_bound_of_its_slope_is_refused_by_name():
 def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_path):
     from reconstruct import pipeline
     from reconstruct.constructions import factored
-    from reconstruct.runs.run import Job
-    from reconstruct.runs.run import run_job as run
 
     def counted(function):
         def wrapper(*args, **options):
@@ -265,9 +263,7 @@ def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_p
     rc.save(mlp([3, 4, 2], 0), tmp_path / "target.npz")
     target = rc.load(tmp_path / "target.npz")
     frozen = rc.draw(target, rc.Factored())
-    box = rc.Box(-1, 1).of_size(3)
-    job = Job(target, tmp_path / "target.npz", frozen, box, tmp_path / "out")
-    report = run(job).report
+    report = rc.run(target, tmp_path / "out", frozen=frozen, domain=(-1, 1)).report
     assert sorted(calls) == ["factor", "factor", "find_sites"]
     assert [row["rank"] for row in report["frozen"]["factors"]] == [3, 2]
 

@@ -14,10 +14,11 @@ import reconstruct as rc
 from reconstruct.constructions.shifts import find_shift
 from reconstruct.formats import load, save
 from reconstruct.networks import Box, Network, Select
-from reconstruct.runs.files import Forms
-from reconstruct.runs.room import Room, with_room
+from reconstruct.runs.files import Forms, with_headroom
 from tests.networks.test_images import small_network
 from tests.runs.conftest import DOMAIN
+
+WAY = {"domain": (-1, 1), "samples": 100, "bounds": rc.Crown()}
 
 
 @pytest.fixture
@@ -35,10 +36,9 @@ def figures(folder) -> dict:
     return json.loads((folder / "report.json").read_text())["error"]
 
 
-def test_the_shifts_of_the_report_are_those_of_the_file(cli, deep_target, tmp_path) -> None:
+def test_the_shifts_of_the_report_are_those_of_the_file(deep_target, tmp_path) -> None:
     out = tmp_path / "out"
-    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
-    assert cli(*way, "-o", out)[0] == 0
+    rc.run(deep_target, out, **WAY, dtype="float32", tolerance=0.01)
     report = json.loads((out / "report.json").read_text())
     norms = np.load(out / "norms.npz")
     hidden = [norms[name] for name in norms.files if name.endswith("norm1.bias")]
@@ -55,8 +55,7 @@ def test_float64_is_written_as_before(cli, deep_target, tmp_path) -> None:
 
 def test_a_network_in_blocks_is_a_frozen_network_like_any_other(cli, deep_target, tmp_path) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
-    way = ("run", deep_target, *DOMAIN, "--dtype", "float32", "--tolerance", "0.01")
-    assert cli(*way, "-o", out)[0] == 0
+    rc.run(deep_target, out, **WAY, dtype="float32", tolerance=0.01)
     frozen = out / "network.onnx"
     assert any(isinstance(node.op, Select) for node in load(frozen).nodes)
     code, _, said = cli("run", deep_target, *DOMAIN, "-o", again, "--frozen", frozen)
@@ -71,7 +70,7 @@ def test_convolutions_get_room_channel_by_channel(monkeypatch) -> None:
     target, box = small_network(), Box(-1.0, 1.0)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=box, dtype=np.float32)
     forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree="coarse")
-    grown = with_room(result, forms, Room.ALWAYS)
+    grown = with_headroom(result, forms, np.inf)
     before, after = ({n: s.beta for n, s in found.norms.items()} for found in (result, grown))
     assert any(np.any(before[name] != after[name]) for name in before)
     bounds = [
