@@ -113,7 +113,7 @@ def _in_null_space(M1: Array, M2: Array, near: Array) -> list[int]:
         rows, basis = independent(system)
         values = [Fraction(round(float(flat[i]) * 2**40), 2**40) for i in support]
         ones, zeros = [1] * len(support), [Fraction(0)] * len(system)
-        t, _ = solve_basis(system, ones, zeros, rows, basis, values)
+        t = solve_basis(system, ones, zeros, rows, basis, values)
         if any(t) and not any(residual(system, t, zeros)):
             break
     else:
