@@ -188,7 +188,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reach": (
         "prove how close no norms of a frozen network come to an affine map",
         "frozen target",
-        "--domain! --update -o --force --json --quiet --unchecked-reading",
+        "--domain! --update -o --force --json --quiet",
     ),
     "report": ("rebuild report.html from the files of a run", "path", "--json --quiet"),
     "rebuild": (
