@@ -42,7 +42,7 @@ from reconstruct.constructions.sites import (
     mixing_at,
     norm_at,
 )
-from reconstruct.constructions.two_layers import exact_norm
+from reconstruct.constructions.two_layers import exact_norm, exactly_carried
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
@@ -57,7 +57,6 @@ from reconstruct.networks import (
     dense,
 )
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
@@ -387,13 +386,6 @@ def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
     return find_shift(piece, lo.ravel(), hi.ravel(), magnitude.ravel())
 
 
-def _carried(blocks: BlockSystems, shift: Vector) -> Vector:
-    """`M2 t`, each entry rounded once."""
-    second = blocks.maps[1]
-    parts = zip(second.kernels, np.split(shift, second.groups), strict=True)
-    return np.concatenate([exact_dot(kernel, t) for kernel, t in parts])
-
-
 def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Shift) -> tuple[Norm, Norm]:
     """The effective forms, with the layers' own biases absorbed (see `two_layers.norms_of`)."""
     slope = blocks.activation.piece.slope
@@ -401,7 +393,7 @@ def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Shift) -> tuple
     first, second = blocks.maps
     norm1 = blocks.norms[0].with_effective(s1, hidden.shift - s1 * first.offsets)
     back = 1.0 / (slope * hidden.scale)
-    carried = slope * _carried(blocks, hidden.shift) + second.offsets
+    carried = slope * exactly_carried(second, hidden.shift) + second.offsets
     scale = np.full(len(bias), back)
     return norm1, blocks.norms[1].with_effective(scale, bias - back * carried)
 

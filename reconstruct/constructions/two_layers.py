@@ -39,7 +39,7 @@ from reconstruct.khatri_rao import (
 )
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
 from reconstruct.khatri_rao.matrices import to_dense
-from reconstruct.networks import Activation, Matrix, Network, Norm, dense
+from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
@@ -275,26 +275,36 @@ def raised_norms(
             continue
         first, second = site.layers
         lack = lacking.get(first.activation or "")
-        groups = TwoLayers.groups_at(network, first, second)
-        if lack is None or not lack.any() or len(groups) != 1:
+        if lack is None or not lack.any():
             continue
-        (layers,) = groups
-        lack = lack.reshape(layers.norm1.channels, -1).max(axis=1)  # at the worst position
-        shift = np.median(np.abs(layers.norm1.per_channel()[1]))
+        norm = norm_at(network, first.norm)
+        lack = lack.reshape(norm.channels, -1).max(axis=1)  # at the worst position
+        shift = np.median(np.abs(norm.per_channel()[1]))
         if most < inf and np.median(lack) > most * shift:
             return {}
-        norms[first.norm], norms[second.norm] = _raised(layers, lack, dtype)
+        norms[first.norm], norms[second.norm] = _raised(network, first, second, lack, dtype)
     return norms
 
 
-def _raised(layers: TwoLayers, lack: Vector, dtype: Any) -> tuple[Norm, Norm]:
-    (s1, t1), (s2, t2) = layers.norm1.per_channel(), layers.norm2.per_channel()
+def _raised(
+    network: Network, first: Layer, second: Layer, lack: Vector, dtype: Any
+) -> tuple[Norm, Norm]:
+    norm1, norm2 = norm_at(network, first.norm), norm_at(network, second.norm)
+    (s1, t1), (s2, t2) = norm1.per_channel(), norm2.per_channel()
     shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
-    slope = layers.activation.piece.slope
-    moved = exact_dot(layers.M2, shift) - exact_dot(layers.M2, t1)
-    norm1 = layers.norm1.with_effective(s1, shift)
-    norm2 = layers.norm2.with_effective(s2, t2 - s2 * slope * moved)
-    return rounded_norm(norm1, dtype), rounded_norm(norm2, dtype)
+    slope, op = (
+        activation_at(network, first.activation).piece.slope,
+        mixing_at(network, second.carry),
+    )
+    moved = exactly_carried(op, shift) - exactly_carried(op, t1)
+    raised = norm1.with_effective(s1, shift), norm2.with_effective(s2, t2 - s2 * slope * moved)
+    return rounded_norm(raised[0], dtype), rounded_norm(raised[1], dtype)
+
+
+def exactly_carried(op: Mixing, shift: Vector) -> Vector:
+    """`M2 t` for t on channels, group by group, each entry rounded once."""
+    parts = zip(op.kernels, np.split(shift, len(op.kernels)), strict=True)
+    return np.concatenate([exact_dot(kernel, t) for kernel, t in parts])
 
 
 def _above(values: Vector, dtype: Any) -> Vector:

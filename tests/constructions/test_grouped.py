@@ -11,6 +11,7 @@ import pytest
 import reconstruct as rc
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Forms
+from reconstruct.constructions.two_layers import with_headroom
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
@@ -339,3 +340,35 @@ def test_blocks_whose_inputs_are_zero_on_the_data_stay_active():
     certificate = rc.certify(target, result.network, domain=result.domain)
     margins = [segment.margin for segment in certificate.segments if segment.margin is not None]
     assert certificate.bound < 1e-11 and len(margins) == 3 and min(margins) > 0
+
+
+@pytest.mark.parametrize("target", [mlp(7, 13, 5), image_network(2)])
+@pytest.mark.parametrize("block", [3, 8])
+def test_a_run_in_float32_has_raised_shifts_and_is_accepted(tmp_path, target, block) -> None:
+    """Shifts grow by what rounding before them may do, and the maps behind take it away again."""
+    done = rc.run(
+        target,
+        tmp_path / "out",
+        domain=(-0.5, 0.5),
+        construction=rc.Grouped(block=block),
+        dtype=np.float32,
+        samples=20,
+        tolerance=10.0,
+        page=False,
+    )
+    assert done.certificate.bound < 1e-2  # betas are rounded
+    assert done.certificate.float32_bound < 10
+    assert check(tmp_path / "out" / "certificate.json").status is CheckStatus.ACCEPTED
+
+
+def test_raised_shifts_of_blocks_leave_the_map_as_it_is() -> None:
+    target = mlp(6, 12)
+    result = rebuilt(target, rc.Grouped(block=3))
+    (site,) = result.sites
+    name = site.layers[0].activation or ""
+    lack = np.random.default_rng(0).uniform(0.1, 1.0, result.network.sizes[name])
+    norms = with_headroom(result.network, result.sites, {name: lack}, np.float64)
+    before = result.network.node(site.layers[0].norm).op.effective()[1]
+    after = norms[site.layers[0].norm].effective()[1]
+    assert np.all(after >= before + lack)
+    assert gap(target, result.network.with_ops(norms)) < 1e-12
