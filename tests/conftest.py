@@ -50,16 +50,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
-@pytest.fixture(autouse=True)
-def few_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are drawn where pages are what a test is about, and each once for the same numbers.
+# Hundreds of runs leave a page that nobody looks at: figures would be half of the tests' time.
+os.environ["RECONSTRUCT_FIGURES"] = "0"
 
-    Hundreds of runs leave a page that nobody looks at: matplotlib would be half of the tests' time.
-    """
-    if HERE / "reports" in request.path.parents:
-        monkeypatch.setattr(plotting, "plain_svg", _remembered)
-    else:
-        monkeypatch.setattr(plotting, "available", lambda: False)
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of pages: figures are drawn, each once for the same numbers."""
+    monkeypatch.delenv("RECONSTRUCT_FIGURES")
+    monkeypatch.setattr(plotting, "plain_svg", _remembered)
 
 
 PLAIN_SVG = plotting.plain_svg

@@ -87,7 +87,7 @@ def _compared(network: Network, session: Any, content: bytes, rng: np.random.Gen
             return Outcome("another shape", f"shape {theirs.shape}", {"model.onnx": content})
         point = x.astype(np.float64).reshape(1, -1)
         *_, last = follow(network, point, FLOAT64 if x.dtype == np.float64 else FLOAT32)
-        if last.telling[0] and last.disagreement(0, theirs) >= 0:
+        if last.disagreement([theirs]) is not None:
             ours = last.values[0].tolist()
             told = f"at {x.ravel().tolist()}: {theirs.ravel().tolist()} against {ours}"
             return Outcome("another function", told, {"model.onnx": content})

@@ -8,6 +8,7 @@ matplotlib (extra `plot`) is imported when the first figure is drawn; without it
 from __future__ import annotations
 
 import io
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -67,13 +68,16 @@ STYLE: dict[str, Any] = {
     "ytick.labelcolor": INK,
     "ytick.labelsize": "small",
 }
-MISSING = "Figures need matplotlib, which is not installed: pip install 'reconstruct[plot]'."
+MISSING = (
+    "Figures were left out: they need matplotlib (pip install 'reconstruct[plot]'), and "
+    "RECONSTRUCT_FIGURES not to be 0."
+)
 FAR, NEAR = 1e300, 1e-300  # beyond them, differences and quotients of axis limits overflow
 
 
 def available() -> bool:
-    """Whether figures can be drawn."""
-    return find_spec("matplotlib") is not None
+    """Whether figures can be drawn, and are wanted: thousands of runs go without them."""
+    return os.environ.get("RECONSTRUCT_FIGURES") != "0" and find_spec("matplotlib") is not None
 
 
 def drawing(name: str, title: str, draw: Draw, size: tuple[float, float] = HALF) -> Markup | None:

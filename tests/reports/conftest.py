@@ -55,6 +55,11 @@ def run_in_memory(target: Network) -> tuple[dict[str, Any], bytes]:
     return report, buffer.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def with_figures(figures: None) -> None:
+    """Pages are what these tests are about."""
+
+
 @pytest.fixture(scope="session")
 def finished() -> tuple[dict[str, Any], bytes]:
     return run_in_memory(small_target())
@@ -73,7 +78,9 @@ def folder(tmp_path: Path, finished: tuple[dict[str, Any], bytes]) -> Path:
 @pytest.fixture(scope="session")
 def page(finished: tuple[dict[str, Any], bytes], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of the finished run, drawn once."""
-    return render(read_run(write_folder(tmp_path_factory.mktemp("page"), *finished)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RECONSTRUCT_FIGURES")
+        return render(read_run(write_folder(tmp_path_factory.mktemp("page"), *finished)))
 
 
 @pytest.fixture

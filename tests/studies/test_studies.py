@@ -33,7 +33,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_study_gives_rows_findings_and_a_page(name, tmp_path):
+def test_every_study_gives_rows_findings_and_a_page(name, tmp_path, figures):
     study = STUDIES[name]
     rows = run_study(study, tmp_path / "out", Settings(grid=SMALL[name], seeds=1))
     assert len(rows) == len(trials(study.grid(SMALL[name]), 1))
@@ -81,7 +81,7 @@ def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
     words = ["study", "stacked", "--grid", "d=5", "--grid", "layers=2", "--seeds", "5", "--quiet"]
     command = [sys.executable, "-m", "reconstruct", *words, "-o"]
     around = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    subprocess.run([*command, str(tmp_path / "whole")], env=around, check=True)
+    run_study(STUDIES["stacked"], tmp_path / "whole", Settings({"d": "5", "layers": "2"}, seeds=5))
     whole = (tmp_path / "whole" / "rows.jsonl").read_bytes()
     cut, rows = tmp_path / "cut", tmp_path / "cut" / "rows.jsonl"
     running = subprocess.Popen([*command, str(cut)], env=around)

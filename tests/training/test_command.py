@@ -23,7 +23,7 @@ def train(rows, out, *words):
     return main(["train", "--data", str(rows), "-o", str(out), "--quiet", *model, *words])
 
 
-def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys):
+def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys, figures):
     out = tmp_path / "out"
     assert train(rows, out, "--seeds", "0,2") == 0
     text = capsys.readouterr().out
@@ -45,6 +45,7 @@ def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys):
     assert sum(sum(la["histogram"]["counts"]) for la in first["gamma"]["layers"]) == gamma.size
     page = (out / "report.html").read_text()
     assert "stages.1.0.shortcut.1" in page and "--tune norms" in page and "<script" not in page
+    assert page.count("<svg") == 2
 
 
 def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(

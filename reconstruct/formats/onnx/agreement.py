@@ -136,14 +136,14 @@ def _check_value(
     shape = reading.flows[name].shape
     if not step.telling.any():
         raise CannotEvaluate(f"the value {name!r} may overflow wherever the model was tried")
-    for row, value in enumerate(theirs):
+    for value in theirs:
         if tuple(value.shape) != shape:
             told = f"shape {tuple(value.shape)} where {shape} was read"
             raise _refusal(reading, other, name, told)
-        if (place := step.disagreement(row, value)) >= 0:
-            mine = step.values[row][place]
-            told = f"{value.ravel()[place]} where {mine:.17g} was read"
-            raise _refusal(reading, other, name, told)
+    if (found := step.disagreement(theirs)) is not None:
+        row, place = found
+        told = f"{theirs[row].ravel()[place]} where {step.values[row][place]:.17g} was read"
+        raise _refusal(reading, other, name, told)
 
 
 def _refusal(reading: Reading, other: _Evaluator, name: str, told: str) -> UnsupportedError:
@@ -291,16 +291,22 @@ class Followed:
     errors: Array
     telling: Array
 
-    def disagreement(self, row: int, theirs: Array) -> int:
-        """The index of the first entry that rounding cannot explain, −1 where there is none."""
-        if theirs.size != self.values.shape[1]:
-            return 0
-        if not self.telling[row]:
-            return -1
-        with np.errstate(all="ignore"):
-            off = np.abs(theirs.astype(np.float64).ravel() - self.values[row])
-            found = np.flatnonzero(~(off <= 2 * self.errors[row]))
-        return int(found[0]) if found.size else -1
+    def disagreement(self, theirs: list[Array]) -> tuple[int, int] | None:
+        """The first point and entry that rounding cannot explain, None where there is none."""
+        size = self.values.shape[1]
+        if any(value.size != size for value in theirs):
+            return 0, 0
+        # Small values are compared at all points at once: a call for each takes longer than all.
+        at_once = max(1, 2**16 // max(size, 1))
+        for first in range(0, len(theirs), at_once):
+            rows = slice(first, min(first + at_once, len(theirs)))
+            given = np.stack(theirs[rows]).reshape(-1, size).astype(np.float64)
+            with np.errstate(all="ignore"):
+                near = np.abs(given - self.values[rows]) <= 2 * self.errors[rows]
+            places = np.argwhere(~near & self.telling[rows, None])
+            if len(places):
+                return first + int(places[0, 0]), int(places[0, 1])
+        return None
 
 
 def points(network: Network, seed: bytes, near: Box | Points | None = None) -> Array:
