@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.networks import Domain, Network, Node
-from reconstruct.networks.evaluation import held_at
 from reconstruct.networks.rescaling import scalable, telling_points, told
 from reconstruct.numbers.arrays import Array
 
@@ -34,8 +33,8 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
         return {}
     points = telling_points(box)
     with np.errstate(all="ignore"):
-        left = held_at(target, points, {node.inputs[0] for node in ours})
-        right = held_at(candidate, points, {node.inputs[0] for node in theirs})
+        left = target.at(points, {node.inputs[0] for node in ours})
+        right = candidate.at(points, {node.inputs[0] for node in theirs})
     found, first = {}, 0
     for node in ours:
         values = left[node.inputs[0]]

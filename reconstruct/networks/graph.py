@@ -6,7 +6,7 @@ What callers hand over, taken as it is meant or refused with what to do.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,23 +17,18 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
-from reconstruct.networks.evaluation import (
-    TILE_ELEMENTS,
-    Bottleneck,
-    Seen,
-    bottlenecks,
-    inner_names,
-    last_uses,
-    unheard,
-)
 from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Mixing, Norm
 from reconstruct.networks.operation import Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import precision as as_precision
+from reconstruct.numbers.parallel import parallel_map
 
-CHUNK_ELEMENTS = 2**24  # evaluation holds about this many values per layer at once, or, where
-# the weights themselves are larger, half as many values as weights: each chunk reads all of them
+# A batch is evaluated in chunks of rows whose widest layer has so many values: 4 MiB stay in the
+# caches, and larger blocks are mapped and cleared anew by the system for every operation (ResNet-20
+# takes ten times as long with 8). Each chunk reads all weights, so that large networks take larger
+# ones: an eighth of their weights.
+CHUNK = 2**19
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,108 +223,60 @@ class Network:
     def __call__(self, x: ArrayLike, dtype: Any = np.float64) -> Array:
         """The function at one point (shape `(size_in,)`) or at a batch of rows or images."""
         points = as_points(x, dtype)
-        batch = as_rows(self, points)
-        rows = self._chunk
-        parts = [self._evaluate(batch[i : i + rows]) for i in range(0, len(batch), rows)]
-        result = np.concatenate(parts) if parts else np.empty((0, self.size_out), dtype)
+        result = self.at(points, (self.output,), dtype)[self.output]
         return result[0] if points.ndim == 1 else result
 
     def values(self, x: ArrayLike, dtype: Any = np.float64) -> dict[str, Array]:
         """The value of every node on a batch (kept in memory together: use small batches)."""
-        values = {self.source: as_rows(self, as_points(x, dtype))}
-        for node in self.nodes:
-            values[node.name] = node.op(*(values[i] for i in node.inputs))
-        return values
+        return self.at(x, self.sizes, dtype)
 
     def at(self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64) -> dict[str, Array]:
-        """The values of these nodes on a small batch; hidden layers are computed in tiles."""
-        found: dict[str, list[Array]] = {name: [] for name in names}
-
-        def seen(name: str, values: Array) -> None:
-            if name in found:
-                found[name].append(values)
-
-        hidden = next((name for name in names if name in self._hidden), None)
-        if hidden is not None:
-            raise InputError(f"the values of {hidden!r} are never held together; use extremes")
-        batch = as_rows(self, as_points(x, dtype))
-        seen(self.source, batch)
-        for start in range(0, len(batch), rows := self._chunk):
-            self._evaluate(batch[start : start + rows], seen)
-        return {name: np.concatenate(parts) for name, parts in found.items()}
-
-    def hides(self, names: Collection[str]) -> bool:
-        """Whether some of these nodes are computed in tiles, so that `at` does not hold them."""
-        return bool(self._hidden & set(names))
+        """The values of these nodes on a batch."""
+        parts = list(self._chunks(x, names, dtype, np.asarray))
+        if not parts:
+            return {name: np.empty((0, self.sizes[name]), dtype) for name in names}
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def extremes(
         self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64
     ) -> dict[str, Range]:
         """The least and the largest unit of these nodes' values at each row of x.
 
-        Hidden layers are seen a tile of channels at a time and never held.
+        The values of a chunk are forgotten before the next: wide layers are never held whole.
         """
-        batch = as_rows(self, as_points(x, dtype))
-        found = {
-            name: (np.full(len(batch), np.inf), np.full(len(batch), -np.inf)) for name in names
-        }
-        start = 0
-
-        def seen(name: str, values: Array) -> None:
-            if name in found:
-                low, high = (end[start : start + len(values)] for end in found[name])
-                np.minimum(low, values.min(axis=1), out=low)
-                np.maximum(high, values.max(axis=1), out=high)
-
-        for start in range(0, len(batch), rows := self._chunk):
-            self._evaluate(batch[start : start + rows], seen, seen)
-        return found
-
-    @cached_property
-    def _chunk(self) -> int:
-        """How many rows to evaluate at once."""
-        hidden = self._hidden
-        widest = max(size for name, size in self.sizes.items() if name not in hidden)
-        rows = max(CHUNK_ELEMENTS, self.weights // 2) // widest
-        tiles = [TILE_ELEMENTS // made.least for made in self._bottlenecks.values()]
-        return max(1, min([rows, *tiles]))
-
-    @cached_property
-    def _bottlenecks(self) -> dict[str, Bottleneck]:
-        return bottlenecks(self)
-
-    @cached_property
-    def _hidden(self) -> frozenset[str]:
-        return inner_names(self, self._bottlenecks)
-
-    def _evaluate(self, batch: Array, seen: Seen = unheard, inside: Seen = unheard) -> Array:
-        """The output; `seen` hears the nodes that are held, `inside` those of hidden layers."""
-        tiled = self._bottlenecks
-        values = {self.source: batch}
-        for name, inputs, done in self._steps:
-            if name in tiled:
-                values[name] = tiled[name](values[inputs[0]], inside)
-            else:
-                values[name] = self.node(name).op(*(values[j] for j in inputs))
-            seen(name, values[name])
-            for used in done:
-                del values[used]
-        return values[self.output]
-
-    @cached_property
-    def _steps(self) -> tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]:
-        """The nodes that are held: what each takes, and what nobody needs behind it."""
-        tiled = self._bottlenecks
-        steps = [
-            (n.name, (tiled[n.name].source,) if n.name in tiled else n.inputs)
-            for n in self.nodes
-            if n.name not in self._hidden
-        ]
-        last = last_uses(steps, self.output)
-        return tuple(
-            (name, inputs, frozenset(used for used in inputs if last[used] == i))
-            for i, (name, inputs) in enumerate(steps)
+        parts = list(
+            self._chunks(x, names, dtype, lambda v: np.stack([v.min(axis=1), v.max(axis=1)]))
         )
+        joined = {name: np.concatenate([p[name] for p in parts], axis=1) for name in names}
+        return {name: (low, high) for name, (low, high) in joined.items()}
+
+    def _chunks(
+        self, x: ArrayLike, names: Collection[str], dtype: Any, kept: Callable[[Array], Array]
+    ) -> Iterator[dict[str, Array]]:
+        """`kept(value)` of these nodes, some rows of the batch at a time, on all processors."""
+        batch = as_rows(self, as_points(x, dtype))
+        rows = max(1, max(CHUNK, self.weights // 8) // max(self.sizes.values()))
+        starts = range(0, len(batch), rows)
+
+        def part(start: int) -> dict[str, Array]:
+            values, found = {self.source: batch[start : start + rows]}, {}
+            for node in self.nodes:
+                values[node.name] = node.op(*(values[i] for i in node.inputs))
+                for name in self.finished[node.name]:
+                    value = values.pop(name)
+                    if name in names:
+                        found[name] = kept(value)
+            return found | {name: kept(values[name]) for name in names if name in values}
+
+        return parallel_map(part, starts) if len(starts) > 1 else map(part, starts)
+
+    @cached_property
+    def finished(self) -> dict[str, list[str]]:
+        """By node, the values that it is the last to use."""
+        done: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for name, user in {name: n.name for n in self.nodes for name in n.inputs}.items():
+            done[user].append(name)
+        return done
 
     def __repr__(self) -> str:
         widths = [self.size_in] + [m for m, _ in self.maps]

@@ -19,7 +19,6 @@ from reconstruct.constructions.ratio import VARYING, deviation, variances_at_out
 from reconstruct.constructions.sites import Site, mixing_at, norm_at
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation, dense
-from reconstruct.networks.evaluation import held_at
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
 
@@ -338,9 +337,9 @@ def _met(
     """The largest difference at each cut among these inputs; and the largest value of g there."""
     single = _in_float32(x)
     ours, theirs = [a for _, a, _ in rows], [b for _, _, b in rows]
-    g, f = held_at(target, x, ours), held_at(network, x, theirs)
-    g32, f32 = held_at(target, single, ours), held_at(network, single, theirs, np.float32)
-    own = held_at(target, single, ours, np.float32)
+    g, f = target.at(x, ours), network.at(x, theirs)
+    g32, f32 = target.at(single, ours), network.at(single, theirs, np.float32)
+    own = target.at(single, ours, np.float32)
     return [
         {
             "scale": _largest(g[a]),

@@ -1,4 +1,4 @@
-"""Hidden layers in tiles: the same values, and never an array of hidden units × batch."""
+"""Batches in chunks of rows: the same values, and never an array of hidden units × batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from reconstruct.networks import (
     Node,
     Norm,
     Relu,
-    evaluation,
+    graph,
 )
+from reconstruct.networks.maps import dense
 
 
 def dense_site(width: int = 700) -> Network:
@@ -28,7 +29,8 @@ def dense_site(width: int = 700) -> Network:
         Node("N1", norm, ("M1",)),
         Node("act", Relu(), ("N1",)),
         Node("M2", Affine(rng.normal(size=(4, width)), rng.normal(size=4)), ("act",)),
-        Node("N2", Norm.neutral(4), ("M2",)),
+        Node("M3", Affine(np.ones((4, width))), ("act",)),
+        Node("N2", Add(), ("M2", "M3")),
     )
     return Network(6, nodes, "N2")
 
@@ -47,48 +49,48 @@ def image_site(width: int = 300) -> Network:
     return Network(50, nodes, "M2")
 
 
+def one_by_one(network: Network, x: np.ndarray) -> dict[str, np.ndarray]:
+    """Every node's value, one row and one node after the other."""
+    rows = []
+    for point in x:
+        values = {network.source: point[None]}
+        for node in network.nodes:
+            values[node.name] = node.op(*(values[i] for i in node.inputs))
+        rows.append(values)
+    return {name: np.concatenate([row[name] for row in rows]) for name in network.sizes}
+
+
 @pytest.mark.parametrize("network", [dense_site(), image_site()], ids=["dense", "image"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_tiles_do_not_change_the_value(network, dtype, monkeypatch):
-    monkeypatch.setattr(evaluation, "TILE_ELEMENTS", 1000)
+def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
+    monkeypatch.setattr(graph, "CHUNK", 16000)
+    monkeypatch.setattr(dense, "TILE", 1000)
     x = np.random.default_rng(2).normal(size=(9, network.size_in)).astype(dtype)
-    plain = network.values(x, dtype)[network.output]
-    assert len(evaluation.bottlenecks(network)) == 1
-    scale = np.abs(plain).max() * network.sizes["M1"]
-    assert np.abs(network(x, dtype) - plain).max() <= scale * np.finfo(dtype).eps
+    plain = one_by_one(network, x)
+    scale = max(np.abs(v).max() for v in plain.values()) * network.sizes["M1"] * np.finfo(dtype).eps
+    assert np.abs(network(x, dtype) - plain[network.output]).max() <= scale
     assert network(x, dtype).dtype == dtype
+    for name, value in network.values(x, dtype).items():
+        assert np.abs(value - plain[name]).max() <= scale
+    for name, (low, high) in network.extremes(x, list(network.sizes), dtype).items():
+        assert np.abs(low - plain[name].min(axis=1)).max() <= scale
+        assert np.abs(high - plain[name].max(axis=1)).max() <= scale
 
 
 def test_the_hidden_layer_is_never_held_whole(monkeypatch):
-    monkeypatch.setattr(evaluation, "TILE_ELEMENTS", 2**14)
+    monkeypatch.setattr(graph, "CHUNK", 2**16)
     network = dense_site(4096)
     x = np.zeros((1000, 6))
     network(x[:2])
     tracemalloc.start()
     network(x)
+    network.extremes(x, ["act"])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4096 * 1000 * 8 / 4
 
 
-def test_a_hidden_value_that_is_used_twice_is_computed_as_it_stands():
-    network = dense_site()
-    more = Node("M3", Affine(np.ones((4, 700))), ("act",))
-    both = Network(6, (*network.nodes, more, Node("sum", Add(), ("N2", "M3"))), "sum")
-    assert evaluation.bottlenecks(both) == {}
-    x = np.random.default_rng(3).normal(size=(5, 6))
-    np.testing.assert_allclose(both(x), both.values(x)["sum"], rtol=1e-12)
-
-
-@pytest.mark.parametrize("network", [dense_site(), image_site()], ids=["dense", "image"])
-def test_extremes_of_hidden_layers_are_seen_tile_by_tile(network, monkeypatch):
-    monkeypatch.setattr(evaluation, "TILE_ELEMENTS", 1)
-    x = np.random.default_rng(4).uniform(-1, 1, (7, network.size_in))
-    names = [node.name for node in network.nodes]
-    found = network.extremes(x, names)
-    assert set(network._hidden) & set(names)
-    for name, value in network.values(x).items():
-        if name in found:
-            low, high = found[name]
-            assert np.allclose(low, value.min(axis=1), rtol=1e-12, atol=1e-12)
-            assert np.allclose(high, value.max(axis=1), rtol=1e-12, atol=1e-12)
+def test_a_batch_of_nothing_has_no_values():
+    network = image_site()
+    assert network(np.empty((0, 50))).shape == (0, network.size_out)
+    assert network.at(np.empty((0, 50)), ["act"])["act"].shape == (0, 7500)

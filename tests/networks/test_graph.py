@@ -60,18 +60,6 @@ def test_sparse_weights_evaluate_as_dense_ones():
         assert ours.dtype == dtype
 
 
-def test_chunks_do_not_change_a_batch(monkeypatch):
-    import reconstruct.networks.graph as graph
-
-    rng = np.random.default_rng(2)
-    network = Network.mlp([rng.normal(size=(8, 3)), rng.normal(size=(2, 8))])
-    x = rng.normal(size=(50, 3))
-    whole = network(x)
-    monkeypatch.setattr(graph, "CHUNK_ELEMENTS", 24)
-    np.testing.assert_allclose(network(x), whole, rtol=1e-13)
-    assert network(np.empty((0, 3))).shape == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("op", "formula"),
     [

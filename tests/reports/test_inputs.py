@@ -83,13 +83,6 @@ def test_values_of_some_nodes_are_those_of_all(result: Any) -> None:
         np.testing.assert_allclose(values, everything[name], rtol=0, atol=1e-12)
 
 
-def test_values_that_are_never_held_are_refused() -> None:
-    target = mlp([20, 20, 2], 0)
-    network = rc.draw(target).network
-    with pytest.raises(rc.InputError, match="never held together"):
-        network.at(np.zeros((1, 20)), ["layer1.act1"])
-
-
 def test_errors_behind_each_layer_are_those_of_both_networks(result: Any) -> None:
     certificate = rc.certify(result.target, result.network, domain=result.domain)
     rows = layer_errors(result, certificate)

@@ -35,7 +35,6 @@ from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
 from reconstruct.formats.onnx.values import Flow
 from reconstruct.networks import Activation, Add, Box, Map, Mixing, Network, Node, Norm, Points
-from reconstruct.networks.evaluation import last_uses
 
 Array = NDArray[Any]
 FOLDER = "session.model_external_initializers_file_folder_path"
@@ -45,7 +44,6 @@ FOLDER = "session.model_external_initializers_file_folder_path"
 class ComparisonEffort:
     """How much is tried before a reading is believed, and what is held meanwhile."""
 
-    tile: int = 2**20  # entries of a matrix that are taken to float64 at once
     huge: int = 2**24  # parameters beyond which two points must do
     many: int = 32  # points
     few: int = 4
@@ -351,10 +349,10 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]
     errors = {network.source: arithmetic.unit * np.abs(x) + arithmetic.tiny}  # of a conversion
     peak = np.abs(x).max(axis=1)
     yield Followed(network.source, x, errors[network.source], peak < arithmetic.largest)
-    last_use = last_uses([(n.name, n.inputs) for n in network.nodes], network.output)
-    for place, node in enumerate(network.nodes):
+    for node in network.nodes:
         with np.errstate(all="ignore"):
-            value, size, carried = _evaluated(node, values, errors)
+            value = node.op(*(values[i] for i in node.inputs))
+            size, carried = _sizes(node, values, errors)
             steps = _summands(node) + EFFORT.operations
             unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
@@ -362,31 +360,8 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]
             peak = np.maximum(peak, (size + carried + made).max(axis=1))
             telling = np.asarray(peak < arithmetic.largest)
         yield Followed(node.name, value, errors[node.name], telling)
-        for used in set(node.inputs):
-            if last_use[used] == place:
-                del values[used], errors[used]
-
-
-def _evaluated(
-    node: Node, values: dict[str, Array], errors: dict[str, Array]
-) -> tuple[Array, Array, Array]:
-    """The value of a node, how large its parts are, and the errors of its inputs carried along."""
-    op, first = node.op, node.inputs[0]
-    if isinstance(op, Mixing) and op.weights > EFFORT.tile and op.hidden_rows(0, 1) is not None:
-        return _by_tiles(op, values[first], errors[first])
-    return op(*(values[i] for i in node.inputs)), *_sizes(node, values, errors)
-
-
-def _by_tiles(op: Mixing, h: Array, error: Array) -> tuple[Array, Array, Array]:
-    """The same for a large map, some channels at a time: no copy of it in float64 is made."""
-    step, found = max(EFFORT.tile // op.summands, 1), []
-    for start in range(0, op.channels, step):
-        tile = op.hidden_rows(start, min(start + step, op.channels))
-        assert tile is not None
-        size = tile.absolute(np.abs(h)) + np.abs(tile.bias)
-        found.append((tile(h), size, tile.absolute(error)))
-    value, size, carried = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
-    return value, size, carried
+        for used in network.finished[node.name]:
+            del values[used], errors[used]
 
 
 def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ from reconstruct.numbers.arrays import (
 )
 from reconstruct.numbers.rounding import smallest
 
-PATCH_ELEMENTS = 2**22  # numbers of patches that are held at once
+PATCH_ELEMENTS = 2**20  # numbers of patches that are held at once: 8 MiB
 LARGEST = 2**30  # pixels with pads, or entries of all patches: beyond what anything here can hold
 
 
@@ -385,19 +385,6 @@ class Convolution(Mixing):
         rows, part = slice(start * each, stop * each), stop - start
         narrow = replace(self.geometry, channels=part * self.kernel.shape[1])
         return Convolution(self.kernel[rows], narrow, self.offsets[rows], part)
-
-    def hidden_rows(self, start: int, stop: int) -> Convolution | None:
-        """The output channels `start:stop` alone; a grouped convolution is not cut."""
-        if self.groups > 1:
-            return None
-        return Convolution(self.kernel[start:stop], self.geometry, self.offsets[start:stop])
-
-    def hidden_inputs(self, start: int, stop: int) -> Convolution | None:
-        """What the input channels `start:stop` contribute, without the bias (one group)."""
-        if self.groups > 1:
-            return None
-        narrow = replace(self.geometry, channels=stop - start)
-        return Convolution(self.kernel[:, start:stop], narrow)
 
     @cached_property
     def least(self) -> float:

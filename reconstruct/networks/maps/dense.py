@@ -1,10 +1,8 @@
-"""A weight matrix kept in full.
-
-A weight matrix kept as compressed rows.
-"""
+"""A weight matrix, kept in full or as compressed rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,33 +25,53 @@ from reconstruct.numbers.arrays import (
 )
 from reconstruct.numbers.rounding import smallest
 
+TILE = 2**22  # entries of a weight that are cast at once: 32 MiB
 
-@dataclass(frozen=True, eq=False)
-class Dense(Mixing):
-    """`h ↦ W h + b`: `weight` W of shape m × k, `bias` b of shape m."""
+
+class MatrixMap(Mixing):
+    """`h ↦ W h + b`: `weight` W of shape m × k, dense or CSR, `bias` b of shape m."""
 
     kind = "Affine"
 
     weight: Matrix
     bias: Vector
 
-    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        set_affine(self, as_matrix(np.asarray(weight)), bias)
-
-    @classmethod
-    def over(cls, weight: Array, bias: Array | None = None) -> Dense:
-        """The map of an array that nobody else will change: it is not copied."""
-        op = object.__new__(cls)
-        object.__setattr__(op, "weight", weight)
-        object.__setattr__(op, "bias", np.zeros(len(weight)) if bias is None else bias)
-        return op
+    def _set(self, matrix: Matrix, bias: ArrayLike | None) -> None:
+        if matrix.ndim != 2:
+            raise InputError(f"an affine map needs a weight matrix, but got shape {matrix.shape}")
+        if 0 in matrix.shape:
+            raise InputError(
+                f"an affine map needs at least one input and one output, but got a weight of shape "
+                f"{matrix.shape}"
+            )
+        offset = frozen_array(np.zeros(matrix.shape[0]) if bias is None else bias)
+        if offset.shape != (matrix.shape[0],):
+            raise InputError(
+                f"an affine map with weight of shape {matrix.shape} needs {matrix.shape[0]} "
+                f"biases, but got shape {offset.shape}"
+            )
+        object.__setattr__(self, "weight", matrix)
+        object.__setattr__(self, "bias", offset)
 
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.weight.shape[0]), int(self.weight.shape[1])
 
     def linear(self, rows: Array) -> Array:
-        return np.asarray(rows @ self.weight.astype(rows.dtype, copy=False).T)
+        return self._times(rows, lambda tile: tile)
+
+    def absolute(self, reach: Array) -> Array:
+        return self._times(reach, abs)
+
+    def _times(self, rows: Array, part: Callable[[Matrix], Matrix]) -> Array:
+        """`part(W) h` for every row h; no copy of a large W in another precision is made."""
+        kind, tiles = rows.dtype, self.spans(TILE)
+        if len(tiles) == 1:
+            return np.asarray(rows @ part(self.weight.astype(kind, copy=False)).T)
+        out = np.empty((*rows.shape[:-1], self.shape[0]), kind)
+        for start, stop in tiles:
+            out[..., start:stop] = rows @ part(self.weight[start:stop].astype(kind, copy=False)).T
+        return out
 
     def pull(self, form: Array, size: int) -> Array:
         rows = form.reshape(-1, form.shape[-1])
@@ -66,26 +84,44 @@ class Dense(Mixing):
     def columns(self, start: int, stop: int) -> Array:
         return dense(self.weight[:, start:stop])
 
-    def signs(self) -> tuple[Dense, Dense]:
-        wide = self.weight.astype(np.float64, copy=False)
-        return Dense.over(np.maximum(wide, 0.0)), Dense.over(np.minimum(wide, 0.0))
-
-    def absolute(self, reach: Array) -> Array:
-        return np.asarray(reach @ np.abs(self.weight.astype(np.float64, copy=False)).T)
-
     @cached_property
     def least(self) -> float:
         return smallest(self.weight)
 
     @cached_property
     def largest(self) -> float:
-        return float(np.max(np.abs(self.weight), initial=0.0))
+        return float(abs(self.weight).max())
 
-    def hidden_rows(self, start: int, stop: int) -> Dense:
-        return Dense.over(self.weight[start:stop], self.bias[start:stop])
+    @property
+    def matrix(self) -> Matrix:
+        return self.weight
 
-    def hidden_inputs(self, start: int, stop: int) -> Dense:
-        return Dense.over(self.weight[:, start:stop])
+    @property
+    def nonzeros(self) -> int:
+        return nonzeros(self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(MatrixMap):
+    """A weight matrix kept in full."""
+
+    weight: Matrix
+    bias: Vector
+
+    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
+        self._set(as_matrix(np.asarray(weight)), bias)
+
+    @classmethod
+    def over(cls, weight: Array, bias: Array | None = None) -> Dense:
+        """The map of an array that nobody else will change: it is not copied."""
+        op = object.__new__(cls)
+        object.__setattr__(op, "weight", weight)
+        object.__setattr__(op, "bias", np.zeros(len(weight)) if bias is None else bias)
+        return op
+
+    def signs(self) -> tuple[Dense, Dense]:
+        wide = self.weight.astype(np.float64, copy=False)
+        return Dense.over(np.maximum(wide, 0.0)), Dense.over(np.minimum(wide, 0.0))
 
     def on_blocks(self, width: int) -> tuple[tuple[int, int, Dense], ...]:
         found = []
@@ -95,96 +131,23 @@ class Dense(Mixing):
             found.append((start, start + part.shape[1], block))
         return tuple(found)
 
-    @property
-    def matrix(self) -> Matrix:
-        return self.weight
-
-    @property
-    def nonzeros(self) -> int:
-        return nonzeros(self.weight)
-
     def arrays(self) -> dict[str, Array]:
         return {"weight": self.weight, "bias": self.bias}
 
 
-def set_affine(op: Any, matrix: Matrix, bias: ArrayLike | None) -> None:
-    """Checks and sets the weight and the bias of an affine map."""
-    if matrix.ndim != 2:
-        raise InputError(f"an affine map needs a weight matrix, but got shape {matrix.shape}")
-    if 0 in matrix.shape:
-        raise InputError(
-            f"an affine map needs at least one input and one output, but got a weight of shape "
-            f"{matrix.shape}"
-        )
-    offset = frozen_array(np.zeros(matrix.shape[0]) if bias is None else bias)
-    if offset.shape != (matrix.shape[0],):
-        raise InputError(
-            f"an affine map with weight of shape {matrix.shape} needs {matrix.shape[0]} "
-            f"biases, but got shape {offset.shape}"
-        )
-    object.__setattr__(op, "weight", matrix)
-    object.__setattr__(op, "bias", offset)
-
-
-# --- sparse -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
-class Sparse(Mixing):
-    """`h ↦ W h + b`: `weight` W of shape m × k in CSR, `bias` b of shape m."""
-
-    kind = "Affine"
+class Sparse(MatrixMap):
+    """A weight matrix kept as compressed rows."""
 
     weight: Matrix
     bias: Vector
 
     def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        set_affine(self, as_matrix(sparse.csr_array(weight)), bias)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.weight.shape[0]), int(self.weight.shape[1])
-
-    def linear(self, rows: Array) -> Array:
-        return np.asarray((self.weight.astype(rows.dtype, copy=False) @ rows.T).T)
-
-    def pull(self, form: Array, size: int) -> Array:
-        rows = form.reshape(-1, form.shape[-1])
-        product = (self.weight.astype(form.dtype, copy=False).T @ rows.T).T
-        return np.asarray(product).reshape(*form.shape[:-1], -1)
-
-    def tile(self, start: int, stop: int) -> Array:
-        return dense(self.weight[start:stop])
-
-    def columns(self, start: int, stop: int) -> Array:
-        return dense(self._by_columns[:, start:stop])
-
-    @cached_property
-    def _by_columns(self) -> Matrix:
-        return self.weight.tocsc()
+        self._set(as_matrix(sparse.csr_array(weight)), bias)
 
     def signs(self) -> tuple[Sparse, Sparse]:
         wide = self.weight.astype(np.float64, copy=False)
         return Sparse(wide.maximum(0)), Sparse(wide.minimum(0))
-
-    def absolute(self, reach: Array) -> Array:
-        return np.asarray((abs(self.weight.astype(np.float64, copy=False)) @ reach.T).T)
-
-    @cached_property
-    def least(self) -> float:
-        return smallest(self.weight)
-
-    @cached_property
-    def largest(self) -> float:
-        return float(np.max(np.abs(self.weight.data), initial=0.0))
-
-    @property
-    def matrix(self) -> Matrix:
-        return self.weight
-
-    @property
-    def nonzeros(self) -> int:
-        return nonzeros(self.weight)
 
     def arrays(self) -> dict[str, Array]:
         parts = {

@@ -104,10 +104,6 @@ class Diagonal(Map):
     def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
 
-    def hidden(self, start: int, stop: int) -> Diagonal | None:
-        """The same on the channels `start:stop` alone; None where it cannot be cut."""
-        return None
-
     @abstractmethod
     def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
         """|fl(s ẑ + t) − (s ẑ + t)| however a program computes it, casts included."""

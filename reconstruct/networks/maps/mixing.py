@@ -97,14 +97,6 @@ class Mixing(Map):
         """The matrices that a construction rebuilds, one for each group."""
         return (self.matrix,)
 
-    def hidden_rows(self, start: int, stop: int) -> Mixing | None:
-        """The map to the channels `start:stop` alone; None where the map cannot be cut."""
-        return None
-
-    def hidden_inputs(self, start: int, stop: int) -> Mixing | None:
-        """What input channels `start:stop` contribute, without the bias; None as above."""
-        return None
-
     @property
     def matrix(self) -> Matrix:
         """L as one matrix, dense unless the map keeps it sparse: for maps that are solved for."""
