@@ -21,6 +21,7 @@ from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, Figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
+from proofs_check.certificates.joint import prove_jointly
 from proofs_check.certificates.point import check_witness
 from proofs_check.certificates.pointwise import prove_at_points
 from proofs_check.certificates.reach import prove_reach
@@ -34,15 +35,7 @@ from reconstruct.networks.maps import Norm
 
 PathLike = str | os.PathLike[str]
 
-_GENERAL = {  # what is said of a bound that this checker does not repeat
-    "certified": "the bound was proved by lengths or by branch and bound, which is not checked "
-    "independently",
-    "refuted": "the bound beside the witness was proved by lengths or by branch and bound, which "
-    "is not checked independently",
-    "undecided": "the certificate decides nothing: there is neither a bound within the tolerance "
-    "nor a witness, and the bound that it gives, by lengths or by branch and bound, is not checked "
-    "independently",
-}
+_GENERAL = "the bound of both networks together does not say the steps of its proof"
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,10 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     """Prove again what the verdict rests on; the names of what was proved."""
     verified = []
     if claims.method == "general":
-        raise NotCheckable(_GENERAL[claims.verdict])
+        if claims.tree is None or claims.bound is None:
+            raise NotCheckable(_GENERAL)
+        prove_jointly(claims, target, candidate)
+        return ("bound",)
     model = scaled(target, claims.scales)
     if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
         prove_at_points(claims, target, candidate)

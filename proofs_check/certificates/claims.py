@@ -48,6 +48,18 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class PairClaim:
+    """Unit `unit` of an activation may be written through unit `index` of `partner`, an earlier
+    one: their inputs are nearly multiples of each other by `factor`."""
+
+    node: str
+    unit: int
+    partner: str
+    index: int
+    factor: float
+
+
+@dataclass(frozen=True)
 class FilePart:
     """How a document names a network: its file, the hashes that pin it, where it may lie."""
 
@@ -76,6 +88,7 @@ class Claims:
     marks: Mapping[str, str]
     places: Mapping[str, tuple[int, ...]]
     tree: bytes | None
+    pairs: tuple[PairClaim, ...]
     scales: Mapping[str, tuple[int, ...]]
     segments: tuple[Segment, ...]
     exact_identity: bool

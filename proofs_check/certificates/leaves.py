@@ -10,6 +10,8 @@ Rests on proofs_check: partition-covers, back-substitution.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -113,7 +115,7 @@ class LeafBounds:
         return low.lowest(), -high.lowest()
 
 
-def leaves_of(domain: Box, code: bytes) -> Range:
+def leaves_of(domain: Box, code: Sequence[int]) -> Range:
     """The boxes of a tree of halves, in its order."""
     lows, highs, stack = [], [], [(domain.lo.copy(), domain.hi.copy())]
     for byte in code:

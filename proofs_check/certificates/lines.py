@@ -38,7 +38,7 @@ TILE = 2**21  # coefficients that are carried back at once
 
 
 @dataclass(frozen=True, eq=False)
-class _Cut:
+class Cut:
     """A cut between lines: z = Σ A h + c, one band around f(z) per kind of line, (boxes, m) each.
 
     `loss` bounds what one unit of |coefficient of z| loses when it goes over to the sources, and
@@ -52,7 +52,7 @@ class _Cut:
     loss: Floats
     floor: Floats
 
-    def take(self, boxes: slice) -> _Cut:
+    def take(self, boxes: slice) -> Cut:
         """The same on some of the boxes."""
         bands = tuple(
             Band(*(getattr(band, end)[boxes] for end in ("below", "above", "low", "high")))
@@ -67,7 +67,7 @@ class Lines:
     def __init__(self, source: str, lo: Floats, hi: Floats) -> None:
         self.source = source
         self.ranges: dict[str, Range] = {source: (lo, hi)}
-        self.cuts: list[_Cut] = []
+        self.cuts: list[Cut] = []
 
     def add(
         self,
@@ -91,7 +91,7 @@ class Lines:
             self.ranges[name] = bend.range(lo, hi)
         maps = tuple((view.source, floats[0][:, part]) for view, part in parts)
         loss, floor = self._loss(parts, floats, np.maximum(np.abs(lo), np.abs(hi)))
-        self.cuts.append(_Cut(name, maps, floats[0][:, -1], bands, loss, floor))
+        self.cuts.append(Cut(name, maps, floats[0][:, -1], bands, loss, floor))
 
     def take(self, box: int) -> Lines:
         """The same on one of the boxes."""
@@ -122,7 +122,7 @@ class Lines:
                 rows = rows[going]
                 tally = Tally(tally.value[:, going], tally.slack[:, going])
                 waiting = {name: a[:, going] for name, a in waiting.items()}
-            tally, d = _onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
+            tally, d = onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
             tally = self._onto_sources(tally, d, cut, waiting)
             found[rows] = np.maximum(found[rows], self._put_in(tally, waiting))
         return found
@@ -130,7 +130,7 @@ class Lines:
     def _put_in(self, tally: Tally, waiting: dict[str, Floats]) -> Floats:
         """The least value of what is left by the ranges of its sources, on a single box."""
         for source, a in waiting.items():
-            tally = _onto_box(tally, a, self.ranges[source])
+            tally = onto_box(tally, a, self.ranges[source])
         return np.array(tally.lowest()[0])
 
     def bounds(self, parts: Parts, floats: Range) -> Range:
@@ -165,7 +165,7 @@ class Lines:
     def _least(self, source: str, a: Floats) -> Floats:
         """A lower bound of a·h on every box, the best of all ways."""
         nothing = Tally.start(*(np.zeros((self.boxes, a.shape[1])) for _ in range(2)))
-        found = _onto_box(nothing, a, self.ranges[source]).lowest()
+        found = onto_box(nothing, a, self.ranges[source]).lowest()
         if source != self.source:
             for kind in range(len(Support)):
                 found = np.maximum(found, self._carried_back({source: a}, kind).lowest())
@@ -187,14 +187,14 @@ class Lines:
         loss = plus(times(reach, np.full(reach.shape, 2 * UNIT)), error[:, -1])
         constant = times(np.abs(middle[:, -1]), np.full(units, gamma(units + 1)))
         loss = plus(loss, constant)
-        far = plus(np.ones(len(reach)), _total(reach))
+        far = plus(np.ones(len(reach)), total(reach))
         for view, part in parts:
             most = self._largest(view.source)
             size = dot(most, np.abs(middle[:, part]).T)
             loss = plus(loss, times(size, np.full(size.shape, gamma(units))))
             if error[:, part].any():
                 loss = plus(loss, dot(most, error[:, part].T))
-            far = plus(far, _total(most))
+            far = plus(far, total(most))
         return loss, above(above(far * (2 * units * TINY)))[:, None]
 
     def _carried_back(self, forms: dict[str, Floats], kind: int) -> Tally:
@@ -204,48 +204,46 @@ class Lines:
         tally = Tally.start(np.zeros(shape), np.zeros(shape))
         for cut in reversed(self.cuts):
             if cut.name in waiting:
-                tally, d = _onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
+                tally, d = onto_lines(tally, waiting.pop(cut.name), cut.bands[kind])
                 tally = self._onto_sources(tally, d, cut, waiting)
         if self.source in waiting:
-            tally = _onto_box(tally, waiting[self.source], self.ranges[self.source])
+            tally = onto_box(tally, waiting[self.source], self.ranges[self.source])
         return tally
 
-    def _onto_sources(
-        self, tally: Tally, d: Floats, cut: _Cut, waiting: dict[str, Floats]
-    ) -> Tally:
+    def _onto_sources(self, tally: Tally, d: Floats, cut: Cut, waiting: dict[str, Floats]) -> Tally:
         """d·z = d·c + Σ (d A_j)·h_j: coefficients go to the sources, d·c into the tally."""
         with np.errstate(all="ignore"):
             plain = d @ cut.constant
-        tally = tally.add(plain, _weighted(np.abs(d), cut.loss), cut.floor)
+        tally = tally.add(plain, weighted(np.abs(d), cut.loss), cut.floor)
         for source, matrix in cut.maps:
             with np.errstate(all="ignore"):
                 more = (d.reshape(-1, d.shape[2]) @ matrix).reshape(*d.shape[:2], -1)
                 if source in waiting:
                     more = waiting[source] + more
             if source in waiting:
-                lost = _weighted(np.abs(more), self._largest(source))
+                lost = weighted(np.abs(more), self._largest(source))
                 tally = tally.add(np.zeros(lost.shape), times(lost, np.full(lost.shape, 2 * UNIT)))
             waiting[source] = more
         return tally
 
 
-def _onto_lines(tally: Tally, a: Floats, band: Band) -> tuple[Tally, Floats]:
+def onto_lines(tally: Tally, a: Floats, band: Band) -> tuple[Tally, Floats]:
     """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0."""
     rising = np.maximum(a, 0.0)
     falling = np.minimum(a, 0.0)
     with np.errstate(all="ignore"):
         d = rising * band.below[:, None] + falling * band.above[:, None]
         const = _product(rising, band.low) + _product(falling, band.high)
-    size = _weighted(np.abs(a), np.maximum(np.abs(band.low), np.abs(band.high)))
+    size = weighted(np.abs(a), np.maximum(np.abs(band.low), np.abs(band.high)))
     return tally.add(const, product_error(size, 2 * a.shape[2] + 2, 1.0)), d
 
 
-def _onto_box(tally: Tally, a: Floats, box: Range) -> Tally:
+def onto_box(tally: Tally, a: Floats, box: Range) -> Tally:
     """a·h ≥ a⁺·lo + a⁻·hi."""
     lo, hi = box
     with np.errstate(all="ignore"):
         value = _product(np.maximum(a, 0.0), lo) + _product(np.minimum(a, 0.0), hi)
-    size = _weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
+    size = weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
     return tally.add(value, product_error(size, 2 * a.shape[2] + 2, 1.0))
 
 
@@ -254,14 +252,14 @@ def _product(a: Floats, values: Floats) -> Floats:
     return np.asarray(np.matmul(a, values[:, :, None])[..., 0])
 
 
-def _weighted(size: Floats, values: Floats) -> Floats:
+def weighted(size: Floats, values: Floats) -> Floats:
     """The same for numbers that are not negative, from above; infinity where nothing is known."""
     n = size.shape[2]
     with np.errstate(all="ignore"):
         return above(above(_product(size, values) + n * TINY) * (1 + n * 2.0**-51))
 
 
-def _total(values: Floats) -> Floats:
+def total(values: Floats) -> Floats:
     """The sum over all units on every box, from above."""
     with np.errstate(all="ignore"):
         return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats
-from proofs_check.certificates.claims import Claims, FilePart, Segment, Witness
+from proofs_check.certificates.claims import Claims, FilePart, PairClaim, Segment, Witness
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.report import CheckFailed, NotCheckable, Unreadable
 from reconstruct.errors import InputError
@@ -77,11 +77,11 @@ def digest(document: Mapping[str, Json]) -> str:
 def read(document: Mapping[str, Json]) -> Claims:
     """Every field, by its name and type."""
     domain = as_domain(document.get("domain"))
-    norms = document.get("exact_norms")
+    norms, method = document.get("exact_norms"), _word(document, "method")
     return Claims(
         verdict=_word(document, "verdict"),
         rigor=_word(document, "rigor"),
-        method=_word(document, "method"),
+        method=method,
         target=as_file(document, "target"),
         candidate=as_file(document, "candidate"),
         domain=domain,
@@ -92,7 +92,8 @@ def read(document: Mapping[str, Json]) -> Claims:
         alignment=_pairs(document.get("alignment")),
         marks=_marks(document.get("lines")),
         places=_whole_numbers(document.get("places"), "places", 0, WINDOW),
-        tree=_tree(document.get("tree"), domain),
+        tree=_tree(document.get("tree"), domain, method),
+        pairs=_unit_pairs(document.get("pairs", [])),
         scales=_whole_numbers(document.get("scales"), "scales", -POWERS, POWERS),
         segments=_segments(document.get("segments")),
         exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
@@ -242,16 +243,31 @@ def _bytes(value: Json, field: str) -> bytes:
         raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}") from None
 
 
-def _tree(value: Json, domain: tuple[Box, ...]) -> bytes | None:
-    """Bytes in hexadecimal, one per node of the tree; only one box can be cut."""
+def _tree(value: Json, domain: tuple[Box, ...], method: str) -> bytes | None:
+    """Bytes in hexadecimal, one per node of the tree; only one box can be divided, but where both
+    networks are bounded together."""
     if value is None:
         return None
-    if len(domain) != 1:
+    if len(domain) != 1 and method != "general":
         raise CheckFailed("tree", f"one box can be cut, but the domain has {len(domain)}")
     text = _text(value, "tree")
     if len(text) > 2 * NODES:
         raise CheckFailed("tree", f"at most {NODES} nodes are checked, but it has more")
     return _bytes(text, "tree")
+
+
+def _unit_pairs(value: Json) -> tuple[PairClaim, ...]:
+    found = []
+    for entry in as_list(value, "pairs"):
+        row = as_list(entry, "pairs")
+        kinds = (str, int, str, int, str)
+        if len(row) != 5 or any(type(x) is not k for x, k in zip(row, kinds, strict=True)):
+            raise CheckFailed("pairs", "node, unit, node, unit and a hex float are needed")
+        node, unit, partner, index, factor = row
+        assert isinstance(unit, int) and isinstance(index, int)
+        number = as_float(factor, "pairs")
+        found.append(PairClaim(_text(node, "pairs"), unit, _text(partner, "pairs"), index, number))
+    return tuple(found)
 
 
 def _whole_numbers(value: Json, field: str, least: int, most: int) -> dict[str, tuple[int, ...]]:

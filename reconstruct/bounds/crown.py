@@ -134,9 +134,10 @@ def _swap(
 ) -> tuple[Array, Array]:
     """Hands the coefficients of swapped units on; returns those that stay, and the constant."""
     const = swap.constants.constant(form, const)
-    pending[name] = form * swap.keep
+    pending[name] = form * swap.keep[:, None]
+    swapped = form * (1.0 - swap.keep)[:, None]
     for other, matrix in swap.moves:
-        moved = Affine(matrix).pull(form, matrix.shape[1])
+        moved = Affine(matrix).pull(swapped, matrix.shape[1])
         const = _collect(pending, other, moved, const, ranges[other], boxes)
     return pending.pop(name), const
 

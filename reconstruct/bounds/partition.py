@@ -97,7 +97,7 @@ class BranchAndBound:
     def __init__(self, lo: Array, hi: Array) -> None:
         self.lo, self.hi = lo, hi
         self.excess, self.axis = np.full(len(lo), np.inf), np.full(len(lo), -1)
-        self.seen = 0
+        self.seen, self._roots = 0, len(lo)
         self._node = np.arange(len(lo))  # which node of the forest each box is
         self._halved, self._child = [-1] * len(lo), [0] * len(lo)
 
@@ -151,12 +151,15 @@ class BranchAndBound:
         return np.arange(first, first + 2 * len(nodes))
 
     def partition(self) -> Partition:
-        """How the first box was divided."""
-        code = bytearray()
-        stack = [0]
+        """How the only box was divided."""
+        return Partition(self.lo.shape[1], bytes(self.forest()))
+
+    def forest(self) -> list[int]:
+        """How all boxes were divided, one after the other, each in preorder."""
+        code, stack = [], list(range(self._roots))[::-1]
         while stack:
             node = stack.pop()
             code.append(self._halved[node] + 1)
             if self._halved[node] >= 0:
                 stack.extend((self._child[node] + 1, self._child[node]))
-        return Partition(self.lo.shape[1], bytes(code))
+        return code

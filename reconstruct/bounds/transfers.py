@@ -86,11 +86,11 @@ class Transfer:
 
 @dataclass(frozen=True, eq=False)
 class Swap:
-    """Units of a node in terms of others: `Λ·v ≥ (Λ∘keep)·v + Σ (Λ moves_k)·v_k + constants`.
+    """Units of a node in terms of others: `Λ·v ≥ (Λ∘keep)·v + Σ (Λ∘(1 − keep) moves_k)·v_k + c`.
 
-    `keep` is 0 for the units that are swapped and 1 for the others; `moves` pairs names of nodes
-    with matrices (size × size of that node); `constants` bounds what is left over, and the
-    rounding. A move to the node itself joins what is kept.
+    `keep` (boxes, size) is 0 for the units that are swapped and 1 for the others; `moves` pairs
+    names of nodes with matrices (size × size of that node); `constants` bounds what is left over,
+    and the rounding. A move to the node itself joins what is kept.
     """
 
     keep: Array
@@ -98,7 +98,7 @@ class Swap:
     constants: Transfer
 
     def take(self, boxes: Array) -> Swap:
-        return Swap(self.keep, self.moves, self.constants.take(boxes))
+        return Swap(pick(self.keep, boxes), self.moves, self.constants.take(boxes))
 
 
 @dataclass(frozen=True, eq=False)

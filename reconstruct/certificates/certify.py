@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from math import inf
 from typing import Any
@@ -23,7 +23,6 @@ from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence.branch_and_bound import bound_difference
-from reconstruct.equivalence.mirrored import fold_mirrored
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, Network, Points
 from reconstruct.networks.rescaling import rescaled
@@ -103,7 +102,6 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.replay = Replay(self.target, self.network, self.box)
-        self.pair = self.target, self.network  # what the joint bound is about: equal functions
         self.powers = powers(self.target, self.network, self.box)
         try:
             self.model = rescaled(self.target, self.powers)
@@ -123,13 +121,10 @@ class _Work:
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
         deadline = self._deadline()
-        best = self._folded(found)
-        if _or_inf(best.bound) <= tolerance:
-            return self._certified(best)
         witness = self._search(tolerance, deadline)
         if witness is not None:  # beside a witness stand the bounds that a checker can repeat
             return self._refuted(found, witness, "search")
-        witness, best = self._joint(best, tolerance, deadline)
+        witness, best = self._joint(found, tolerance, deadline)
         if witness is not None:
             return self._refuted(found, witness, "branch and bound")
         if _or_inf(best.bound) <= tolerance:
@@ -240,27 +235,6 @@ class _Work:
         blank = _blank(self.box, found.tolerance, found.output_scale)
         return replace(blank, bound=claim, method="pointwise", alignment=alignment.pairs)
 
-    def _folded(self, found: Certificate) -> Certificate:
-        """The layered proof once more, of networks without units that mirror others, if any do."""
-        if any(node.op.windowed for net in (self.target, self.network) for node in net.nodes):
-            return found  # channels are not units
-        ours, theirs = fold_mirrored(self.target), fold_mirrored(self.network)
-        if not ours.units + theirs.units:
-            return found
-        self.pair = ours.network, theirs.network
-        self.tried.append(
-            f"{ours.units + theirs.units} units that repeat or mirror others are taken out"
-        )
-        plain = _Work(*self.pair, self.box, self.method, self.tell, self.time_limit, self.started)
-        best = plain._layered(_blank(self.box, found.tolerance, found.output_scale))
-        self.tried += plain.tried
-        if best.bound is None or best.bound >= _or_inf(found.bound):
-            return found
-        return self._general(found, best.bound)
-
-    def _better(self, found: Certificate, bound: float) -> Certificate:
-        return self._general(found, bound) if bound < _or_inf(found.bound) else found
-
     def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
         found = self.seen
@@ -302,7 +276,8 @@ class _Work:
         """The joint bound of the difference, in whatever time is left: a witness, or the better
         of both bounds."""
         outcome = bound_difference(
-            *self.pair,
+            self.target,
+            self.network,
             self.box,
             tolerance=tolerance,
             time_limit=max(0.0, deadline - time.perf_counter()),
@@ -312,7 +287,10 @@ class _Work:
         witness = None
         if outcome.suspect is not None:
             witness = self._replayed([(outcome.suspect_difference, outcome.suspect)], tolerance)
-        return witness, self._better(found, float(outcome.bound))
+        if not outcome.bound < _or_inf(found.bound):
+            return witness, found
+        proof = {} if outcome.proof is None else asdict(outcome.proof)
+        return witness, replace(self._general(found, float(outcome.bound)), **proof)
 
     def _general(self, found: Certificate, bound: float) -> Certificate:
         """A bound without segments, which nobody but we can repeat; bounds of floats are kept."""
@@ -340,6 +318,10 @@ class _Work:
         return replace(certificate, tried=tried, rigor=Rigor.EXACT, exact_identity=True)
 
     def _certified(self, found: Certificate) -> Certificate:
+        """No certified verdict without steps that a checker can follow."""
+        if found.method == "general" and found.tree is None:
+            self.tried.append("there is a bound within the tolerance, but none that can be checked")
+            return replace(found, tried=tuple(self.tried), found=self.found)
         return replace(
             found, verdict=Verdict.CERTIFIED, rigor=Rigor.RIGOROUS, tried=tuple(self.tried)
         )

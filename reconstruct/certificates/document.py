@@ -120,6 +120,7 @@ def build_document(
         "lines": dict(certificate.lines),
         "places": {name: list(row) for name, row in certificate.places.items()},
         "tree": None if certificate.tree is None else certificate.tree.hex(),
+        "pairs": [[*pair[:4], _hex(pair[4])] for pair in certificate.pairs],
         "scales": {name: list(row) for name, row in certificate.scales.items()},
         "segments": [_segment(segment) for segment in certificate.segments],
         "exact_identity": certificate.exact_identity,

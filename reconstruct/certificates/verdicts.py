@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from reconstruct.equivalence.pairing import PairOfUnits
 from reconstruct.networks import Domain
 from reconstruct.refutation.witness import Witness
 
@@ -96,9 +97,10 @@ class Certificate:
     that the network with rational norms equals the target by `==`; `bound` is then still that of
     the network as written in floats. `alignment`, `lines`, `places` and `tree` are the steps of the
     proof that a checker follows: the cuts, which bent units take slope 1 below, the partition of
-    the domain (see `bounds.Partition`). With `scales`, segments speak of the target with the
-    units of these activations multiplied by powers of two, which is the same function. The target's
-    own bounds, of |fl(g) − g| for g with its units so scaled, are there to compare with.
+    the domain (see `bounds.Partition`), and, where both networks are bounded together, `pairs` of
+    units that are nearly multiples of each other. With `scales`, segments speak of the target
+    with the units of these activations multiplied by powers of two, which is the same function. The
+    target's own bounds, of |fl(g) − g| for g with its units so scaled, are there to compare with.
     """
 
     verdict: Verdict
@@ -118,6 +120,7 @@ class Certificate:
     exact_identity: bool = False
     tried: tuple[str, ...] = ()
     tree: bytes | None = field(default=None, repr=False)
+    pairs: tuple[PairOfUnits, ...] = field(default=(), repr=False)
     scales: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     target_float64_bound: float | None = None
     target_float32_bound: float | None = None

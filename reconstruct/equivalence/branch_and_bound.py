@@ -14,20 +14,34 @@ import numpy as np
 
 from reconstruct.bounds.branching import looseness
 from reconstruct.bounds.crown import carry_back, on_source
-from reconstruct.bounds.partition import BranchAndBound
+from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.difference import difference_network
-from reconstruct.equivalence.pairing import Pairing
-from reconstruct.networks import Box, Domain
+from reconstruct.equivalence.pairing import Pairing, PairOfUnits
+from reconstruct.networks import Activation, Box, Convolution, Domain, Unitwise
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
 TIME_OVER = "the time was over"
+MARGIN = 2.0**-10  # of the tolerance: a checker rounds otherwise, and may find as much beyond ours
+ROOM = (
+    2.0**-4
+)  # of what is left of the tolerance, or of the bound, which may be nothing but rounding
 GRACE = 2.0  # seconds that the whole box, uncut, may take in any case
 BATCH = 256  # boxes bounded at once, at most
 NOISE = 2.0**-36  # relative size of differences that float64 evaluation may invent
 FLOPS = 4e9  # multiplications per second counted on, when a network's cost is foreseen
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What a checker follows: how each box of the domain was divided, one byte for each node of
+    the trees (two for more than 254 inputs), and the pairs of units that may be bounded together.
+    """
+
+    tree: bytes
+    pairs: tuple[PairOfUnits, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,7 @@ class GeneralResult:
     suspect_difference: float
     seconds: float
     tried: str
+    proof: Joint | None = None
 
     @property
     def certified(self) -> bool:
@@ -71,11 +86,12 @@ def bound_difference(
     start = time.perf_counter()
     domain = box.of_size(target.size_in)
     work = _Difference(difference_network(target, candidate), domain, tolerance, time_limit)
+    wanted = work.wanted
     found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
     reason, tell = "", progress or silent
     try:
         while not reason:
-            chosen = found.worst(tolerance, work.batch)
+            chosen = found.worst(wanted, work.batch)
             fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
             reason = "" if fresh else work.reason_to_stop(found, chosen)
             if not reason:
@@ -83,14 +99,31 @@ def bound_difference(
                 tell(Step("boxes bounded", found.seen, None, float(found.excess.max())))
     except OutOfTime:
         reason = TIME_OVER
-    seconds, bound = time.perf_counter() - start, float(np.max(found.excess, initial=0.0))
+    seconds = time.perf_counter() - start
+    bound = float(np.max(found.excess, initial=0.0))
+    if bound <= wanted:
+        bound += ROOM * min(bound, tolerance - bound)
     tried = (
         f"joint bound of the difference: {found.seen} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"
     )
-    open_boxes = int(np.count_nonzero(~(found.excess <= tolerance)))
+    open_boxes = int(np.count_nonzero(~(found.excess <= wanted)))
     suspect = work.suspect, work.suspect_difference
-    return GeneralResult(bound, tolerance, found.seen, open_boxes, *suspect, seconds, tried)
+    known = not open_boxes and _checkable(work.network)
+    proof = Joint(_tree(found), work.pairing.pairs) if known else None
+    return GeneralResult(bound, tolerance, found.seen, open_boxes, *suspect, seconds, tried, proof)
+
+
+def _checkable(network: Network) -> bool:
+    """The checker bounds two networks together where units are what maps and activations see."""
+    ops = [node.op for node in network.nodes]
+    bent = all(isinstance(op, Unitwise) for op in ops if isinstance(op, Activation))
+    return bent and not any(isinstance(op, Convolution) and op.groups > 1 for op in ops)
+
+
+def _tree(found: BranchAndBound) -> bytes:
+    kind = ">u1" if found.lo.shape[1] <= MOST_INPUTS else ">u2"
+    return np.array(found.forest(), dtype=kind).tobytes()
 
 
 class _Difference:
@@ -98,6 +131,7 @@ class _Difference:
 
     def __init__(self, network: Network, box: Domain, tolerance: float, seconds: float) -> None:
         self.network, self.tolerance = network, tolerance
+        self.wanted = tolerance * (1 - MARGIN)
         self.pairing = Pairing(network, Box(box.lo, box.hi))
         self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
         self.deadline = time.perf_counter() + seconds
@@ -110,7 +144,7 @@ class _Difference:
 
     def reason_to_stop(self, found: BranchAndBound, chosen: Array) -> str:
         """Why no box is halved any more; empty where one can be."""
-        if np.all(found.excess <= self.tolerance):
+        if np.all(found.excess <= self.wanted):
             return "every box is within the tolerance"
         if self.suspect is not None:
             return "an input was met where the difference seems to be above the tolerance"

@@ -34,6 +34,9 @@ DENSE = 2**16  # entries of a matrix that is multiplied without looking for zero
 POOL = 20_000  # units among which a partner is looked for, at most
 
 
+PairOfUnits = tuple[str, int, str, int, float]  # node and unit, partner's node and unit, factor
+
+
 @dataclass(frozen=True)
 class Pair:
     """`z_unit ≈ factor·z_partner`, the partner being unit `index` of the activation `node`."""
@@ -69,13 +72,21 @@ class Pairing:
             return None
         low, high = self._rests(state, node, pairs)
         with np.errstate(all="ignore"):
+            # Box by box, so that a checker, which has other batches, makes the same choice.
             gap = np.where((lo < 0) & (hi > 0), -lo * hi / (hi - lo), 0.0)
-            loss = np.sum(magnitude(low, high), axis=0)
-            better = loss < np.sum(gap, axis=0)[[p.unit for p in pairs]]
+            better = magnitude(low, high) < gap[:, [p.unit for p in pairs]]
         if not better.any():
             return None
-        kept = [p for p, good in zip(pairs, better, strict=True) if good]
-        return _swap(state, node, self.inputs, kept, (low[:, better], high[:, better]))
+        return _swap(state, node, self.inputs, pairs, (low, high), better)
+
+    @property
+    def pairs(self) -> tuple[PairOfUnits, ...]:
+        """All that were tried, for who repeats the proof."""
+        return tuple(
+            (name, pair.unit, pair.node, pair.index, pair.factor)
+            for name, guesses in self.guesses.items()
+            for pair in guesses
+        )
 
     # --- guessing (numerical) -------------------------------------------------------------------
 
@@ -164,20 +175,27 @@ def _rounded(factor: float) -> float:
 
 
 def _swap(
-    state: Ranges, node: Node, inputs: dict[str, str], pairs: list[Pair], rests: Range
+    state: Ranges,
+    node: Node,
+    inputs: dict[str, str],
+    pairs: list[Pair],
+    rests: Range,
+    better: Array,
 ) -> Swap:
     """The pairs as matrices; |δ|/2 and the rounding of the moves as constants.
+
+    `better` (boxes, pairs) says on which boxes a pair is used.
 
     The move of |c|Λ_i to a unit errs by γ_n per coefficient (n summands at most), which costs
     γ_n·|c|·|value| per unit of |Λ_i|; underflow costs n·η per value.
     """
     size = state.network.sizes[node.name]
-    keep = np.ones(size)
+    keep = np.ones((state.boxes, size))
     plain, gap = np.zeros((state.boxes, size)), np.zeros((state.boxes, size))
     units = [p.unit for p in pairs]
-    keep[units] = 0.0
+    keep[:, units] = np.where(better, 0.0, 1.0)
     with np.errstate(all="ignore"):
-        gap[:, units] = -up(0.5 * magnitude(*rests))
+        gap[:, units] = np.where(better, -up(0.5 * magnitude(*rests)), 0.0)
         moves = _moves(pairs, inputs, inputs[node.name], state.network, size)
         error, floor = np.zeros((state.boxes, size)), np.zeros(state.boxes)
         for name, matrix in moves:
