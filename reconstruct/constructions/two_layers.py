@@ -11,9 +11,9 @@ Rests on proofs_check: vec-identity, two-frozen-layers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from reconstruct.constructions.construction import (
     Task,
     rationals,
 )
-from reconstruct.constructions.shifts import Shift, find_shift
+from reconstruct.constructions.shifts import Shift, cancelling, find_shift, round_up
 from reconstruct.constructions.sites import Layer, Site, activation_at, mixing_at, norm_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import (
@@ -201,7 +201,10 @@ def shift_hidden(layers: TwoLayers, task: Task, s: Vector, together: int = 2**13
         for part, functional, size in parallel_map(prepared, parts):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    return find_shift(layers.activation.piece, lo, hi, magnitude)
+    found = find_shift(layers.activation.piece, lo, hi, magnitude)
+    if isfinite(layers.activation.piece.hi) or layers.M2.size > LIMITS.held:
+        return found
+    return replace(found, shift=round_up(cancelling(dense(layers.M2), found.shift)))
 
 
 def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Shift) -> tuple[Norm, Norm]:
