@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import reconstruct as rc
 from reconstruct import pipeline
 from reconstruct.certificates.verdicts import Verdict
+from reconstruct.constructions.shifts import cancelling
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Affine, Node, Norm, Relu
@@ -327,3 +328,13 @@ def test_a_float32_network_has_float32_norms_and_is_the_target_still() -> None:
         for part in (node.op.gamma, node.op.beta):
             assert np.array_equal(part, part.astype(np.float32))
     assert rc.certify(target, result.network, domain=box).bound < 2e-6
+
+
+def test_shifts_that_cancel_are_no_smaller_and_leave_a_small_sum() -> None:
+    rng = np.random.default_rng(0)
+    second, least = rng.normal(size=(6, 300)), rng.uniform(0.1, 3.0, size=300)
+    raised = cancelling(second, least)
+    assert (raised >= least).all()
+    assert np.abs(second @ raised).max() < 1e-3 * np.abs(second @ least).max()
+    few = rng.normal(size=(6, 7))  # nothing can cancel here: the shifts stay as they are
+    assert np.array_equal(cancelling(few, least[:7]), least[:7])
