@@ -18,7 +18,6 @@ khatri-rao-full-rank.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +55,8 @@ class StructuralObstruction:
     - `dead_units`: hidden units that serve no equation, for want of an input or an output weight.
     - `density`: fraction of non-zero frozen weights found.
     - `enough_density`: density at which, with this width, neither zero rows nor zero columns of K
-      are to be expected; `enough_ratio`: width ratio that does it at the density found. Both are
-      first-moment estimates (measured to be the only obstruction for random patterns), None where
-      nothing suffices.
+      are to be expected: a first-moment estimate (measured to be the only obstruction for random
+      patterns), None where nothing suffices.
     """
 
     rank: int
@@ -69,7 +67,6 @@ class StructuralObstruction:
     dead_units: int
     density: float
     enough_density: float | None
-    enough_ratio: float | None
 
     @property
     def message(self) -> str:
@@ -84,15 +81,13 @@ class StructuralObstruction:
         )
 
     def _remedy(self) -> str:
-        options = []
-        if self.enough_density is not None and self.enough_density > self.density:
-            options.append(f"a density of about p = {self.enough_density:.2g}")
-        if self.enough_ratio is not None and self.enough_ratio > self.width / self.needed:
-            options.append(f"a width ratio of about {self.enough_ratio:.4g}")
         found = f"at density {self.density:.2g} and ratio {self.width / self.needed:.3g}"
-        if not options:
+        if self.enough_density is None:
+            return f"{found} there are too few hidden units, whatever the density"
+        if self.enough_density <= self.density:
             return f"{found} another draw is likely to do"
-        return f"{' or '.join(options)} would be enough (now: {found[3:]})"
+        enough = f"a density of about p = {self.enough_density:.2g}"
+        return f"{enough} would be enough, or a larger width (now: {found[3:]})"
 
 
 def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | None:
@@ -128,7 +123,6 @@ def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | No
         dead_units=n - len(np.unique(pattern.indices)),
         density=density,
         enough_density=enough_density(m, k, n),
-        enough_ratio=enough_ratio(m, k, density),
     )
 
 
@@ -207,17 +201,11 @@ def enough_density(m: int, k: int, n: int) -> float | None:
     """
     if n < m * k:
         return None
-    return _smallest(lambda p: _suffices(m, k, n, p), 0.0, 1.0)
-
-
-def enough_ratio(m: int, k: int, p: float) -> float | None:
-    """Smallest width ratio `n/(mk)` at which density `p` is expected to be enough."""
-    if p <= 0:
-        return None
-    top = 1024.0
-    if not _suffices(m, k, math.ceil(top * m * k), p):
-        return None
-    return _smallest(lambda c: _suffices(m, k, math.ceil(c * m * k), p), 1.0, top)
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _suffices(m, k, n, middle) else (middle, high)
+    return high
 
 
 def _suffices(m: int, k: int, n: int, p: float) -> bool:
@@ -225,15 +213,6 @@ def _suffices(m: int, k: int, n: int, p: float) -> bool:
     dead = n * min(1.0, (1 - p) ** m + (1 - p) ** k)
     slack = dead + 3 * math.sqrt(dead) if dead > LIMITS.misses else 0.0  # three standard deviations
     return zero_rows <= LIMITS.misses and slack <= n - m * k
-
-
-def _smallest(enough: Callable[[float], bool], low: float, high: float) -> float:
-    if enough(low):
-        return low
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 # --- a proof of full rank ------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from reconstruct.khatri_rao import (
     solve,
     structural_obstruction,
 )
-from reconstruct.khatri_rao.rank import enough_density, enough_ratio, transposed_matrix
+from reconstruct.khatri_rao.rank import enough_density, transposed_matrix
 
 from .planted import Planted, plant, residual, residual_tolerance, sparsify
 
@@ -129,13 +129,10 @@ def test_p_0_02_is_refused_with_the_obstruction_named() -> None:
     assert found.obstruction.enough_density == pytest.approx(0.054, abs=0.01)
 
 
-def test_the_suggested_density_and_ratio_are_enough() -> None:
+def test_the_suggested_density_is_enough() -> None:
     p = enough_density(20, 20, 600)
     assert p is not None
     assert structural_obstruction(*pair(20, 1.5, p)) is None
-    ratio = enough_ratio(20, 20, 0.08)
-    assert ratio is not None
-    assert structural_obstruction(*pair(20, ratio, 0.08)) is None
     assert structural_obstruction(*pair(20, 1.2, 0.08)) is not None
 
 
@@ -152,7 +149,6 @@ def test_thresholds_are_those_of_zero_rows_and_columns() -> None:
     assert row < (enough_density(d, d, 3750) or 0) < 2 * row
     assert column < (enough_density(d, d, 2500) or 0) < 2 * column
     assert enough_density(d, d, 2499) is None
-    assert enough_ratio(d, d, 0.0) is None
 
 
 def test_a_w_that_avoids_the_obstruction_is_solved() -> None:

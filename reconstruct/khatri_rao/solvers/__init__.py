@@ -5,10 +5,7 @@ A new solver is its own file and one line in `SOLVERS`, by which the command lin
 
 from reconstruct.khatri_rao.solution import Cost, Solver
 from reconstruct.khatri_rao.solvers.auto import Auto
-from reconstruct.khatri_rao.solvers.conjugate_gradient import (
-    ConjugateGradient,
-    SparseConjugateGradient,
-)
+from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.exact import Exact
 
@@ -27,5 +24,4 @@ __all__ = [
     "Direct",
     "Exact",
     "Solver",
-    "SparseConjugateGradient",
 ]

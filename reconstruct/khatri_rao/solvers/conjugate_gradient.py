@@ -13,10 +13,10 @@ of threads or of ranks. (Summing the float32 `d` instead left 1e-7 of it in the 
 random weights the error falls by `√(mk/n)` per iteration, the Marchenko-Pastur law, whatever the
 size.
 
-Dense weights are iterated on in tiles (`ConjugateGradient`), whitened where they are correlated. Of
-weights kept with probability p, `K` has a fraction p² of its entries: `K` is formed as a sparse
-matrix where that is quicker (`SparseConjugateGradient`), and its equations are scaled to unit
-length (Jacobi preconditioning). `K Kᵀ` is nearly dense all the same, so it is never formed.
+Dense weights are iterated on in tiles, whitened where they are correlated. Of weights kept with
+probability p, `K` has a fraction p² of its entries: it is formed as a sparse matrix where that is
+quicker, in float64, and its equations are scaled to unit length (Jacobi preconditioning).
+`K Kᵀ` is nearly dense all the same, so it is never formed.
 
 Rests on proofs_check: adjoint, sparse-pattern-rank, sparse-choice-of-p.
 """
@@ -32,7 +32,7 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike, NDArray
 
-from reconstruct.khatri_rao.matrices import Matrix, Stored, as_csr, to_dense
+from reconstruct.khatri_rao.matrices import Matrix, Stored, to_dense
 from reconstruct.khatri_rao.operator import TILES, KhatriRao
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import transposed_matrix
@@ -115,71 +115,27 @@ class ConjugateGradient:
         precision(self.inner_dtype, "inner iterations are")
 
     def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
-        """Iterate on dense tiles, or on a sparse K where that is faster."""
-        if operator.sparse and sparse_pays(operator):
-            return self._sparse().solve(operator, W, progress)
+        """Iterate on dense tiles, or on a sparse K where that is faster and fits."""
+        most = min(PATTERN.entries, LIMITS.sparse_below * operator.rows * operator.width)
+        if operator.sparse and operator.entries() <= most:
+            inner = ScaledSparse(operator)
+            return _refined(operator, inner, W, self, LIMITS.sparse_patience, progress)
         if operator.sparse:
             operator = KhatriRao(to_dense(operator.M1), to_dense(operator.M2T).T)
-        dtype = np.dtype(self.inner_dtype)
-        rounds = Rounds(
-            self.tolerance, self.max_iterations, self.refinements, dtype, LIMITS.patience
-        )
         with one_blas_thread():  # BLAS's own threads would spin on while the tiles run in parallel
-            operator.in_precision(dtype)
-            return refined(operator, Whitened(operator), W, rounds, "cg", progress)
+            operator.in_precision(self.inner_dtype)
+            return _refined(operator, Whitened(operator), W, self, LIMITS.patience, progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
-        """The weights in float32 and a few vectors; iterations by the Marchenko-Pastur law."""
-        if sparse_fits(density):
-            sparse = self._sparse().cost(m, k, n, density)
-            return Cost(self, sparse.memory, sparse.work)
-        iterations = expected_iterations(m * k, n)
-        tiles = 4 * cpu_count() * TILES.size
-        memory = 4 * n * (m + k) + tiles + 8 * (2 * n + 10 * m * k)
-        return Cost(self, memory, iterations * 4 * n * m * k / (2 * LIMITS.efficiency))
-
-    def _sparse(self) -> SparseConjugateGradient:
-        return SparseConjugateGradient(self.tolerance, self.max_iterations, self.refinements)
-
-
-@dataclass(frozen=True)
-class SparseConjugateGradient:
-    """Conjugate gradients on a sparse `K`, in float64; settings as in `ConjugateGradient`."""
-
-    tolerance: float = 1e-15
-    max_iterations: int | None = None
-    refinements: int = 12
-
-    rational: ClassVar[bool] = False
-
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
-        """Iterate on a sparse K, whatever the storage of M1 and M2."""
-        if not operator.sparse:
-            operator = KhatriRao(as_csr(operator.M1), as_csr(operator.M2T).T)
-        dtype = np.dtype(np.float64)
-        rounds = Rounds(
-            self.tolerance, self.max_iterations, self.refinements, dtype, LIMITS.sparse_patience
-        )
-        return refined(operator, ScaledSparse(operator), W, rounds, "sparse-cg", progress)
-
-    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
-        """`K` itself at 12 bytes an entry; uneven equations take about twice the iterations."""
-        entries = density**2 * m * k * n
-        iterations = expected_iterations(m * k, n)
-        work = 2 * iterations * 4 * entries / LIMITS.sparse_below
-        return Cost(self, 12 * entries + 48 * n, work)
-
-
-def sparse_fits(density: float) -> bool:
-    """Whether weights of this density make a sparse `K` that beats dense tiles in time."""
-    return density**2 < LIMITS.sparse_below
-
-
-def sparse_pays(operator: KhatriRao) -> bool:
-    """Whether a sparse `K` beats dense tiles in time, and fits."""
-    return operator.entries() <= min(
-        PATTERN.entries, LIMITS.sparse_below * operator.rows * operator.width
-    )
+        """The weights in float32 and a few vectors, or a sparse K at 12 bytes an entry; iterations
+        by the Marchenko-Pastur law, and about twice as many where equations are uneven."""
+        iterations, flops = expected_iterations(m * k, n), 4 * n * m * k
+        if density**2 < LIMITS.sparse_below:
+            entries = density**2 * m * k * n
+            work = 2 * iterations * 4 * entries / LIMITS.sparse_below
+            return Cost(self, 12 * entries + 48 * n, work)
+        memory = 4 * n * (m + k) + 4 * cpu_count() * TILES.size + 8 * (2 * n + 10 * m * k)
+        return Cost(self, memory, iterations * flops / (2 * LIMITS.efficiency))
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -187,6 +143,9 @@ def sparse_pays(operator: KhatriRao) -> bool:
 
 class Preconditioned(Protocol):
     """`P K` with an invertible `P` on `m × k` matrices, whose condition is `spread`."""
+
+    name: ClassVar[str]
+    sparse: ClassVar[bool]
 
     @property
     def spread(self) -> float: ...
@@ -204,23 +163,6 @@ class Preconditioned(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """When to stop: see `ConjugateGradient`; `patience` multiplies the expected iterations."""
-
-    tolerance: float
-    max_iterations: int | None
-    refinements: int
-    inner_dtype: np.dtype[Any]
-    patience: float
-
-    def limit(self, operator: KhatriRao) -> int:
-        """Most iterations over all rounds."""
-        if self.max_iterations is not None:
-            return self.max_iterations
-        return int(self.patience * expected_iterations(operator.rows, operator.width)) + 100
-
-
 def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> float:
     """Iterations by the Marchenko-Pastur law: `ln(2/tolerance) / ln √c`, `c = n/(mk)`.
 
@@ -233,25 +175,28 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
     return min(limit, math.log(2 / tolerance) / (0.5 * math.log(c)))
 
 
-def refined(
+def _refined(
     operator: KhatriRao,
     inner: Preconditioned,
     W: Array,
-    rounds: Rounds,
-    name: str,
-    progress: Progress | None = None,
+    settings: ConjugateGradient,
+    patience: float,
+    progress: Progress | None,
 ) -> Solution:
-    """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling."""
+    """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling;
+    `patience` multiplies the expected iterations."""
     s, residual = np.zeros(operator.width), float(W.any())
     R: Matrix = W
-    dtype, condition, orthogonal = rounds.inner_dtype, None, False
+    dtype = np.dtype(np.float64 if inner.sparse else settings.inner_dtype)
+    condition, orthogonal, tolerance = None, False, settings.tolerance
     history: list[float] = []
-    limit = rounds.limit(operator)
-    for _ in range(rounds.refinements):
-        if residual <= rounds.tolerance or len(history) >= limit:
+    expected = int(patience * expected_iterations(operator.rows, operator.width)) + 100
+    limit = expected if settings.max_iterations is None else settings.max_iterations
+    for _ in range(settings.refinements):
+        if residual <= tolerance or len(history) >= limit:
             break
-        aim = _aim(rounds.tolerance, residual, LIMITS.of(dtype))
-        hear = _Digits(progress, rounds.tolerance, residual)
+        aim = _aim(tolerance, residual, LIMITS.of(dtype))
+        hear = _Digits(progress, tolerance, residual)
         found = cgls(inner, inner.precondition(R), dtype, aim, limit - len(history), hear)
         if condition is None and (estimate := found.condition()) is not None:
             condition = inner.spread * estimate
@@ -270,8 +215,8 @@ def refined(
             dtype = np.dtype(np.float64)
     return Solution(
         s=s,
-        status=_status(operator, s, W, R, residual, rounds.tolerance, condition, orthogonal),
-        solver=name,
+        status=_status(operator, s, W, R, residual, tolerance, condition, orthogonal),
+        solver=inner.name,
         residual=residual,
         shape=operator.map_shape,
         condition=condition,
@@ -415,6 +360,9 @@ class Whitened:
     weights that were drawn, K is left as it is.
     """
 
+    name: ClassVar[str] = "cg"
+    sparse: ClassVar[bool] = False
+
     def __init__(self, operator: KhatriRao) -> None:
         self._operator = operator
         left, spread2 = _inverse_root(_second_moment(operator.M2T))
@@ -475,6 +423,9 @@ def _row_norms(operator: KhatriRao) -> Array:
 
 class ScaledSparse:
     """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
+
+    name: ClassVar[str] = "sparse-cg"
+    sparse: ClassVar[bool] = True
 
     def __init__(self, operator: KhatriRao) -> None:
         self.shape = operator.map_shape
