@@ -56,40 +56,28 @@ def _command(words: list[str]) -> int:
             process.check_interrupt()
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
-    except BaseException as error:
-        if isinstance(error, SystemExit) or (
-            os.environ.get("RECONSTRUCT_DEBUG") and _code(error) == INTERNAL
-        ):
+    except KeyboardInterrupt:
+        going_on = "; what was solved so far is kept, use --resume to go on"
+        return _said(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
+    except Exception as error:
+        code, sentence = _outcome(error)
+        if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
-        return _said(
-            _sentence(error) + _loaded("reconstruct.cli.commands").kept(options), _code(error)
-        )
+        return _said("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
-INTERNAL = 4
-
-
-def _code(error: BaseException) -> int:
-    if isinstance(error, KeyboardInterrupt):
-        return 130
-    known = isinstance(error, ReconstructError | MemoryError)
-    too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
-    return 2 if known or too_long else INTERNAL
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+def _outcome(error: Exception) -> tuple[int, str]:
+    """The exit code and the sentence of an error; its notes say what is left of the work."""
     if isinstance(error, ReconstructError):
-        return str(error)
+        return 2, str(error)
     if isinstance(error, MemoryError):
-        return (
+        return 2, (
             "out of memory: the systems are too large for this machine; use --construction "
             "grouped, which needs a small part of it, or lower --ratio"
         )
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        return f"the name {str(error.filename)[:60]}… is too long; use a shorter one"
-    return (
+        return 2, f"the name {str(error.filename)[:60]}… is too long; use a shorter one"
+    return 4, (
         f"internal error: {type(error).__name__}: {error}; this is a bug, please report it "
         f"(RECONSTRUCT_DEBUG=1 shows where it happened)"
     )

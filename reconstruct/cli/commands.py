@@ -59,22 +59,12 @@ def run(options: Namespace) -> int:
                 progress=progress,
                 **{name: getattr(options, name) for name in same.split()},
             )
-    except OutOfTime:
+    except OutOfTime as error:
         over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
-        longer = "; nothing was solved yet, so nothing is kept: give a longer --time-limit"
-        say(over + (kept(options) or longer), options)
+        longer = "nothing was solved yet, so nothing is kept: give a longer --time-limit"
+        say("; ".join([over, *getattr(error, "__notes__", [longer])]), options)
         return EXIT["undecided"]
     return _told(outcome, options)
-
-
-def kept(options: Namespace) -> str:
-    """Where an unfinished run left solved maps behind: that it can go on with them."""
-    from reconstruct.checkpoint import worth_resuming
-    from reconstruct.reports.folder import PARTIAL
-
-    if not hasattr(options, "resume") or not worth_resuming(Path(options.output) / PARTIAL):
-        return ""
-    return "; what was solved so far is kept, use --resume to go on"
 
 
 def _check_together(options: Namespace) -> None:

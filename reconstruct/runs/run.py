@@ -336,8 +336,10 @@ def _run(job: Job, start: float, progress: Progress) -> RunOutcome:
             outcome = _finish(job, source, folder, result, start, progress)
             names = published(folder.staging)
             folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
-        except BaseException:  # whatever it was: solved maps took the time, and are kept
-            folder.keep = job.resume is not None and worth_resuming(folder.staging)
+        except BaseException as error:  # whatever it was: maps that are solved are kept
+            if job.resume is not None and worth_resuming(folder.staging):
+                folder.keep = True
+                error.add_note("what was solved so far is kept, use --resume to go on")
             raise
     return outcome
 

@@ -9,8 +9,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
+import reconstruct.runs.run as run_module
 from reconstruct import pipeline
 from reconstruct.constructions import wide
+from reconstruct.errors import InputError
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
 from reconstruct.runs.files import FILES
@@ -320,6 +322,27 @@ def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, m
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
     assert code == 4 and "internal error: ZeroDivisionError" in stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("oops"), MemoryError(), InputError("no")])
+def test_what_was_solved_is_kept_whatever_fails_afterwards(
+    cli, target, tmp_path, monkeypatch, error
+):
+    """The network cannot be written: the maps need not be solved again."""
+
+    def broken(*args):
+        raise error
+
+    out = tmp_path / "out"
+    run = ("run", target, "-o", out, "--domain", "-1,1")
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "write_networks", broken)
+        code, _, stderr = cli(*run)
+    assert code == (4 if isinstance(error, ZeroDivisionError) else 2)
+    assert stderr.rstrip().endswith("what was solved so far is kept, use --resume to go on")
+    assert len(list((out / ".partial").glob("site-*.npz"))) == 2
+    monkeypatch.setattr(wide.WidePlan, "solve", broken)  # nothing is left to solve
+    assert cli(*run, "--resume")[0] == 0
 
 
 def test_adaptive_bounds_are_certified_with_their_tree_and_checked(cli, target, tmp_path):

@@ -192,3 +192,26 @@ def test_an_output_without_a_name_is_refused_by_the_library_too(target):
         rc.run(target, "")
     with pytest.raises(rc.InputError, match="must name a directory, but is empty; write"):
         rc.verify(target, target, domain=(0, 1), output=" ")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("rnu", "a.onnx"), "run"),
+        (("run", "a.onnx", "-o", "out", "--domian=0,1"), "--domain"),
+        (("run", "a.onnx", "-o", "out", "--construction", "groupd"), "grouped"),
+    ],
+)
+def test_words_that_are_nearly_right_are_answered_with_the_right_one(capsys, words, meant):
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    assert left.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith(f"; did you mean {meant}?")
+
+
+def test_names_of_the_library_that_are_nearly_right():
+    with pytest.raises(AttributeError, match="'Grouped'"):
+        rc.Groupd  # noqa: B018
+    with pytest.raises(AttributeError) as error:
+        rc.nothing_like_it  # noqa: B018
+    assert "did you mean" not in str(error.value)

@@ -262,9 +262,8 @@ def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_p
     monkeypatch.setattr(factored, "factor", counted(factored.factor))
     monkeypatch.setattr(pipeline, "find_sites", counted(pipeline.find_sites))
     rc.save(mlp([3, 4, 2], 0), tmp_path / "target.npz")
-    target = rc.load(tmp_path / "target.npz")
-    frozen = rc.draw(target, rc.Factored())
-    report = rc.run(target, tmp_path / "out", frozen=frozen, domain=(-1, 1)).report
+    made = {"construction": rc.Factored(), "domain": (-1, 1)}
+    report = rc.run(tmp_path / "target.npz", tmp_path / "out", **made).report
     assert sorted(calls) == ["factor", "factor", "find_sites"]
     assert [row["rank"] for row in report["frozen"]["factors"]] == [3, 2]
 
