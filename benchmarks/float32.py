@@ -134,8 +134,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     target, box = result.target, result.domain
     assert isinstance(box, Box)
     start = time.perf_counter()
-    tree = "coarse" if chosen.blocks else None
-    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, tree=tree)
+    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
     if chosen.room:
         result = with_headroom(result, forms, np.inf)
     seconds = took + time.perf_counter() - start

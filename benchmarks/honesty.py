@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -39,7 +39,7 @@ from reconstruct.networks import (
     dense,
     in_blocks,
 )
-from reconstruct.networks.blocks import COARSE, FINER, Tree
+from reconstruct.networks.blocks import Tree
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.pipeline import reconstruct
@@ -50,9 +50,9 @@ Array = NDArray[Any]
 Order = Callable[[Array], Array]  # a matrix of terms (rows × n) to their sums, in one order
 
 SHORT = (  # small networks have short sums
-    replace(COARSE, block=4),
-    Tree(2, 2, 2),
-    replace(FINER, block=2, front=2),
+    Tree(block=4),
+    Tree(block=2, together=2),
+    Tree(block=2, together=2, least=2),
 )
 STEP = 4  # seeds that a process takes at once
 QUESTION = "does a difference that was found ever exceed a bound that was stated?"

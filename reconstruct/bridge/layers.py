@@ -154,19 +154,10 @@ class PixelNorm(nn.BatchNorm1d):
         return super().forward(h.unflatten(1, (-1, self.positions))).flatten(1)
 
 
-def images(rows: torch.Tensor, geometry: Geometry) -> torch.Tensor:
-    """Rows as channels × height × width."""
-    return rows.unflatten(1, (geometry.channels, geometry.height, geometry.width))
-
-
-def own_padding(geometry: Geometry) -> tuple[int, int] | None:
-    """The padding as torch's layers have it, the same on both sides; None where it is not."""
-    top, left, bottom, right = geometry.pads
-    return (top, left) if (top, left) == (bottom, right) else None
-
-
-def padded(values: torch.Tensor, geometry: Geometry, filling: float) -> torch.Tensor:
-    """The images with their pads around them."""
+def images(rows: torch.Tensor, geometry: Geometry, filling: float = 0.0) -> torch.Tensor:
+    """Rows as channels × height × width with their pads around them: torch's own layers pad both
+    sides alike, and no more than half of a window."""
+    values = rows.unflatten(1, (geometry.channels, geometry.height, geometry.width))
     top, left, bottom, right = geometry.pads
     return functional.pad(values, (left, right, top, bottom), value=filling)
 
@@ -181,7 +172,7 @@ class ImageConv(nn.Conv2d):
             op.channels,
             geometry.kernel,
             geometry.strides,
-            own_padding(geometry) or 0,
+            0,
             geometry.dilations,
             op.groups,
             dtype=kind,
@@ -192,31 +183,22 @@ class ImageConv(nn.Conv2d):
             self.bias.copy_(torch.from_numpy(np.array(op.offsets)))
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        values = images(rows, self.geometry)
-        if own_padding(self.geometry) is None:
-            values = padded(values, self.geometry, 0.0)
-        return super().forward(values).flatten(1)
+        return super().forward(images(rows, self.geometry)).flatten(1)
 
 
 def window_sums(rows: torch.Tensor, geometry: Geometry, ones: torch.Tensor) -> torch.Tensor:
     """The sum over each window of each channel: a convolution with ones."""
-    values, padding = images(rows, geometry), own_padding(geometry)
-    if padding is None:
-        values, padding = padded(values, geometry, 0.0), (0, 0)
     found = functional.conv2d(
-        values, ones, None, geometry.strides, padding, geometry.dilations, geometry.channels
-    )
+        images(rows, geometry), ones, None, geometry.strides, 0, geometry.dilations,
+        geometry.channels,
+    )  # fmt: skip
     return found.flatten(1)
 
 
 def window_maxima(rows: torch.Tensor, geometry: Geometry) -> torch.Tensor:
     """The maximum over each window of each channel; pads take no part."""
-    values, padding = images(rows, geometry), own_padding(geometry)
-    if padding is None or any(2 * p > k for p, k in zip(padding, geometry.kernel, strict=True)):
-        values, padding = padded(values, geometry, -torch.inf), (0, 0)
-    found = functional.max_pool2d(
-        values, geometry.kernel, geometry.strides, padding, geometry.dilations
-    )
+    values = images(rows, geometry, -torch.inf)
+    found = functional.max_pool2d(values, geometry.kernel, geometry.strides, 0, geometry.dilations)
     return found.flatten(1)
 
 

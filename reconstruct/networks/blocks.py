@@ -8,7 +8,7 @@ roundings. The same map as a tree,
 is the same function of real numbers, but the graph itself now says that no number takes part in
 more than B + (q − 1)·log_q(n/B) roundings, and that no partial sum is longer than a block: both
 what is proved and what is met become smaller. It costs time, for small products run slower than one
-large. A `Tree` says how fine it is: coarse where float32 is deployed, fine where float64 is proved.
+large: networks are written so where float32 is deployed.
 
 Hidden units of a construction are large because they are shifted, and their shifts cancel in the
 sum. So the shifts are taken out of them first,
@@ -28,7 +28,7 @@ Rests on proofs_check: accumulated-rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
@@ -43,31 +43,25 @@ from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
 Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
 
-CENTRE_BITS = 12  # of what is taken out of a hidden value: products with float32 weights are short
-
 
 @dataclass(frozen=True)
 class Tree:
-    """How sums are spelled out: blocks of so many columns, more where there would be too many of
-    them than `most`; in front of norms others (None: two halves), where a sum has at least so many
-    terms, around a centre or as they are; and so many values that one node adds."""
+    """How sums are spelled out: blocks of so many columns, larger ones where there would be more
+    than `most`; in front of norms two halves, where a sum has at least `least` terms; and so many
+    values that one node adds."""
 
-    block: int
-    front: int | None
-    together: int
+    block: int = 32  # half of it gains little and takes twice as long
+    together: int = 8
     most: int = 256  # a file has three nodes for each
     least: int = 16
-    around: bool = True
+    centre_bits: int = 12  # of what is taken out: products with float32 weights are short
 
 
-COARSE = Tree(block=32, front=None, together=8)  # half of it gains little and takes twice as long
-FINE = Tree(block=8, front=4, together=2, most=512)  # what is proved of float64 is half of that
-FINER = replace(FINE, least=2, around=False)  # no norm is folded into the shortest sums either
-TREES = {"coarse": COARSE, "fine": FINE, "finer": FINER}
+TREE = Tree()
 
 
 def in_blocks(
-    network: Network, tree: Tree = COARSE, centres: Mapping[str, Vector] | None = None
+    network: Network, tree: Tree = TREE, centres: Mapping[str, Vector] | None = None
 ) -> Network:
     """The network with the long sums of its dense maps as trees; the names of values stay.
 
@@ -101,7 +95,7 @@ def centre(network: Network, node: Node) -> Vector | None:
 
 def _short(values: Vector) -> Vector:
     """The nearest numbers of a few bits."""
-    exponents = np.frexp(values)[1] - CENTRE_BITS
+    exponents = np.frexp(values)[1] - TREE.centre_bits
     return np.asarray(np.ldexp(np.rint(np.ldexp(values, -exponents)), exponents))
 
 
@@ -134,8 +128,7 @@ def joined(network: Network) -> Network:
     left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
     try:
         plain = network.with_nodes(tuple(left)) if whole else network
-        spelled = (in_blocks(plain, tree, centres) for tree in TREES.values())
-        return plain if any(one.same(network) for one in spelled) else network
+        return plain if in_blocks(plain, centres=centres).same(network) else network
     except InputError:  # what is left does not hang together
         return network
 
@@ -161,7 +154,7 @@ class _Spelling:
     def of(self, node: Node) -> Iterator[Node]:
         """The node as it is, or the nodes of its tree."""
         blocks = self._blocks(node)
-        middle = self._centre(node) if len(blocks) >= PIECES and self._around(node) else None
+        middle = self._centre(node) if len(blocks) >= PIECES else None
         pieces = None if middle is None else exact_pieces(node.op.arrays()["weight"], middle)
         if not blocks:
             yield node
@@ -177,15 +170,9 @@ class _Spelling:
             block, most = self.tree.block, self.tree.most
             width, enough = max(block, -(-takes // most)), takes >= 2 * block
         else:
-            width = min(self.tree.front or takes, -(-takes // 2))
+            width = -(-takes // 2)
             enough = takes >= self.tree.least and self._feeds_norm(node)
         return node.op.on_blocks(width) if enough else ()
-
-    def _around(self, node: Node) -> bool:
-        """Whether its inputs are taken around a centre."""
-        return (
-            self.tree.around or self.network.sizes[node.inputs[0]] > self.network.sizes[node.name]
-        )
 
     def _centred(
         self, node: Node, blocks: Blocks, middle: Vector, pieces: tuple[Vector, ...]

@@ -28,7 +28,6 @@ from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import LIMITS, naming, write_atomically, written_whole
 from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.networks import Network, in_blocks
-from reconstruct.networks.blocks import TREES
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent
@@ -63,20 +62,16 @@ def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Forms:
     """How f is written: precision, with its norms folded and with its guard besides, long sums as
-    they are or in blocks of a `tree`, and read back within how many bytes."""
+    they are or in blocks, and read back within how many bytes."""
 
     dtype: np.dtype[Any]
     folded: bool
     guarded: bool
-    tree: str | None
-
-    @property
-    def blocks(self) -> bool:
-        return self.tree is not None
+    blocks: bool
 
     def spelled(self, network: Network) -> Network:
         """The network with its sums as they are written."""
-        return network if self.tree is None else in_blocks(network, TREES[self.tree])
+        return in_blocks(network) if self.blocks else network
 
 
 def write_networks(folder: Path, result: Result, forms: Forms) -> Network:

@@ -53,7 +53,6 @@ class Recipe:
     file: str | None = None
     file_sha256: str | None = None
     blocks: bool = False  # whether long sums are written as trees of short ones
-    tree: str = "coarse"  # of blocks
 
     @classmethod
     def of(cls, frozen: Frozen, forms: Forms) -> Recipe:
@@ -71,14 +70,12 @@ class Recipe:
             statistics=bool(origin.get("statistics", False)),
             activation=None if inner is None else _told(inner),
             blocks=forms.blocks,
-            tree=forms.tree or "coarse",
             **{key: origin.get(key) for key in ("seed", "weights", "file", "file_sha256")},
         )
 
     def forms(self) -> Forms:
         """How the network was written."""
-        tree = self.tree if self.blocks else None
-        return Forms(np.dtype(self.dtype), self.folded, self.guarded, tree)
+        return Forms(np.dtype(self.dtype), self.folded, self.guarded, self.blocks)
 
     def made(self) -> Construction:
         """The construction with its settings."""

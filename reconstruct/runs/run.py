@@ -98,8 +98,7 @@ class Job:
     @property
     def forms(self) -> Forms:
         """How the network is written: in float32 long sums are trees of short ones."""
-        tree = "coarse" if self.dtype == "float32" else None
-        return Forms(np.dtype(self.dtype), True, self.guarded, tree)
+        return Forms(np.dtype(self.dtype), True, self.guarded, self.dtype == "float32")
 
     def key(self) -> str:
         """Names the numbers of this run: a checkpoint with another key is not reused."""

@@ -25,7 +25,7 @@ from .building import random_target, wide
 SIZES = (2, 8, 8, 8, 2)
 BOX = Box(-2.0, 2.0).of_size(2)
 METHOD = Adaptive(boxes=200)
-SHORT = Tree(block=4, front=3, together=2)
+SHORT = Tree(block=4, together=2)
 
 
 def rebuilt(seed: int = 7) -> tuple[Network, Network]:

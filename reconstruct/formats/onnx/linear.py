@@ -135,30 +135,12 @@ def _shape(call: Call, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...
 
 
 def _flat_map(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
-    """The matrix that takes a flattened tensor of shape `x` to `x @ w` or `w @ x`, flattened."""
-    if math.prod(w.shape[:-2]) == 1:
-        w = w.reshape(w.shape[-2:])
-        if from_right:
-            columns = w if w.ndim == 2 else w[:, None]
-            return _spread(math.prod(x[:-1]), columns.T, 1)
-        rows = w if w.ndim == 2 else w[None, :]
-        return _spread(math.prod(x[:-2]), rows, math.prod(x[-1:]) if len(x) > 1 else 1)
-    return _stacked(x, w, from_right=from_right)
-
-
-def _spread(left: int, w: Array, right: int) -> Any:
-    """`I_left ⊗ w ⊗ I_right`, CSR when large."""
-    copies = left * right
-    if copies == 1:
-        return w
-    if copies * copies * w.size <= LIMITS.spread:
-        return np.kron(np.kron(np.eye(left, dtype=w.dtype), w), np.eye(right, dtype=w.dtype))
-    inner = sparse.kron(sparse.csr_array(w), sparse.eye_array(right), format="csr")
-    return sparse.csr_array(sparse.kron(sparse.eye_array(left), inner, format="csr"))
-
-
-def _stacked(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
-    """The same for a stack of matrices, entry by entry: out[…,i,j] = Σ_k a[…,i,k]·b[…,k,j]."""
+    """The matrix that takes a flattened tensor of shape `x` to `x @ w` or `w @ x`, flattened:
+    out[…,i,j] = Σ_k a[…,i,k]·b[…,k,j], entry by entry; w itself where x is a single row."""
+    single = math.prod(x) == (x[-1] if from_right or len(x) == 1 else x[-2])
+    if single and math.prod(w.shape[:-2]) == 1:
+        matrix = w.reshape(w.shape[-2:]) if w.ndim > 1 else w[:, None] if from_right else w[None]
+        return matrix.T if from_right else matrix
     place = np.arange(math.prod(x)).reshape(x)
     a, b = (place, w) if from_right else (w, place)
     a = a if a.ndim > 1 else a[None, :]

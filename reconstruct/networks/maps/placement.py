@@ -1,10 +1,8 @@
-"""Moving units about: each value is one of the inputs, or nothing.
-
-Picking a block of units.
-"""
+"""Moving units about: each value is one of the inputs, or nothing."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,12 +19,46 @@ from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rounding import SLACK, TINY, gamma
 
 
+class Picking(Map):
+    """Each value is one of the inputs, or 0: nothing is rounded, and nothing to be rebuilt."""
+
+    @abstractmethod
+    def taken(self, values: Array) -> Array:
+        """The values (…, k) that are picked, (…, m)."""
+
+    @property
+    @abstractmethod
+    def units(self) -> int:
+        """How many values are picked."""
+
+    def __call__(self, *values: Array) -> Array:
+        return self.taken(values[0])
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        return self.taken(lo), self.taken(hi)
+
+    def loss(self, reach: Array) -> RoundingError:
+        none = np.zeros((1, self.units))
+        return RoundingError(none, none, np.zeros(1))
+
+    def absolute(self, reach: Array) -> Array:
+        return self.taken(reach)
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        low = self.taken(value.low)
+        return Dyadic(low, low if value.low is value.high else self.taken(value.high), value.shift)
+
+    @property
+    def shift(self) -> Vector:
+        return np.zeros(self.units)
+
+
 @dataclass(frozen=True, eq=False)
-class Placement(Map):
+class Placement(Picking):
     """`y_i = h[index_i]`, and 0 where the index is −1: padding, subsampling, joining channels.
 
     `inputs` is the number of values that it takes. Inside a frozen network it stands where it
-    stands in the target: there is nothing to rebuild.
+    stands in the target.
     """
 
     kind = "Placement"
@@ -66,16 +98,14 @@ class Placement(Map):
         used = self.index[self.index >= 0]
         return int(np.bincount(used).max()) if used.size else 0
 
-    def _moved(self, values: Array) -> Array:
+    @property
+    def units(self) -> int:
+        return len(self.index)
+
+    def taken(self, values: Array) -> Array:
         found = values[..., self.index]
         found[..., self.index < 0] = 0
         return found
-
-    def __call__(self, *values: Array) -> Array:
-        return self._moved(values[0])
-
-    def image(self, lo: Array, hi: Array) -> Range:
-        return self._moved(lo), self._moved(hi)
 
     def pull(self, form: Array, size: int) -> Array:
         rows = form.reshape(-1, form.shape[-1])
@@ -84,25 +114,11 @@ class Placement(Map):
 
     def loss(self, reach: Array) -> RoundingError:
         """Nothing where no input is used twice; else the rounding of a sum of that many terms."""
-        none = np.zeros((1, len(self.index)))
         if self._copies < 2:
-            return RoundingError(none, none, np.zeros(1))
-        error = (gamma(self._copies) * SLACK) * (self._moved(reach) + TINY)
+            return super().loss(reach)
+        none = np.zeros((1, self.units))
+        error = (gamma(self._copies) * SLACK) * (self.taken(reach) + TINY)
         return RoundingError(none, error, np.zeros(1))
-
-    def absolute(self, reach: Array) -> Array:
-        return self._moved(reach)
-
-    def exact(self, value: Dyadic, bits: int) -> Dyadic:
-        kept = self.index >= 0
-        low = np.where(kept, value.low[self.index], 0)
-        if value.low is value.high:
-            return Dyadic(low, low, value.shift)
-        return Dyadic(low, np.where(kept, value.high[self.index], 0), value.shift)
-
-    @property
-    def shift(self) -> Vector:
-        return np.zeros(len(self.index))
 
     def arrays(self) -> dict[str, Array]:
         return {"index": self.index}
@@ -118,7 +134,7 @@ register("Placement", lambda part, settings: Placement(part("index"), settings["
 
 
 @dataclass(frozen=True)
-class Select(Map):
+class Select(Picking):
     """`h ↦ h[start:stop]`: a block of the input, for the deep construction's skip connections."""
 
     kind = "Select"
@@ -141,30 +157,17 @@ class Select(Map):
             raise InputError(f"cannot select [{self.start}:{self.stop}] of {k} values")
         return self.stop - self.start
 
-    def __call__(self, *values: Array) -> Array:
-        return values[0][:, self.block]
+    @property
+    def units(self) -> int:
+        return self.stop - self.start
 
-    def image(self, lo: Array, hi: Array) -> Range:
-        return lo[:, self.block], hi[:, self.block]
+    def taken(self, values: Array) -> Array:
+        return values[..., self.block]
 
     def pull(self, form: Array, size: int) -> Array:
         out = np.zeros((*form.shape[:-1], size), dtype=form.dtype)
         out[..., self.block] = form
         return out
-
-    def loss(self, reach: Array) -> RoundingError:
-        none = np.zeros((1, self.stop - self.start))
-        return RoundingError(none, none, np.zeros(1))
-
-    def absolute(self, reach: Array) -> Array:
-        return reach[..., self.block]
-
-    def exact(self, value: Dyadic, bits: int) -> Dyadic:
-        return value[self.block]
-
-    @property
-    def shift(self) -> Vector:
-        return np.zeros(self.stop - self.start)
 
     def settings(self) -> dict[str, Any]:
         return {"start": int(self.start), "stop": int(self.stop)}

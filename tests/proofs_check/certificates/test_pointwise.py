@@ -33,7 +33,7 @@ from tests.constructions.test_images import GEOMETRIES, one_convolution
 from tests.networks.test_images import small_network
 from tests.proofs_check.certificates.making import certified, document_of, edit, write
 
-SHORT = Tree(block=4, front=None, together=8)
+SHORT = Tree(block=4)
 CHEAP = 130  # binary digits: enough for small networks
 
 
