@@ -11,7 +11,6 @@ from reconstruct.reports.figures import (
     all_zero,
     error_figure,
     error_rows,
-    float32_figure,
     histogram_figure,
     layer_figure,
     plane_figure,
@@ -20,10 +19,12 @@ from reconstruct.reports.figures import (
 from reconstruct.reports.markup import (
     Child,
     Markup,
+    details,
     element,
     facts,
     figure,
     named,
+    section,
     table,
     table_of,
     together,
@@ -34,33 +35,33 @@ from reconstruct.reports.words import (
     at_most,
     duration,
     in_words,
-    members,
     number,
     pretty,
-    unseen_error,
+)
+
+GUARD = (
+    "The guard is a second output of the network, the least margin of its hidden units. Where it "
+    "is 0 or more, every hidden ReLU passes its value on, so that f computes g's own maps there, "
+    "whether or not the input belongs to the domain of the claim. Where it is negative, nothing "
+    "is known of the answer. The shifts were made for the domain, so that the share there says "
+    "nothing of other inputs: x_unseen beside the data measures it."
 )
 
 
 def errors_section(run: RunFiles) -> Markup:
     report = run.report
-    details = report["certificate"]
-    rows = error_rows(report)
-    return element(
-        "section",
-        element("h2", "Measured, predicted, certified"),
-        element(
-            "p",
-            "g is the target, f the network that is compared with it. What follows is about the "
-            "largest difference |f − g| over all outputs.",
-        ),
+    known, rows = report["certificate"], error_rows(report)
+    tried = [element("li", in_words(step)) for step in known.get("tried") or ()]
+    return section(
+        "errors",
+        "Measured, predicted, certified",
         figure(
-            error_figure(rows, details.get("tolerance")),
-            "What is known of |f − g|, on one scale.",
+            error_figure(rows, known.get("tolerance")), "What is known of |f − g|, on one scale."
         ),
         table(
             "|f − g|, the largest over outputs and inputs",
             ("arithmetic", "measured", "relative", "predicted", "certified: at most"),
-            [_row(row, details.get("output_scale")) for row in rows],
+            [_row(row, known.get("output_scale")) for row in rows],
         ),
         element(
             "p",
@@ -73,22 +74,14 @@ def errors_section(run: RunFiles) -> Markup:
         *_by_layer(run.measurements.get("layers") or ()),
         facts(
             [
-                ("proved by", str(details["method"])),
-                ("tolerance", pretty(number(details.get("tolerance")))),
-                ("largest output of g seen", pretty(number(details.get("output_scale")))),
-                ("time to certify", duration(details.get("seconds"))),
+                ("proved by", str(known["method"])),
+                ("tolerance", pretty(number(known.get("tolerance")))),
+                ("largest output of g seen", pretty(number(known.get("output_scale")))),
+                ("time to certify", duration(known.get("seconds"))),
             ]
         ),
-        _tried(details.get("tried") or ()),
-        id="errors",
+        details("What was tried", element("ul", *tried)) if tried else None,
     )
-
-
-def _tried(steps: Sequence[str]) -> Markup | None:
-    if not steps:
-        return None
-    items = [element("li", in_words(step)) for step in steps]
-    return element("details", element("summary", "What was tried"), element("ul", *items))
 
 
 def _row(row: Mapping[str, Any], scale: float | None) -> list[Child]:
@@ -130,32 +123,16 @@ def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
 
 
 def inputs_section(run: RunFiles) -> Markup | None:
-    known, guard = run.report.get("inputs") or {}, run.report.get("guard")
-    if not known and not guard:
+    shown, guard = (run.report.get("inputs") or {}).get("shown"), run.report.get("guard")
+    if not shown and not guard:
         return None
-    return element(
-        "section",
-        element("h2", "Inputs, answers and the guard" if guard else "Inputs and answers"),
-        _accuracy(known) if known.get("accuracy") else None,
-        element("div", *map(_item, known["shown"]), class_="gallery")
-        if known.get("shown")
-        else None,
-        *(_guard(guard, members(run.report["domain"], guard["inputs"])) if guard else ()),
-        id="inputs",
+    return section(
+        "inputs",
+        "Inputs, answers and the guard" if guard else "Inputs and answers",
+        element("div", *map(_item, shown), class_="gallery") if shown else None,
+        element("p", GUARD) if guard else None,
+        facts(_guard(guard)) if guard else None,
     )
-
-
-def _accuracy(known: Mapping[str, Any]) -> Markup:
-    names = {
-        "target": "target g",
-        "frozen": "frozen f as it was drawn",
-        "network": "frozen f with its norms",
-        "same": "f and g give the same class",
-    }
-    part = f" (the first of {known['of']:,})" if known["count"] < known["of"] else ""
-    caption = f"Accuracy on {known['count']:,} inputs with labels{part} (numerical)"
-    rows = [(name, _share(known["accuracy"][key])) for key, name in names.items()]
-    return table(caption, ("", "share"), rows)
 
 
 def _item(row: Mapping[str, Any]) -> Markup:
@@ -177,71 +154,32 @@ def _item(row: Mapping[str, Any]) -> Markup:
     return element("figure", picture, element("figcaption", *lines))
 
 
-def _guard(guard: Mapping[str, Any], tried: str) -> tuple[Markup, Markup]:
-    told: list[tuple[str, Child]] = [
-        ("file", element("code", str(guard["file"]))),
-        (f"of {tried}, with margin ≥ 0", _share(guard["share"])),
-        ("least margin of these", pretty(number(guard["least_margin"]))),
-        *_unseen(guard.get("unseen")),
-    ]
+def _guard(guard: Mapping[str, Any]) -> list[tuple[str, Child]]:
+    told: list[tuple[str, Child]] = [("file", element("code", str(guard["file"])))]
     if guard.get("slack") is not None:
-        told.insert(1, ("slack", f"ranges seen on the data, widened by {1 + guard['slack']:g}"))
-    text = (
-        "The guard is a second output of the network, the least margin of its hidden units. Where "
-        "it is 0 or more, every hidden ReLU passes its value on, so that f computes g's own maps "
-        "there, whether or not the input belongs to the domain of the claim. Where it is "
-        "negative, nothing is known of the answer. The shifts were made for the domain, so that "
-        "the share there says nothing of other inputs: x_unseen beside the data measures it."
-    )
-    return element("p", text), facts(told)
-
-
-def _unseen(unseen: Mapping[str, Any] | None) -> list[tuple[str, Child]]:
-    """Inputs that the claim is not about: how many are covered, and what that is worth."""
-    if not unseen:
-        return []
-    count = f"{unseen['inputs']:,}"
-    if unseen["of"] > unseen["inputs"]:
-        count += f" of {unseen['of']:,}"
-    return [
-        (
-            f"of {count} unseen inputs, with margin ≥ 0",
-            _share(unseen["covered"] / unseen["inputs"]),
-        ),
-        ("largest |f − g| on these (numerical)", pretty(unseen_error(unseen, "covered"))),
-        ("largest |f − g| on the others (numerical)", pretty(unseen_error(unseen, "others"))),
-    ]
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.2f} %"
+        told.append(("slack", f"ranges seen on the data, widened by {1 + guard['slack']:g}"))
+    return [*told, ("least margin on the domain", pretty(number(guard["least_margin"])))]
 
 
 def differences_section(run: RunFiles) -> Markup:
     found = run.report.get("difference") or {}
-    error = run.report["error"]
+    samples = run.report["error"]["samples"]
     line = run.measurements.get("slice")
     worst = found.get("worst") or ()
-    pair = [
-        figure(
-            histogram_figure(found.get("histogram")),
-            f"{error['samples']:,} inputs drawn from the domain.",
-        ),
-        figure(
-            float32_figure(run.measurements.get("histogram")),
-            "The same in float32, beside what rounding does to g by itself.",
-        ),
-    ]
-    return element(
-        "section",
-        element("h2", "The difference over the domain"),
+    return section(
+        "difference",
+        "The difference over the domain",
         element(
             "p",
             "All of this is numerical: it shows where the networks differ most among the inputs "
             "that were looked at.",
         ),
-        _same(found.get("histogram"), error["samples"]),
-        element("div", *pair, class_="pair") if any(pair) else None,
+        _same(found.get("histogram"), samples),
+        figure(
+            histogram_figure(found.get("histogram"), run.measurements.get("histogram")),
+            f"How many of {samples:,} inputs drawn from the domain have which |f − g|; in float32 "
+            f"beside what rounding does to g by itself.",
+        ),
         figure(
             slice_figure(line),
             f"Output {(line or {}).get('output')} along the line from edge to edge through the "
@@ -252,7 +190,6 @@ def differences_section(run: RunFiles) -> Markup:
             "The two inputs across the box, one output: g, and where f differs from it.",
         ),
         _worst(worst) if worst else None,
-        id="difference",
     )
 
 

@@ -183,54 +183,37 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
     return drawing("residuals", title, draw)
 
 
-def histogram_figure(histogram: Row | None) -> Markup | None:
-    """How many sampled inputs have a largest |f − g| of each size; `edges` are log-spaced.
-
-    None where no difference is known, or none but 0.
-    """
-    if not histogram or not sum(histogram["counts"]) or all_zero(histogram):
+def histogram_figure(double: Row | None, single: Row | None) -> Markup | None:
+    """How many sampled inputs have a largest |f − g| of each size: in float64, in float32, and of
+    g in float32 from itself; None where no difference is known, or none but 0."""
+    if double is not None and (not sum(double["counts"]) or all_zero(double)):
+        double = None
+    if not double and not single:
         return None
-    counts = np.asarray(histogram["counts"], dtype=np.float64)
-    filled = np.flatnonzero(counts)
-    low, high = histogram["edges"][filled[0]], histogram["edges"][filled[-1] + 1]
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.stairs(clipped(counts), clipped(histogram["edges"]), fill=True, color=FIRST, alpha=0.8)
-        _sizes(axes, histogram["edges"], "largest |f − g| over the outputs, in float64")
+        shown = [(double, "counts", "f in float64", FIRST)] if double else []
+        if single:
+            shown += [(single, "network", "f in float32", SECOND)]
+            shown += [(single, "target", "g in float32", THIRD)]
+        for row, key, label, colour in shown:
+            fill = key != "target"
+            counts, edges = clipped(row[key]), clipped(row["edges"])
+            axes.stairs(counts, edges, fill=fill, color=colour, alpha=0.8, label=label)
+        axes.set(xlabel="largest |f − g| over the outputs", ylabel="sampled inputs")
+        axes.set_ylim(bottom=0)
+        whole_numbers(axes, "y")
+        if all(row["edges"][0] > 0 for row, *_ in shown):
+            logarithmic(axes, "x")
+        legend_above(figure, axes)
 
-    title = f"Histogram of |f − g| at {counts.sum():g} sampled inputs: {low:.2g} to {high:.2g}"
-    return drawing("histogram", title, draw)
+    return drawing("histogram", "Histogram of |f − g| at sampled inputs", draw, WIDE)
 
 
 def all_zero(histogram: Row) -> bool:
     """Whether every difference that was found is 0: a search then counts them from 0 to 1."""
     return list(histogram["edges"]) == [0, 1] and sum(histogram["counts"]) > 0
-
-
-def float32_figure(histogram: Row | None) -> Markup | None:
-    """How often f in float32 is how far from g, and g in float32 from itself."""
-    if not histogram:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes, edges = figure.subplots(), clipped(histogram["edges"])
-        network, target = clipped(histogram["network"]), clipped(histogram["target"])
-        axes.stairs(network, edges, fill=True, color=SECOND, alpha=0.8, label="f in float32")
-        axes.stairs(target, edges, color=THIRD, linewidth=1.6, label="g in float32")
-        _sizes(axes, histogram["edges"], "largest difference to g over the outputs, in float32")
-        legend_above(figure, axes)
-
-    title = f"Histogram of |f − g| in float32 at {histogram['samples']} sampled inputs"
-    return drawing("histogram32", title, draw)
-
-
-def _sizes(axes: Axes, edges: Sequence[float], label: str) -> None:
-    axes.set(xlabel=label, ylabel="sampled inputs")
-    axes.set_ylim(bottom=0)
-    whole_numbers(axes, "y")
-    if edges[0] > 0:
-        logarithmic(axes, "x")
 
 
 def slice_figure(line: Row | None) -> Markup | None:
@@ -249,7 +232,6 @@ def slice_figure(line: Row | None) -> Markup | None:
             axes.plot(clipped(line["position"]), clipped(line[key]), color=colour, linewidth=1.2)
             axes.set_ylabel(label)
         panels[-1].set_xlabel("position on the line (0: middle of the domain, ±1: its edge)")
-        figure.align_ylabels(panels)
 
     double, single = (max(map(abs, line[kind]), default=0.0) for kind in ("float64", "float32"))
     title = (

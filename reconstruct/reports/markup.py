@@ -118,6 +118,16 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
     return element("dl", *parts)
 
 
+def section(key: str, title: str, *parts: Child) -> Markup:
+    """A part of a page that a link `#key` leads to."""
+    return element("section", element("h2", title), *parts, id=key)
+
+
+def details(summary: str, *parts: Child) -> Markup:
+    """What is shown when somebody asks for it."""
+    return element("details", element("summary", summary), *parts)
+
+
 def figure(svg: Markup | None, caption: Child) -> Markup | None:
     """A figure with its caption; None where there is no drawing."""
     return None if svg is None else element("figure", svg, element("figcaption", caption))

@@ -15,6 +15,7 @@ from reconstruct.reports.markup import (
     elided,
     figure,
     named,
+    section,
     table,
     table_of,
     whole,
@@ -69,9 +70,9 @@ def layers_section(run: RunFiles) -> Markup | None:
     if not layers:
         return None
     failed = [row for row in layers if row["status"] != "solved"]
-    return element(
-        "section",
-        element("h2", "Layer by layer"),
+    return section(
+        "layers",
+        "Layer by layer",
         element(
             "p",
             "Each m×k map W needs a γ that solves M2 diag(γ) M1 = W: m·k equations, n unknowns. "
@@ -88,13 +89,8 @@ def layers_section(run: RunFiles) -> Markup | None:
             )
             for row in failed
         ),
-        element(
-            "div",
-            table_of("Systems solved", layers, SYSTEMS),
-            class_="names",
-        ),
+        element("div", table_of("Systems solved", layers, SYSTEMS), class_="names"),
         _factors(run),
-        id="layers",
     )
 
 
@@ -141,9 +137,9 @@ def norms_section(run: RunFiles, most: int = 60) -> Markup | None:
         (whole("near-zero γ"), lambda name: percent(near_zero(run.gammas[name]))),
         (whole("largest |β|"), lambda name: largest(run.betas.get(name, np.empty(0)))),
     )
-    return element(
-        "section",
-        element("h2", "The norm parameters"),
+    return section(
+        "norms",
+        "The norm parameters",
         element(
             "p",
             f"{len(total):,} γ and as many β were computed. {percent(share)} of the γ are near "
@@ -156,7 +152,6 @@ def norms_section(run: RunFiles, most: int = 60) -> Markup | None:
         ),
         table_of("Norm layers", names[:most], columns),
         element("p", f"{left} more are in norms.npz.") if left > 0 else None,
-        id="norms",
     )
 
 
@@ -182,9 +177,9 @@ def solves_section(run: RunFiles) -> Markup | None:
         ),
         figure(residuals, "Relative residual after each iteration."),
     ]
-    return element(
-        "section",
-        element("h2", "How the systems were solved"),
+    return section(
+        "solves",
+        "How the systems were solved",
         element("div", *pictures, class_="pair"),
         table_of(
             "Iterations of conjugate gradients: predicted (numerical) and counted",
@@ -193,5 +188,4 @@ def solves_section(run: RunFiles) -> Markup | None:
         )
         if predicted
         else None,
-        id="solves",
     )

@@ -149,6 +149,76 @@ def same_file(report: Mapping[str, Any]) -> bool:
     return ours is not None and ours == theirs and report["verdict"] == "certified"
 
 
+def claim(report: Mapping[str, Any]) -> str:
+    """What is claimed of |f − g|, and where: the same sentence for terminal and page."""
+    verdict, error, known = report["verdict"], report["error"], report["certificate"]
+    domain = domain_text(report["domain"])
+    if same_file(report):
+        return f"|f − g| = 0 for every x in {domain}: both networks are the same file"
+    if verdict == "certified":
+        return f"|f − g| ≤ {at_most(error['certified_bound'])} for every x in {domain}"
+    if verdict == "refuted":
+        gap = known["witness"]["difference"] if known["witness"] else None
+        return f"|f − g| ≥ {at_least(gap)} at {witness_place(report['domain'])}"
+    return (
+        f"largest |f − g| found is {number(error['float64_max'])} on {domain}; "
+        f"no proof of less than the tolerance {number(known['tolerance'])}"
+    )
+
+
+def figures(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and numbers of a run, the kind of knowledge beside each, for terminal and page."""
+    error, frozen = report["error"], report.get("frozen")
+    count = error["samples"]
+    looked = f"{count:,} sample{'' if count == 1 else 's'}"
+    if report["verdict"] == "certified" and report["certificate"]["method"] == "layered":
+        looked += ", no search: the proof is about every input"
+    found, own = (number(error[key]) for key in ("float64_max", "target_float32_max"))
+    rows = [
+        ("largest |f − g| found", f"{found} in float64 (numerical, {looked})"),
+        ("g itself in float32", f"{own} found (numerical)"),
+        ("target", f"{report['target']['parameters']:,} parameters"),
+    ]
+    if frozen:
+        weights, kept = weight_count(frozen), frozen["nonzeros"]
+        rows.append(("frozen", f"{weights:,} weights, {kept:,} non-zero"))
+        rows.append(("tunable", f"{frozen['tunable']:,} norm parameters"))
+    rows.append(("time", duration(report["cost"]["seconds"])))
+    return [*rows, *_accuracies(report), *_margins(report)]
+
+
+def _accuracies(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How many inputs each network recognises, where labels are known."""
+    known = report.get("inputs") or {}
+    shares = known.get("accuracy")
+    if not shares:
+        return []
+    names = {"target": "target", "frozen": "frozen as drawn", "network": "frozen, norms set"}
+    lines = [f"{names[key]} {100 * shares[key]:.2f} %" for key in names]
+    part = f" (the first of {known['of']:,})" if known["count"] < known["of"] else ""
+    text = f"{', '.join(lines)} of {known['count']:,} inputs with labels{part} (numerical)"
+    return [("accuracy", text)]
+
+
+def _margins(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the guard says of the domain's inputs, and of others where a user brought them."""
+    guard = report.get("guard")
+    if not guard:
+        return []
+    tried = members(report["domain"], guard["inputs"])
+    lines = [f"{100 * guard['share']:.2f} % of {tried} (numerical)"]
+    unseen = guard.get("unseen")
+    if unseen:
+        share = 100 * unseen["covered"] / unseen["inputs"]
+        part = f" (of {unseen['of']:,})" if unseen["of"] > unseen["inputs"] else ""
+        lines.append(
+            f"{share:.2f} % of {unseen['inputs']:,} unseen inputs{part}; largest |f − g| on these "
+            f"{unseen_error(unseen, 'covered')}, on the others {unseen_error(unseen, 'others')} "
+            f"(numerical)"
+        )
+    return [("margin ≥ 0", line) for line in lines]
+
+
 def in_words(step: str) -> str:
     """A line about a proof; a bound that is not finite is none."""
     return re.sub(r"\bbound (inf|nan)\b", "no bound", step)

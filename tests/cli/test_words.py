@@ -12,7 +12,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.cli.parser import build_parser
-from reconstruct.reports.opening import command, opening
+from reconstruct.reports.page import command, opening
 from reconstruct.reports.reading import RunFiles
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.reports.words import asked

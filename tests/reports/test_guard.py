@@ -48,10 +48,7 @@ def test_unseen_inputs_of_the_file_are_measured(folder, capsys):
     assert "margin ≥ 0 100.00 % of 6 given inputs (numerical)" in said
     assert f"{100 * covered.mean():.2f} % of 12 unseen inputs; largest |f − g| on these" in said
     page = (folder / "out" / "report.html").read_text()
-    assert "of 6 given inputs, with margin ≥ 0" in page
-    assert (
-        "of 12 unseen inputs, with margin ≥ 0" in page and "largest |f − g| on the others" in page
-    )
+    assert "100.00 % of 6 given inputs" in page and "% of 12 unseen inputs; largest" in page
 
 
 def test_the_library_takes_unseen_inputs_too(tmp_path):

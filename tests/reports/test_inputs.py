@@ -156,7 +156,7 @@ def test_the_page_shows_pictures_and_the_guard_and_nothing_else(report: dict[str
     assert page is not None
     assert page.text.count("<img") == 1 and "javascript" not in page.text
     assert "g: 3, f: 5" in page.text and "standing refuted" in page.text
-    assert "50.00 %" in page.text and "widened by 2" in page.text
+    assert "g.onnx" in page.text and "widened by 2" in page.text
     assert inputs_section(RunFiles({**report, "inputs": None, "guard": None})) is None
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconstruct.reports.compared import sizes
 from reconstruct.reports.document import peak_bytes
+from reconstruct.reports.page import sizes
 from reconstruct.reports.words import weight_count
 from tests.constructions.test_images import one_convolution
 from tests.reports.conftest import run_in_memory
