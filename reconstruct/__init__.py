@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from reconstruct.errors import InputError, ReconstructError
     from reconstruct.formats import load, load_domain, save
+    from reconstruct.formats.labelled import Images
     from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
@@ -83,6 +84,7 @@ __all__ = [
     "Fitted",
     "Frozen",
     "Grouped",
+    "Images",
     "InputError",
     "Interval",
     "LeakyRelu",

@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
     if options.solver not in SOLVERS:
         raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
     same = (
-        "domain radius slack guard frozen float32_error seed weights density dtype samples "
+        "radius slack guard frozen float32_error seed weights density dtype samples "
         "tolerance nnet_header force resume"
     )
     auto = options.float32_error is not None
@@ -49,6 +49,7 @@ def run(options: Namespace) -> int:
             outcome = run_whole(
                 options.target,
                 options.output,
+                domain=_domain(options),
                 construction=None if auto else made(CONSTRUCTIONS[options.construction], options),
                 activation=None if options.activation is None else ACTIVATIONS[options.activation],
                 solver=SOLVERS[options.solver](),
@@ -88,6 +89,25 @@ def _check_together(options: Namespace) -> None:
                 f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
                 f"{options.construction}"
             )
+
+
+def _domain(options: Namespace) -> Any:
+    """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
+    from reconstruct.formats.domain import as_normalisation
+    from reconstruct.formats.labelled import Images
+
+    said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
+    told = {name: value for name, value in said.items() if value is not None}
+    if not told:
+        return options.domain
+    if options.domain is None or not Path(options.domain).is_dir():
+        raise InputError(
+            f"--{next(iter(told))} belongs to a folder of labelled images, but the domain is "
+            f"{options.domain}; give the folder to --domain, or leave it out"
+        )
+    normalise = told.pop("normalise", None)
+    mean_std = {} if normalise is None else as_normalisation(normalise)
+    return Images(options.domain, **told, **mean_std)
 
 
 def settings_of(kind: type[Any]) -> list[str]:
@@ -153,7 +173,7 @@ def verify(options: Namespace) -> int:
         outcome = verify_pair(
             options.target,
             options.candidate,
-            domain=options.domain,
+            domain=_domain(options),
             radius=options.radius,
             bounds=_bounds(options),
             tolerance=options.tolerance,

@@ -48,8 +48,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "name": _word("sparsity, width, depth, conditioning, stacked, blocks", "NAME"),
     "--domain": {
         "help": "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, a "
-        ".vnnlib file, an .npz with lo and hi, or an .npz with x (data: these inputs alone)"
+        ".vnnlib file, an .npz with lo and hi, an .npz with x (data: these inputs alone), or a "
+        "folder of labelled images (data, too)"
     },
+    "--split": _choice("images of a folder: those to train or to test on (test)", "train test"),
+    "--count": _word("as many images of the folder, drawn by a fixed seed (all)", "N", int),
+    "--normalise": _word(
+        "what the network takes for pixels in [0, 1], one number or one a channel", "MEAN:STD"
+    ),
     "-o": _word("directory to write", "OUT", folder),
     "--radius": _word("boxes of this radius around the inputs of data", "R", float),
     "--slack": _word("widen ranges seen on data by 1 + S (default 1)", "S", float),
@@ -152,7 +158,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": (
         "reconstruct a target network and write everything into OUT",
         "target",
-        "-o! --domain --radius --slack --guard --memory --time-limit "
+        "-o! --domain --split --count --normalise --radius --slack --guard --memory --time-limit "
         "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
         "--activation "
         "| how to reconstruct: --construction --rank --block --layers --bounds --bounds-seconds "
@@ -162,8 +168,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
-        "--domain! --radius --bounds --bounds-seconds --samples --tolerance --time-limit "
-        "--nnet-header -o --force --json --quiet",
+        "--domain! --split --count --normalise --radius --bounds --bounds-seconds --samples "
+        "--tolerance --time-limit --nnet-header -o --force --json --quiet",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",

@@ -20,7 +20,7 @@ from reconstruct.formats.files import (
     read_limit,
     unpacked,
 )
-from reconstruct.formats.labelled import Choice, read_labelled
+from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.npz import read_arrays, real_array
 from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib
@@ -37,26 +37,25 @@ UNSEEN = "x_unseen"
 
 
 def load_domain(
-    text: str | os.PathLike[str],
+    text: str | os.PathLike[str] | Images,
     size: int | None = None,
     radius: float | None = None,
     shape: tuple[int, ...] = (),
-    choice: Choice | None = None,
 ) -> Box | Points:
     """The domain that `text` says or that the file of that name holds; `size` spreads a cube.
 
     An .npz with an array x is data: these inputs, or with a radius the boxes around them; so is a
-    folder of labelled images, of which `choice` says which ones. Images must have the `shape` that
-    the network takes, where it is given.
+    folder of labelled images (`Images` says which of them). Images must have the `shape` that the
+    network takes, where it is given.
     """
-    path = as_path(text, "a domain")
+    place = text.folder if isinstance(text, Images) else text
+    path = as_path(place, "a domain")
     at_least(size, "the number of inputs", 1)
-    if choice is not None and not path.is_dir():
-        raise InputError(
-            f"count, split and normalisation belong to a folder of labelled images, but {path} is "
-            "none; leave them out"
-        )
-    found = _load(path, text, radius, choice)
+    if (os.fspath(place) and path.is_dir()) or isinstance(text, Images):
+        chosen = text if isinstance(text, Images) else Images(text)
+        found: Box | Points = Points(read_labelled(chosen).x, radius or 0.0)
+    else:
+        found = _load(path, text, radius)
     if radius is not None and isinstance(found, Box):
         raise InputError(
             "a radius belongs to a domain made of data, an .npz with an array x, but this one is a "
@@ -69,17 +68,19 @@ def load_domain(
 
 
 def load_labels(
-    path: str | os.PathLike[str], classes: int | None = None, choice: Choice | None = None
+    source: str | os.PathLike[str] | Images, classes: int | None = None
 ) -> NDArray[np.int64] | None:
     """The labels y beside the data x of an .npz, or of the images of a folder; None without any.
 
     With `classes`, the number of the network's outputs, each must be one of them.
     """
-    with naming(Path(path)):
-        folder = Path(path).is_dir()
-        found = (
-            read_labelled(Path(path), choice or Choice()).y if folder else _array(Path(path), "y")
-        )
+    path = Path(source.folder if isinstance(source, Images) else source)
+    with naming(path):
+        if path.is_dir():
+            chosen = source if isinstance(source, Images) else Images(path)
+            found: NDArray[Any] | None = read_labelled(chosen).y
+        else:
+            found = _array(path, "y")
         if found is None:
             return None
         whole = (
@@ -128,12 +129,8 @@ def _array(path: Path, key: str) -> NDArray[Any] | None:
     return read_arrays(content, Budget(max(most, len(content)))).get(key)
 
 
-def _load(
-    path: Path, text: str | os.PathLike[str], radius: float | None, choice: Choice | None
-) -> Box | Points:
+def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:
     suffix = format_suffix(path)
-    if os.fspath(text) and path.is_dir():
-        return Points(read_labelled(path, choice or Choice()).x, radius or 0.0)
     if suffix in FILES:
         with naming(path):
             most = read_limit()
@@ -166,6 +163,18 @@ def parse_box(text: str) -> Box:
     if len(numbers) != 2:
         raise InputError(f"the domain {text!r} is not two numbers; {SYNTAX}")
     return Box(*numbers)
+
+
+def as_normalisation(text: str) -> dict[str, tuple[float, ...]]:
+    """MEAN:STD, each one number or one for each channel."""
+    sides = text.split(":")
+    if len(sides) != 2:
+        raise InputError(
+            f"a normalisation is MEAN:STD, as in 0.49,0.48,0.45:0.25,0.24,0.26, but is {text!r}"
+        )
+    return {
+        name: tuple(_numbers(side, text)) for name, side in zip(("mean", "std"), sides, strict=True)
+    }
 
 
 def _numbers(side: str, text: str) -> list[float]:

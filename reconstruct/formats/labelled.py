@@ -10,6 +10,7 @@ it is never opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from reconstruct.formats.files import Budget, naming, read_bytes, read_limit, un
 Pixels: TypeAlias = "NDArray[np.uint8]"
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp")
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +38,22 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Images:
     """Which images of a folder, and what a network was trained to take instead of [0, 1].
 
-    `count` images are drawn from the part by a fixed seed (None: all of them); each channel is
+    `count` images are drawn from the split by a fixed seed (None: all of them); each channel is
     centred by `mean` and divided by `std`, one number for all channels or one for each.
     """
 
-    part: str = "test"
+    folder: str | os.PathLike[str]
+    split: str = "test"
     count: int | None = None
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        if self.part not in PARTS:
-            raise InputError(f"the split is train or test, but {self.part!r} is asked for")
+        if self.split not in SPLITS:
+            raise InputError(f"the split is train or test, but {self.split!r} is asked for")
         if self.count is not None and self.count < 1:
             raise InputError(f"the count of images must be at least 1, but is {self.count}")
         if not all(0 < s < np.inf for s in self.std) or not np.all(np.isfinite(self.mean)):
@@ -76,20 +78,23 @@ class Choice:
         return np.asarray((x - mean[:, None, None]) / std[:, None, None], np.float32)
 
 
-def read_labelled(folder: Path, choice: Choice) -> Labelled:
+def read_labelled(images: Images) -> Labelled:
     """The chosen images of the folder."""
+    folder = Path(images.folder)
     with naming(folder):
         read = _reader(folder)
-        pixels, labels, classes = read(folder, choice)
+        pixels, labels, classes = read(folder, images)
         scaled = (pixels / np.float32(255)).astype(np.float32)
-        return Labelled(choice.normalised(scaled), labels, classes)
+        return Labelled(images.normalised(scaled), labels, classes)
 
 
-_Read: TypeAlias = "Callable[[Path, Choice], tuple[Pixels, NDArray[np.int64], int]]"
+_Read: TypeAlias = "Callable[[Path, Images], tuple[Pixels, NDArray[np.int64], int]]"
 
 
 def _reader(folder: Path) -> _Read:
-    if all((folder / part).is_dir() for part in PARTS):
+    if not folder.is_dir():
+        raise InputError("there is no such folder; check the path")
+    if all((folder / part).is_dir() for part in SPLITS):
         return _classes
     if any(folder.glob("*-images*idx3-ubyte*")):
         return _idx
@@ -108,7 +113,7 @@ def _reader(folder: Path) -> _Read:
     )
 
 
-def _classes(folder: Path, choice: Choice) -> tuple[Pixels, NDArray[np.int64], int]:
+def _classes(folder: Path, images: Images) -> tuple[Pixels, NDArray[np.int64], int]:
     """train/CLASS/… and test/CLASS/…: a class is its place among the sorted names of train."""
     names = sorted(p.name for p in (folder / "train").iterdir() if p.is_dir())
     if len(names) < 2:
@@ -116,12 +121,12 @@ def _classes(folder: Path, choice: Choice) -> tuple[Pixels, NDArray[np.int64], i
     files = [
         (path, label)
         for label, name in enumerate(names)
-        for path in sorted((folder / choice.part / name).glob("*"))
+        for path in sorted((folder / images.split / name).glob("*"))
         if path.suffix.lower() in PICTURES
     ]
     if not files:
-        raise InputError(f"{choice.part} holds no images ({', '.join(PICTURES)}) in {names[:6]}")
-    chosen = [files[i] for i in choice.indices(len(files))]
+        raise InputError(f"{images.split} holds no images ({', '.join(PICTURES)}) in {names[:6]}")
+    chosen = [files[i] for i in images.indices(len(files))]
     budget = Budget(read_limit())
     first = _picture(chosen[0][0], None)
     budget.take(first.size * len(chosen) * 5, f"{len(chosen)} images")  # bytes, then float32
@@ -154,16 +159,16 @@ def _picture(path: Path, shape: tuple[int, ...] | None) -> Pixels:
         return np.asarray(found, np.uint8)
 
 
-def _idx(folder: Path, choice: Choice) -> tuple[Pixels, NDArray[np.int64], int]:
+def _idx(folder: Path, images: Images) -> tuple[Pixels, NDArray[np.int64], int]:
     """MNIST's own files, gzip'd or not."""
-    start = "train" if choice.part == "train" else "t10k"
-    images, labels = (_idx_array(folder, f"{start}-{what}", n) for what, n in _IDX.items())
-    if len(images) != len(labels) or not len(labels):
+    start = "train" if images.split == "train" else "t10k"
+    pixels, labels = (_idx_array(folder, f"{start}-{what}", n) for what, n in _IDX.items())
+    if len(pixels) != len(labels) or not len(labels):
         raise InputError(
-            f"each image needs its label, but there are {len(images)} and {len(labels)}"
+            f"each image needs its label, but there are {len(pixels)} and {len(labels)}"
         )
-    chosen = choice.indices(len(labels))
-    return images[chosen][:, None], labels[chosen].astype(np.int64), int(labels.max()) + 1
+    chosen = images.indices(len(labels))
+    return pixels[chosen][:, None], labels[chosen].astype(np.int64), int(labels.max()) + 1
 
 
 _IDX = {"images": 3, "labels": 1}  # dimensions
@@ -188,15 +193,15 @@ def _idx_array(folder: Path, name: str, dimensions: int) -> Pixels:
         return np.frombuffer(content[header:], np.uint8).reshape(shape)
 
 
-def _batches(folder: Path, choice: Choice) -> tuple[Pixels, NDArray[np.int64], int]:
+def _batches(folder: Path, images: Images) -> tuple[Pixels, NDArray[np.int64], int]:
     """CIFAR-10's records of a label and 3 × 32 × 32 pixels, one after the other."""
-    pattern = "data_batch_*.bin" if choice.part == "train" else "test_batch.bin"
+    pattern = "data_batch_*.bin" if images.split == "train" else "test_batch.bin"
     paths = sorted(folder.glob(pattern))
     if not paths:
         raise InputError(f"{pattern} is needed, but is not there")
     parts = [_records(path) for path in paths]
     rows = np.concatenate(parts)
-    rows = rows[choice.indices(len(rows))]
+    rows = rows[images.indices(len(rows))]
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].astype(np.int64), 10
 
 

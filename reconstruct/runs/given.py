@@ -21,6 +21,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.domain import as_unseen, load_labels, load_unseen
 from reconstruct.formats.files import as_path
+from reconstruct.formats.labelled import Images
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import (
     Activation,
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Given: TypeAlias = "Network | PathLike"
-Where: TypeAlias = "DomainLike | PathLike"
+Where: TypeAlias = "DomainLike | PathLike | Images"
 
 # Inner activations that have a word on the command line.
 ACTIVATIONS: dict[str, Activation] = {
@@ -92,7 +93,7 @@ def folder(output: PathLike) -> Path:
 
 def domain(value: Where, target: Network, radius: float | None) -> Box | Points:
     """A box, or points with a radius, that fits the target's inputs."""
-    if isinstance(value, str | os.PathLike):
+    if isinstance(value, str | os.PathLike | Images):
         return load_domain(value, target.size_in, radius, input_shape(target))
     found = fitting(value, target)
     if radius is None:
@@ -104,7 +105,7 @@ def domain(value: Where, target: Network, radius: float | None) -> Box | Points:
 
 def nearby(value: Where | None, radius: float | None) -> Box | Points | None:
     """The domain before the network's size is known: where its file's reading is compared."""
-    if isinstance(value, str | os.PathLike):
+    if isinstance(value, str | os.PathLike | Images):
         return load_domain(value, radius=radius)
     return value if isinstance(value, Box | Points) else None
 
@@ -114,7 +115,7 @@ def examples(value: Where, place: Box | Points, target: Network) -> ShownInputs 
     if not isinstance(place, Points):
         return None
     labels = None
-    if isinstance(value, str | os.PathLike):
+    if isinstance(value, str | os.PathLike | Images):
         try:
             labels = load_labels(value, target.size_out)
         except InputError as error:  # values, and no labels: no mistake, but nothing to count
@@ -207,13 +208,18 @@ def word(value: Given, otherwise: str) -> str:
     return os.fspath(value) if isinstance(value, str | os.PathLike) else otherwise
 
 
-def domain_word(value: Where) -> str:
+def domain_words(value: Where) -> dict[str, Any]:
+    if isinstance(value, Images):
+        ends = (",".join(map(repr, numbers)) for numbers in (value.mean, value.std))
+        normalise = None if (value.mean, value.std) == ((0.0,), (1.0,)) else ":".join(ends)
+        chosen = {"split": value.split, "count": value.count, "normalise": normalise}
+        return {"domain": os.fspath(value.folder), **chosen}
     if isinstance(value, str | os.PathLike):
-        return os.fspath(value)
+        return {"domain": os.fspath(value)}
     found = as_domain(value)
     if isinstance(found, Box) and found.lo.ndim == 0:
-        return f"{float(found.lo)!r},{float(found.hi)!r}"
-    return "DOMAIN.npz"
+        return {"domain": f"{float(found.lo)!r},{float(found.hi)!r}"}
+    return {"domain": "DOMAIN.npz"}
 
 
 def solver_word(solver: Solver) -> str | None:

@@ -220,7 +220,7 @@ def run(
     said = {
         "target": given.word(target, "TARGET"),
         "output": os.fspath(output),
-        "domain": given.domain_word(domain),
+        **given.domain_words(domain),
         "radius": radius,
         "slack": slack,
         "guard": guard,

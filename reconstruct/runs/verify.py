@@ -70,7 +70,7 @@ def verify(
     options = {
         "target": given.word(target, "TARGET"),
         "candidate": given.word(candidate, "CANDIDATE"),
-        "domain": given.domain_word(domain),
+        **given.domain_words(domain),
         "radius": radius,
         **given.bounds_words(bounds),
         "tolerance": tolerance,

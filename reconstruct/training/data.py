@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reconstruct.demo import PIXEL_MAX
 from reconstruct.errors import InputError, MissingDependencyError
 from reconstruct.formats.files import naming
-from reconstruct.formats.labelled import PARTS, Choice, read_labelled
+from reconstruct.formats.labelled import SPLITS, Images, read_labelled
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _examples(
 
 def images(folder: Path) -> Dataset:
     """A folder of labelled images, each channel centred and scaled over the training part."""
-    train, test = (read_labelled(folder, Choice(part)) for part in PARTS)
+    train, test = (read_labelled(Images(folder, split)) for split in SPLITS)
     if train.x.shape[1:] != test.x.shape[1:]:
         raise InputError(
             f"{folder}: images to train and to test on must have one shape, but they have "

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 import struct
 
 import numpy as np
 import pytest
 
+import reconstruct as rc
+from reconstruct.cli import main
 from reconstruct.errors import InputError
 from reconstruct.formats import load_domain
 from reconstruct.formats.domain import load_labels
-from reconstruct.formats.labelled import Choice, read_labelled
+from reconstruct.formats.labelled import Images, read_labelled
 
 RNG = np.random.default_rng(3)
 PIXELS = 3072
@@ -65,7 +68,7 @@ def batch_folder(folder, counts=(4, 3, 5)):
 def test_a_folder_of_classes(tmp_path):
     known = image_folder(tmp_path)
     for part in ("train", "test"):
-        found = read_labelled(tmp_path, Choice(part))
+        found = read_labelled(Images(tmp_path, part))
         expected = np.stack([pixels.transpose(2, 0, 1) for pixels, _ in known[part]])
         assert np.array_equal(found.x, (expected / np.float32(255)).astype(np.float32))
         assert found.y.tolist() == [label for _, label in known[part]] and found.classes == 2
@@ -73,7 +76,7 @@ def test_a_folder_of_classes(tmp_path):
 
 def test_grey_pictures_have_one_channel(tmp_path):
     known = image_folder(tmp_path, mode="L")
-    found = read_labelled(tmp_path, Choice())
+    found = read_labelled(Images(tmp_path))
     assert found.x.shape == (5, 1, 5, 4)
     assert np.array_equal(found.x[0, 0], (known["test"][0][0] / np.float32(255)).astype(np.float32))
 
@@ -82,7 +85,7 @@ def test_grey_pictures_have_one_channel(tmp_path):
 def test_idx_files(tmp_path, packed):
     known = idx_folder(tmp_path / "mnist", packed=packed)
     for part, start in (("train", "train"), ("test", "t10k")):
-        found = read_labelled(tmp_path / "mnist", Choice(part))
+        found = read_labelled(Images(tmp_path / "mnist", part))
         x, y = known[start]
         assert np.array_equal(np.rint(found.x[:, 0] * 255), x) and np.array_equal(found.y, y)
         assert found.classes == 4
@@ -90,17 +93,17 @@ def test_idx_files(tmp_path, packed):
 
 def test_binary_batches(tmp_path):
     rows = batch_folder(tmp_path / "cifar")
-    train = read_labelled(tmp_path / "cifar", Choice("train"))
+    train = read_labelled(Images(tmp_path / "cifar", "train"))
     expected = np.concatenate([rows[0][0], rows[1][0]])
     assert np.array_equal(np.rint(train.x * 255), expected) and train.classes == 10
-    assert np.array_equal(read_labelled(tmp_path / "cifar", Choice()).y, rows[2][1])
+    assert np.array_equal(read_labelled(Images(tmp_path / "cifar")).y, rows[2][1])
 
 
 def test_a_count_is_a_fixed_part_of_what_is_there(tmp_path):
     batch_folder(tmp_path / "cifar", (4, 3, 40))
-    all_of_them = read_labelled(tmp_path / "cifar", Choice())
-    some = read_labelled(tmp_path / "cifar", Choice(count=6))
-    again = read_labelled(tmp_path / "cifar", Choice(count=6))
+    all_of_them = read_labelled(Images(tmp_path / "cifar"))
+    some = read_labelled(Images(tmp_path / "cifar", count=6))
+    again = read_labelled(Images(tmp_path / "cifar", count=6))
     assert len(some.y) == 6 and np.array_equal(some.x, again.x)
     rows = {
         image.tobytes(): label for image, label in zip(all_of_them.x, all_of_them.y, strict=True)
@@ -110,45 +113,45 @@ def test_a_count_is_a_fixed_part_of_what_is_there(tmp_path):
 
 def test_a_domain_is_made_of_normalised_images_and_has_labels(tmp_path):
     known = image_folder(tmp_path)["test"]
-    choice = Choice(mean=(0.5, 0.25, 0.0), std=(2.0, 1.0, 0.5))
-    domain = load_domain(tmp_path, 60, shape=(3, 5, 4), choice=choice)
+    images = Images(tmp_path, mean=(0.5, 0.25, 0.0), std=(2.0, 1.0, 0.5))
+    domain = load_domain(images, 60, shape=(3, 5, 4))
     pixel = known[1][0][2, 3, 1] / 255  # height, width, channel
     assert np.isclose(domain.x.reshape(5, 3, 5, 4)[1, 1, 2, 3], pixel - 0.25, atol=1e-7)
-    assert load_labels(tmp_path, 2, choice).tolist() == [0, 0, 0, 1, 1]
+    assert load_labels(images, 2).tolist() == [0, 0, 0, 1, 1]
 
 
 def test_refusals(tmp_path):
     refused = lambda match: pytest.raises(InputError, match=match)  # noqa: E731
     (tmp_path / "empty").mkdir()
     with refused("holds nothing"):
-        read_labelled(tmp_path / "empty", Choice())
+        read_labelled(Images(tmp_path / "empty"))
     (tmp_path / "pickles").mkdir()
     (tmp_path / "pickles" / "test_batch").write_bytes(pickle.dumps({}))
     with refused("never opened; fetch the binary version"):
-        read_labelled(tmp_path / "pickles", Choice())
+        read_labelled(Images(tmp_path / "pickles"))
     batch_folder(tmp_path / "cifar")
     with refused("3 channels, so that one mean"):
-        read_labelled(tmp_path / "cifar", Choice(mean=(0.1, 0.2)))
+        read_labelled(Images(tmp_path / "cifar", mean=(0.1, 0.2)))
     path = tmp_path / "cifar" / "test_batch.bin"
     path.write_bytes(path.read_bytes()[:-1])
     with refused(f"3073 bytes are needed, but {5 * 3073 - 1} bytes"):
-        read_labelled(tmp_path / "cifar", Choice())
+        read_labelled(Images(tmp_path / "cifar"))
     path.write_bytes(bytes([10]) + bytes(PIXELS))
     with refused("labels 0 … 9"):
-        read_labelled(tmp_path / "cifar", Choice())
+        read_labelled(Images(tmp_path / "cifar"))
     idx_folder(tmp_path / "mnist")
     path = tmp_path / "mnist" / "t10k-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-1])
     with refused("header says 7 × 4 × 3 values, but 83 are there"):
-        read_labelled(tmp_path / "mnist", Choice())
+        read_labelled(Images(tmp_path / "mnist"))
     path.write_bytes(bytes([0, 0, 8, 3]) + bytes([255]) * 12)  # 2^96 values
     with refused("but 0 are there"):
-        read_labelled(tmp_path / "mnist", Choice())
-    for bad in ({"part": "validation"}, {"count": 0}, {"std": (0.0,)}, {"mean": (np.nan,)}):
+        read_labelled(Images(tmp_path / "mnist"))
+    for bad in ({"split": "validation"}, {"count": 0}, {"std": (0.0,)}, {"mean": (np.nan,)}):
         with pytest.raises(InputError):
-            Choice(**bad)
-    with refused("belong to a folder of labelled images"):
-        load_domain("0,1", 4, choice=Choice())
+            Images("folder", **bad)
+    with refused("there is no such folder"):
+        load_domain(Images(tmp_path / "none"), 4)
 
 
 def test_pictures_that_cannot_be_used(tmp_path):
@@ -156,8 +159,24 @@ def test_pictures_that_cannot_be_used(tmp_path):
     broken = tmp_path / "test" / "cat" / "1.png"
     broken.write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"1\.png: this image cannot be read"):
-        read_labelled(tmp_path, Choice())
+        read_labelled(Images(tmp_path))
     image_folder(tmp_path / "b", size=(6, 6))
     broken.write_bytes((tmp_path / "b" / "test" / "cat" / "0.png").read_bytes())
     with pytest.raises(InputError, match="all images must have one shape"):
-        read_labelled(tmp_path, Choice())
+        read_labelled(Images(tmp_path))
+
+
+def test_a_run_on_a_folder_of_images(tmp_path, capsys):
+    image_folder(tmp_path / "data", counts=(4, 4), mode="L", size=(2, 2))
+    rng = np.random.default_rng(0)
+    target = rc.Network.mlp([rng.normal(size=(3, 4)), rng.normal(size=(2, 3))])
+    rc.save(target, tmp_path / "g.npz")
+    words = ["run", str(tmp_path / "g.npz"), "-o", str(tmp_path / "out"), "--quiet"]
+    chosen = ["--domain", str(tmp_path / "data"), "--count", "5", "--normalise", "0.5:0.25"]
+    assert main([*words, *chosen]) == 0
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["domain"]["kind"] == "points" and report["options"]["normalise"] == "0.5:0.25"
+    x = load_domain(Images(tmp_path / "data", count=5, mean=(0.5,), std=(0.25,)), 4).x
+    assert np.array_equal(report["domain"]["lo"], x.min(axis=0))
+    assert main([*words, "--force", "--domain", "0,1", "--count", "5"]) == 2
+    assert "--count belongs to a folder of labelled images" in capsys.readouterr().err
