@@ -58,6 +58,7 @@ _HOMES = {
     "reconstruct.constructions": "Deep Factored Fitted Grouped Frozen Stacked Wide draw",
     "reconstruct.errors": "InputError ReconstructError",
     "reconstruct.formats": "load load_domain save",
+    "reconstruct.formats.labelled": "Images",
     "reconstruct.khatri_rao": "Auto ConjugateGradient Direct Exact",
     "reconstruct.networks": "Box Clip Elu LeakyRelu Network Points Relu Selu",
     "reconstruct.networks.draw": "Weights",
