@@ -97,7 +97,7 @@ def _domain(options: Namespace) -> Any:
     from reconstruct.formats.labelled import Images
 
     said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
-    told = {name: value for name, value in said.items() if value is not None}
+    told: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if not told:
         return options.domain
     if options.domain is None or not Path(options.domain).is_dir():
@@ -105,9 +105,9 @@ def _domain(options: Namespace) -> Any:
             f"--{next(iter(told))} belongs to a folder of labelled images, but the domain is "
             f"{options.domain}; give the folder to --domain, or leave it out"
         )
-    normalise = told.pop("normalise", None)
-    mean_std = {} if normalise is None else as_normalisation(normalise)
-    return Images(options.domain, **told, **mean_std)
+    if "normalise" in told:
+        told |= as_normalisation(told.pop("normalise"))
+    return Images(options.domain, **told)
 
 
 def settings_of(kind: type[Any]) -> list[str]:
