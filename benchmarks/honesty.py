@@ -23,6 +23,8 @@ from benchmarks._common import Row, run
 from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import Certificate, certify
 from reconstruct.constructions import Deep, Factored, Wide, draw
+from reconstruct.equivalence.search import search
+from reconstruct.equivalence.witness import Evaluator
 from reconstruct.errors import ReconstructError
 from reconstruct.networks import (
     Activation,
@@ -43,8 +45,6 @@ from reconstruct.networks.blocks import Tree
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.pipeline import reconstruct
-from reconstruct.refutation.exact_point import Evaluator
-from reconstruct.refutation.search import search
 
 Array = NDArray[Any]
 Order = Callable[[Array], Array]  # a matrix of terms (rows × n) to their sums, in one order

@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks._common import Row, run
 from reconstruct.certificates import Certificate, Verdict, certify
 from reconstruct.constructions import Wide, draw
+from reconstruct.equivalence.search import search
+from reconstruct.equivalence.witness import Replay
 from reconstruct.networks import Activation, Affine, Box, Dense, Network, Norm, Sparse, dense
 from reconstruct.pipeline import reconstruct
-from reconstruct.refutation.search import search
-from reconstruct.refutation.witness import Replay
 
 QUESTION = "is a spoiled reconstruction ever certified, and how often is it refuted?"
 Generator = np.random.Generator

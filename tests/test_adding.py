@@ -27,6 +27,7 @@ from reconstruct.cli import main
 from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, kernel_of
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.equivalence.search import search
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
@@ -36,7 +37,6 @@ from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.operation import KINDS, register
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress
-from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.page import write_page
 

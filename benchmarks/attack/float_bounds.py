@@ -14,10 +14,10 @@ from benchmarks.attack.pair_networks import draw_box, draw_network
 from benchmarks.attack.registry import Outcome, attack
 from benchmarks.honesty import evaluate, orders
 from reconstruct.certificates import certify
+from reconstruct.equivalence.witness import Evaluator
 from reconstruct.errors import ReconstructError
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
-from reconstruct.refutation.exact_point import Evaluator
 
 Array = NDArray[Any]
 KINDS = (np.float64, np.float32)

@@ -19,9 +19,9 @@ import numpy as np
 
 from proofs_check.certificates.reading import digest
 from proofs_check.certificates.report import CheckReport
+from reconstruct.equivalence.witness import Evaluator
 from reconstruct.formats import load
 from reconstruct.networks import Box
-from reconstruct.refutation.exact_point import Evaluator
 
 Route = tuple[Any, ...]  # keys and indices from the document's top to a value
 Ends = tuple[str, ...]

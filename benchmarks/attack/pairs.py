@@ -20,9 +20,9 @@ from proofs_check.certificates import CheckStatus, check
 from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import Certificate, certify
 from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.equivalence.witness import Evaluator
 from reconstruct.formats import load, save
 from reconstruct.networks import Activation, Box, Network
-from reconstruct.refutation.exact_point import Evaluator
 
 Array = NDArray[Any]
 METHODS: tuple[Method, ...] = (Crown(), Crown(), Interval(), Adaptive(boxes=16))

@@ -22,7 +22,7 @@ from reconstruct.progress import Progress, Step, silent
 
 
 @dataclass(frozen=True)
-class SearchLimits:
+class PartitionLimits:
     """How far the search for a partition goes."""
 
     boxes: int = 2**15  # of a partition: their ranges have to be kept
@@ -34,7 +34,7 @@ class SearchLimits:
     search: float = 0.4  # of the time; bounds on the boxes and functionals of them take the rest
 
 
-LIMITS = SearchLimits()
+LIMITS = PartitionLimits()
 POINTS = 20_000  # samples: more of them reach a few percent farther
 SEED = 20240518
 OUTPUTS = 64  # up to which the output counts too: its units are carried back besides

@@ -3,8 +3,7 @@
 from reconstruct.certificates.certify import certify
 from reconstruct.certificates.document import build_document, write_certificate
 from reconstruct.certificates.verdicts import Certificate, Rigor, Segment, Verdict
-from reconstruct.refutation.exact_point import enclose, evaluate_exact
-from reconstruct.refutation.witness import Witness
+from reconstruct.equivalence.witness import Witness, enclose, evaluate_exact
 
 __all__ = [
     "Certificate",

@@ -22,17 +22,16 @@ from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
+from reconstruct.equivalence import search as searching
 from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.equivalence.search import Search, hop
+from reconstruct.equivalence.witness import Replay, Witness
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, Network, Points
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.given import at_least
 from reconstruct.numbers.rounding import require_gradual_underflow
 from reconstruct.progress import OutOfTime, Progress, Step, listener, until
-from reconstruct.refutation import search as searching
-from reconstruct.refutation.hopping import hop
-from reconstruct.refutation.search import Search
-from reconstruct.refutation.witness import Replay, Witness
 
 RELATIVE_TOLERANCE = 1e-6
 FLOATS = ("float64_bound", "float32_bound", "target_float64_bound", "target_float32_bound")

@@ -10,10 +10,10 @@ from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.certify import certify
 from reconstruct.certificates.comparable import comparable
 from reconstruct.certificates.verdicts import Certificate, Verdict
+from reconstruct.equivalence.search import LIMITS, Search, search
 from reconstruct.networks import Domain, Network
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, Step, silent
-from reconstruct.refutation.search import RESTARTS, Search, search
 
 SEARCH_SHARE = 0.3  # of the time limit: what the search may take before the proofs begin
 SEARCHED = 10_000  # inputs of a search that looks for a difference
@@ -91,7 +91,7 @@ class _Looking:
     progress: Progress
     found: Search | None = None
 
-    def __call__(self, samples: int, restarts: int = RESTARTS) -> Search:
+    def __call__(self, samples: int, restarts: int = LIMITS.restarts) -> Search:
         if self.found is None:
             self.progress(Step("searching for differences", 0))
             self.found = search(

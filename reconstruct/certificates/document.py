@@ -20,11 +20,11 @@ from typing import Any
 
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.verdicts import Certificate, Segment
+from reconstruct.equivalence.witness import Witness
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load
 from reconstruct.formats.files import write_atomically
 from reconstruct.networks import Domain, Network
-from reconstruct.refutation.witness import Witness
 
 SCHEMA = "reconstruct.certificate/2"
 

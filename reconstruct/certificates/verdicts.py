@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reconstruct.equivalence.pairing import PairOfUnits
+from reconstruct.equivalence.witness import Witness
 from reconstruct.networks import Domain
-from reconstruct.refutation.witness import Witness
 
 PathLike = str | os.PathLike[str]
 

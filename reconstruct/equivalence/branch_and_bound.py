@@ -11,27 +11,79 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from reconstruct.bounds.branching import looseness
 from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
-from reconstruct.equivalence.difference import difference_network
 from reconstruct.equivalence.pairing import Pairing, PairOfUnits
+from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Convolution, Domain, Unitwise
-from reconstruct.networks.graph import Network
+from reconstruct.networks.graph import Network, Node
+from reconstruct.networks.maps import Affine
+from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
+OUTPUT, NEGATED = "difference", "negated"  # no dot: names of nodes have one behind their prefix
+
+
+def difference_network(target: Network, candidate: Network) -> Network:
+    """`x ↦ f(x) − g(x)`, g the target and f the candidate, with the input shared.
+
+    Nodes keep their names behind "target." and "candidate."; the subtraction is a map with −1 on
+    the diagonal and a sum, both exact in real arithmetic.
+    """
+    for what, ours, theirs in (
+        ("inputs", target.size_in, candidate.size_in),
+        ("outputs", target.size_out, candidate.size_out),
+    ):
+        if ours != theirs:
+            raise InputError(
+                f"a difference needs two networks with equally many {what}, but the target has "
+                f"{ours} and the other one {theirs}; check that they belong together"
+            )
+    first, second = _prefixed(target, "target"), _prefixed(candidate, "candidate")
+    negated = Affine(sparse.csr_array(-sparse.eye_array(target.size_out, dtype=np.float64)))
+    nodes = (
+        *first,
+        *second,
+        Node(NEGATED, negated, (_rename(target, "target", target.output),)),
+        Node(OUTPUT, Add(), (_rename(candidate, "candidate", candidate.output), NEGATED)),
+    )
+    return Network(target.size_in, nodes, OUTPUT)
+
+
+def _prefixed(network: Network, prefix: str) -> list[Node]:
+    return [
+        Node(
+            _rename(network, prefix, node.name),
+            node.op,
+            tuple(_rename(network, prefix, name) for name in node.inputs),
+        )
+        for node in network.nodes
+    ]
+
+
+def _rename(network: Network, prefix: str, name: str) -> str:
+    return "input" if name == network.source else f"{prefix}.{name}"
+
+
+@dataclass(frozen=True)
+class BoundLimits:
+    """What a joint bound may take, and what its claims leave to another program's rounding."""
+
+    grace: float = 2.0  # seconds that the whole box, undivided, may take in any case
+    batch: int = 256  # boxes bounded at once, at most
+    noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
+    flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
+    margin: float = 2.0**-10  # of the tolerance: a checker may find as much beyond ours
+    slack: float = 2.0**-4  # of what is left of the tolerance, or of a bound that is all rounding
+
+
+LIMITS = BoundLimits()
 TIME_OVER = "the time was over"
-MARGIN = 2.0**-10  # of the tolerance: a checker rounds otherwise, and may find as much beyond ours
-ROOM = (
-    2.0**-4
-)  # of what is left of the tolerance, or of the bound, which may be nothing but rounding
-GRACE = 2.0  # seconds that the whole box, uncut, may take in any case
-BATCH = 256  # boxes bounded at once, at most
-NOISE = 2.0**-36  # relative size of differences that float64 evaluation may invent
-FLOPS = 4e9  # multiplications per second counted on, when a network's cost is foreseen
 
 
 @dataclass(frozen=True)
@@ -102,7 +154,7 @@ def bound_difference(
     seconds = time.perf_counter() - start
     bound = float(np.max(found.excess, initial=0.0))
     if bound <= wanted:
-        bound += ROOM * min(bound, tolerance - bound)
+        bound += LIMITS.slack * min(bound, tolerance - bound)
     tried = (
         f"joint bound of the difference: {found.seen} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"
@@ -131,16 +183,16 @@ class _Difference:
 
     def __init__(self, network: Network, box: Domain, tolerance: float, seconds: float) -> None:
         self.network, self.tolerance = network, tolerance
-        self.wanted = tolerance * (1 - MARGIN)
+        self.wanted = tolerance * (1 - LIMITS.margin)
         self.pairing = Pairing(network, Box(box.lo, box.hi))
-        self.backward = _cost(network) <= FLOPS * max(seconds, 1.0)
+        self.backward = _cost(network) <= LIMITS.flops * max(seconds, 1.0)
         self.deadline = time.perf_counter() + seconds
-        self.first_deadline = time.perf_counter() + max(seconds, GRACE)
+        self.first_deadline = time.perf_counter() + max(seconds, LIMITS.grace)
         self.begun = False
         self.suspect: tuple[float, ...] | None = None
         self.suspect_difference = 0.0
         widest = max(network.sizes.values())
-        self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, BATCH))
+        self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, LIMITS.batch))
 
     def reason_to_stop(self, found: BranchAndBound, chosen: Array) -> str:
         """Why no box is halved any more; empty where one can be."""
@@ -172,13 +224,13 @@ class _Difference:
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.
 
-        What could be rounding alone (NOISE relative to the outputs) raises no suspicion.
+        What could be rounding alone (`LIMITS.noise` relative to the outputs) raises no suspicion.
         """
         with np.errstate(all="ignore"):
             values = self.network.values(points)
             gaps = np.max(np.abs(values[self.network.output]), axis=1, initial=0.0)
             terms = [values[name] for name in self.network.node(self.network.output).inputs]
-            noise = NOISE * np.max(np.abs(terms[-1]), axis=1, initial=0.0)
+            noise = LIMITS.noise * np.max(np.abs(terms[-1]), axis=1, initial=0.0)
             excess = gaps - noise - self.tolerance
         worst = int(np.argmax(np.where(np.isfinite(excess), excess, -np.inf)))
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.equivalence.difference import difference_network
+from reconstruct.equivalence.branch_and_bound import difference_network
 from reconstruct.errors import InputError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically

@@ -26,12 +26,20 @@ from reconstruct.networks import Box, Network, Node, Relu
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, up
 
-PROBES = 192
-# Relative distance from a multiple up to which a pair is tried. Pairs that are farther apart cost
-# more than they gain: ACAS Xu 1_1 and its perturbed copy take three times as long at 2e-2.
-ALIKE = 5e-3
-DENSE = 2**16  # entries of a matrix that is multiplied without looking for zeros
-POOL = 20_000  # units among which a partner is looked for, at most
+
+@dataclass(frozen=True)
+class PairingLimits:
+    """Which units are tried as pairs."""
+
+    probes: int = 192  # points at which units are compared
+    # Relative distance from a multiple up to which a pair is tried. Pairs that are farther apart
+    # cost more than they gain: ACAS Xu 1_1 and its perturbed copy take three times as long at 2e-2.
+    alike: float = 5e-3
+    dense: int = 2**16  # entries of a matrix that is multiplied without looking for zeros
+    pool: int = 20_000  # units among which a partner is looked for
+
+
+LIMITS = PairingLimits()
 
 
 PairOfUnits = tuple[str, int, str, int, float]  # node and unit, partner's node and unit, factor
@@ -52,11 +60,11 @@ class Pairing:
 
     def __init__(self, network: Network, box: Box) -> None:
         self.network = network
-        self.points = box.sample(PROBES, np.random.default_rng(0))
+        self.points = box.sample(LIMITS.probes, np.random.default_rng(0))
         self.inputs = {n.name: n.inputs[0] for n in network.nodes if isinstance(n.op, Relu)}
         self.guesses: dict[str, tuple[Pair, ...]] = {}
         self._values: dict[str, Array] | None = None
-        self._pool = np.empty((PROBES, 0))
+        self._pool = np.empty((LIMITS.probes, 0))
         self._owners: list[tuple[str, int, float]] = []
 
     def __call__(self, state: Ranges, node: Node, /) -> Swap | None:
@@ -115,7 +123,7 @@ class Pairing:
         found: list[Pair] = []
         taken = np.zeros(len(units), dtype=bool)
         for i in range(len(units)):
-            if taken[i] or len(self._owners) >= POOL:
+            if taken[i] or len(self._owners) >= LIMITS.pool:
                 continue
             self._owners.append((name, int(units[i]), float(lengths[i])))
             rest = np.arange(i + 1, len(units))[~taken[i + 1 :]]
@@ -165,7 +173,7 @@ def _nearest(pool: Array, directions: Array) -> tuple[Array, Array]:
     best = np.argmax(np.abs(likeness), axis=0)
     signs = np.sign(likeness[best, np.arange(count)])
     distance = np.linalg.norm(directions - signs * pool[:, best], axis=0)
-    return best, np.where(distance <= ALIKE, signs, 0.0)
+    return best, np.where(distance <= LIMITS.alike, signs, 0.0)
 
 
 def _rounded(factor: float) -> float:
@@ -225,4 +233,4 @@ def _matrix(entries: list[tuple[int, int, float]], rows: int, columns: int) -> M
     """Entries at (row, column), added up; dense where small, for products are faster then."""
     units, others, factors = zip(*entries, strict=True)
     made = sparse.csr_array((factors, (units, others)), shape=(rows, columns))
-    return made.toarray() if rows * columns <= DENSE else made
+    return made.toarray() if rows * columns <= LIMITS.dense else made

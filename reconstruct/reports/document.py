@@ -27,10 +27,10 @@ from reconstruct.version import __version__
 if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
     from reconstruct.constructions.construction import LayerSolution
+    from reconstruct.equivalence.search import Search
     from reconstruct.khatri_rao import RankProof
     from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
-    from reconstruct.refutation.search import Search
     from reconstruct.reports.inputs import ShownInputs
 
 SCHEMA = "reconstruct.report/1"

@@ -22,6 +22,7 @@ from reconstruct.certificates.certify import _blank
 from reconstruct.certificates.document import write_certificate
 from reconstruct.certificates.error_recursion import deviation
 from reconstruct.certificates.verdicts import Rigor, Segment, Verdict
+from reconstruct.equivalence.witness import enclose
 from reconstruct.networks import (
     Add,
     Affine,
@@ -36,7 +37,6 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
-from reconstruct.refutation.exact_point import enclose
 
 from .building import random_target, wide
 

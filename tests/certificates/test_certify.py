@@ -10,6 +10,7 @@ import pytest
 
 from reconstruct.bounds import Adaptive, Crown, Interval
 from reconstruct.certificates import Certificate, Rigor, Verdict, certify, enclose
+from reconstruct.equivalence.witness import least_difference, strictly_inside
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
@@ -24,7 +25,6 @@ from reconstruct.networks import (
     Relu,
     Selu,
 )
-from reconstruct.refutation.witness import least_difference, strictly_inside
 from tests.certificates.building import inner_activations, random_target, wide
 
 BOX = Box(-0.5, 0.5)

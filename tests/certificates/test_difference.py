@@ -9,9 +9,9 @@ import pytest
 from reconstruct.bounds import Adaptive
 from reconstruct.certificates import Verdict, certify
 from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.equivalence.search import search
 from reconstruct.networks import Affine, Box, Dense, Elu, LeakyRelu, Network, Node, Relu
 from reconstruct.networks.operation import Add
-from reconstruct.refutation.search import search
 
 from .building import random_target
 

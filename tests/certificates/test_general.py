@@ -9,8 +9,12 @@ import pytest
 
 from reconstruct.bounds.partition import BranchAndBound
 from reconstruct.certificates import certify
-from reconstruct.equivalence.branch_and_bound import _Difference, bound_difference
-from reconstruct.equivalence.difference import difference_network
+from reconstruct.equivalence.branch_and_bound import (
+    _Difference,
+    bound_difference,
+    difference_network,
+)
+from reconstruct.equivalence.search import search
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
@@ -25,7 +29,6 @@ from reconstruct.networks import (
     dense,
 )
 from reconstruct.progress import OutOfTime
-from reconstruct.refutation.search import search
 
 
 def pair(seed: int, noise: float) -> tuple[Network, Network]:

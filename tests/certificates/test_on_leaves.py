@@ -15,9 +15,9 @@ from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.on_leaves import OnLeaves
 from reconstruct.certificates.propagate import figures
+from reconstruct.equivalence.witness import enclose
 from reconstruct.networks import Box, Network, in_blocks
 from reconstruct.networks.blocks import Tree
-from reconstruct.refutation.exact_point import enclose
 from tests.proofs_check.certificates.making import certified, edit
 
 from .building import random_target, wide

@@ -12,11 +12,11 @@ from proofs_check.certificates import check
 from reconstruct.certificates import Verdict, certify, write_certificate
 from reconstruct.certificates.document import Source
 from reconstruct.constructions import Wide, draw
+from reconstruct.equivalence.search import hop
+from reconstruct.equivalence.witness import Replay
 from reconstruct.formats import load, save
 from reconstruct.networks import Box
 from reconstruct.pipeline import reconstruct
-from reconstruct.refutation.hopping import hop
-from reconstruct.refutation.witness import Replay
 
 TARGETS = Path(__file__).resolve().parents[3] / "shared" / "targets"
 pytestmark = pytest.mark.skipif(not TARGETS.is_dir(), reason="../shared/targets is not there")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from reconstruct.certificates.conclude import measured
+from reconstruct.equivalence.search import histogram, search
 from reconstruct.networks import (
     Add,
     Affine,
@@ -26,7 +27,6 @@ from reconstruct.networks import (
     Selu,
 )
 from reconstruct.networks.gradients import gradient
-from reconstruct.refutation.search import histogram, search
 
 
 def small(seed: int = 0, sizes: tuple[int, ...] = (3, 8, 8, 2)) -> Network:

@@ -21,6 +21,7 @@ from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import PUBLISHED
 from reconstruct.cli import main
+from reconstruct.equivalence.witness import LIMITS, enclose, evaluate_exact
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Activation,
@@ -32,7 +33,6 @@ from reconstruct.networks import (
     Node,
     Relu,
 )
-from reconstruct.refutation.exact_point import MOST_BITS, enclose, evaluate_exact
 
 HUGE = 1.7e308
 
@@ -181,7 +181,7 @@ def test_values_of_a_long_chain_stay_short() -> None:
     network = Network(1, tuple(steps), "n399")
     ((low, high),) = enclose(network, [1.0])
     assert 0 < high - low < Fraction(1, 2**200)
-    assert high.denominator.bit_length() <= MOST_BITS + 1
+    assert high.denominator.bit_length() <= LIMITS.most_bits + 1
     with pytest.raises(InputError, match="an exact value needs"):
         evaluate_exact(network, [1.0])
 
@@ -253,7 +253,7 @@ def test_run_and_verify_search_once(monkeypatch) -> None:
 
     real = concluding.search
     monkeypatch.setattr(concluding, "search", counted)
-    monkeypatch.setattr("reconstruct.refutation.search.search", counted)
+    monkeypatch.setattr("reconstruct.equivalence.search.search", counted)
     rng = np.random.default_rng(1)
     first, second = (Network.mlp([rng.normal(size=(2, 2))]) for _ in range(2))
     found = conclude(first, second, domain=Box(-1.0, 1.0), tolerance=1e3, samples=50)

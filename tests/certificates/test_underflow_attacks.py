@@ -13,8 +13,8 @@ import pytest
 from proofs_check.certificates import CheckStatus, check
 from reconstruct.bounds import Crown
 from reconstruct.certificates import certify
+from reconstruct.equivalence.witness import Evaluator
 from reconstruct.networks import Affine, Box, Network
-from reconstruct.refutation.exact_point import Evaluator
 from tests.proofs_check.certificates.making import certified, edit
 
 BOX = Box(-1.0, 1.0).of_size(1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from reconstruct.certificates import certify
+from reconstruct.equivalence.witness import evaluate_exact
 from reconstruct.formats import load, save
 from reconstruct.networks import (
     Add,
@@ -24,7 +25,6 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.blocks import TREE, joined
 from reconstruct.numbers.exact_dot import exact_pieces
-from reconstruct.refutation.exact_point import evaluate_exact
 
 BLOCK, TOGETHER, MOST_BLOCKS = TREE.block, TREE.together, TREE.most
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconstruct.bounds import Crown, Interval, reach
+from reconstruct.equivalence.witness import evaluate_exact
 from reconstruct.errors import InputError
 from reconstruct.networks import (
     Affine,
@@ -26,7 +27,6 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.gradients import gradient
 from reconstruct.networks.normal_form import fold_norms, normal_form
-from reconstruct.refutation.exact_point import evaluate_exact
 
 
 @st.composite

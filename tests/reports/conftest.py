@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
+from reconstruct.equivalence.search import search
 from reconstruct.networks import Affine, Network, Node, Relu
-from reconstruct.refutation.search import search
 from reconstruct.reports.document import build_report, to_bytes
 from reconstruct.reports.page import render
 from reconstruct.reports.reading import read_run

@@ -1,4 +1,10 @@
-"""From a suspicion to a witness: the same point again, in exact arithmetic, inside of the box."""
+"""From a suspicion to a witness: the same point again, in exact arithmetic, inside of the box.
+
+Floats are dyadic rationals, so affine maps, sums, ReLU, LeakyReLU and Clip are evaluated without
+any rounding. A norm is exact where √(v + ε) makes its scale a dyadic rational (in drawn networks
+it is 1); otherwise, and for exp in Elu and Selu, the value is an interval of rationals that is as
+narrow as `bits` asks.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +13,68 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from reconstruct.networks import Domain, Network
+from reconstruct.errors import InputError
+from reconstruct.networks import Activation, Domain, Map, Network
 from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.refutation.exact_point import Evaluator
 
-SHRINK = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # how far a point on the border is drawn inside
-PROBES = 256
-SEED = 7
+
+@dataclass(frozen=True)
+class ExactLimits:
+    """How exactly points are evaluated, and which."""
+
+    bits: int = 256  # binary places of what is irrational
+    most_bits: int = 2**13  # an exact value with more binary places is enclosed from there on
+    inside: tuple[float, ...] = (0.0, 2.0**-40, 2.0**-24, 2.0**-12)  # steps away from the border
+    probes: int = 256  # points, and as many corners, that are tried before any proof
+
+
+LIMITS = ExactLimits()
+
+
+def evaluate_exact(network: Network, x: ArrayLike) -> tuple[Fraction, ...]:
+    """The value at x as rational numbers; an InputError where it is not known to be rational."""
+    values = Evaluator(network)(x)
+    if any(lo != hi for lo, hi in values):
+        raise InputError(
+            "an exact value needs norms whose √(var + eps) is rational and no exponentials, but "
+            "this network has others; use `enclose`, which gives an interval of rationals"
+        )
+    return tuple(lo for lo, _ in values)
+
+
+def enclose(
+    network: Network, x: ArrayLike, bits: int = LIMITS.bits
+) -> tuple[RationalInterval, ...]:
+    """An interval of rationals around each output at x; of no width where the value is exact."""
+    return Evaluator(network, bits)(x)
+
+
+class Evaluator:
+    """A network ready for exact evaluation at many points: maps keep their integers."""
+
+    def __init__(self, network: Network, bits: int = LIMITS.bits) -> None:
+        self.network, self.bits = network, bits
+
+    def __call__(self, x: ArrayLike) -> tuple[RationalInterval, ...]:
+        point = np.asarray(x, dtype=np.float64)
+        if point.shape != (self.network.size_in,) or not np.all(np.isfinite(point)):
+            raise InputError(
+                f"exact evaluation needs one point of {self.network.size_in} finite numbers, but "
+                f"got shape {point.shape}"
+            )
+        values = {self.network.source: Dyadic.exact(point)}
+        for node in self.network.nodes:
+            value, *others = (values[i] for i in node.inputs)
+            if isinstance(node.op, Map | Activation):
+                value = node.op.exact(value, self.bits)
+            for other in others:  # a sum
+                value = value + other
+            values[node.name] = value.trimmed(self.bits, LIMITS.most_bits)
+        return values[self.network.output].fractions()
 
 
 @dataclass(frozen=True)
@@ -57,16 +116,16 @@ def strictly_inside(point: Array, domain: Domain) -> bool:
 
 
 def _stated(values: Iterable[RationalInterval]) -> tuple[RationalInterval, ...]:
-    """The values as they are claimed: an irrational one with room for another's arithmetic.
+    """The values as they are claimed: an irrational one with slack for another's arithmetic.
 
     Who encloses it less narrowly than we do can then still confirm the claim.
     """
     return tuple(
-        (lo, hi) if lo == hi else (lo - _room(lo, hi), hi + _room(lo, hi)) for lo, hi in values
+        (lo, hi) if lo == hi else (lo - _slack(lo, hi), hi + _slack(lo, hi)) for lo, hi in values
     )
 
 
-def _room(lo: Fraction, hi: Fraction) -> Fraction:
+def _slack(lo: Fraction, hi: Fraction) -> Fraction:
     """2^-100 of the magnitude, to the next power of two: a short number."""
     top = max(abs(lo), abs(hi))
     power = top.numerator.bit_length() - top.denominator.bit_length() - 100
@@ -85,7 +144,7 @@ class Replay:
         the tolerance for certain, else None."""
         lo, hi = self._around(point)
         centre = 0.5 * lo + 0.5 * hi
-        for shrink in SHRINK:
+        for shrink in LIMITS.inside:
             moved = np.clip(point + shrink * (centre - point), lo, hi)
             if not strictly_inside(moved, self.box):
                 continue
@@ -104,10 +163,10 @@ class Replay:
 
     def probe(self) -> tuple[Array, Array]:
         """Points of the box with the float64 differences there, largest first."""
-        rng = np.random.default_rng(SEED)
-        points = self.box.sample(PROBES, rng)
+        rng = np.random.default_rng(7)
+        points = self.box.sample(LIMITS.probes, rng)
         if self.box.kind != "points":  # given inputs have no corners: they were all sampled
-            points = np.concatenate([points, self.box.corners(PROBES, rng)])
+            points = np.concatenate([points, self.box.corners(LIMITS.probes, rng)])
         with np.errstate(all="ignore"):
             gaps = np.max(np.abs(self.target(points) - self.candidate(points)), axis=1, initial=0)
         gaps = np.where(np.isnan(gaps), np.inf, gaps)  # where floats overflow only a replay can say
