@@ -30,8 +30,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
-from reconstruct.constructions.ratio import ratio_for
-from reconstruct.constructions.scaling import scaled_layout
+from reconstruct.constructions.scaling import ratio_for, scaled_layout
 from reconstruct.constructions.sites import (
     Site,
     Watched,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.certificates.verdicts import Certificate, Segment
-from reconstruct.constructions.ratio import VARYING, deviation, variances_at_outputs
+from reconstruct.constructions.scaling import LIMITS, deviation, variances_at_outputs
 from reconstruct.constructions.sites import Site, mixing_at, norm_at
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation, dense
@@ -279,7 +279,7 @@ def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vecto
         arriving = np.zeros(len(s))
         if layer.carry is not None:
             kernels = mixing_at(frozen, layer.carry).kernels
-            share = VARYING if blocks else 1.0
+            share = LIMITS.varying if blocks else 1.0
             summing = share * squares * (math.log2(kernels[0].shape[1]) + 1) / 2
             groups = np.split(variance + summing, len(kernels))
             squared = (

@@ -10,7 +10,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.bounds import Crown
 from reconstruct.constructions.costs import cost
-from reconstruct.constructions.ratio import RATIOS
+from reconstruct.constructions.scaling import LIMITS
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Convolution, Geometry, Network, Node, Points, Relu
 from reconstruct.pipeline import width_for
@@ -55,7 +55,7 @@ def test_the_width_for_a_float32_error_passes_over_pools():
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(ratio)), domain=box)
     x = box.of_size(72).sample(500, np.random.default_rng(0)).astype(np.float32)
     gap = np.abs(result.network(x, np.float32).astype(float) - target(x.astype(float)))
-    assert ratio == RATIOS[0] and gap.max() <= 1e-3
+    assert ratio == LIMITS.ratios[0] and gap.max() <= 1e-3
 
 
 def test_the_same_as_the_unrolled_network_through_the_dense_path():

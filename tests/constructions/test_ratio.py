@@ -11,12 +11,13 @@ import reconstruct as rc
 from reconstruct.bounds import Adaptive, Crown, reach
 from reconstruct.constructions import Wide, draw
 from reconstruct.constructions.frozen import lay_out
-from reconstruct.constructions.ratio import RATIOS, forecast, ratio_for
+from reconstruct.constructions.scaling import LIMITS, float32_error, ratio_for
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
 from reconstruct.pipeline import reconstruct, width_for
 from tests.certificates.building import random_target
 
+RATIOS = LIMITS.ratios
 BOX = Box(-1.0, 1.0).of_size(4)
 
 
@@ -28,12 +29,10 @@ def target():
     return random_target(np.random.default_rng(2), (4, 8, 8, 3))
 
 
-def test_more_width_is_less_error_and_shares_add_up() -> None:
-    expected = forecast(laid_out(), reach(target(), BOX, Crown()))
-    errors = [expected.error(ratio) for ratio in RATIOS]
+def test_more_width_is_less_error() -> None:
+    expected = float32_error(laid_out(), reach(target(), BOX, Crown()))
+    errors = [expected(ratio) for ratio in RATIOS]
     assert errors == sorted(errors, reverse=True) and errors[-1] > 0
-    shares = list(expected.shares(1.5).values())
-    assert np.sqrt(np.sum(np.square(shares))) == pytest.approx(expected.error(1.5), rel=0.3)
 
 
 def test_the_prediction_is_near_what_is_measured() -> None:
@@ -44,12 +43,12 @@ def test_the_prediction_is_near_what_is_measured() -> None:
     found = reconstruct(network, frozen, domain=BOX, bounds=method).network
     x = BOX.sample(10_000, np.random.default_rng(0)).astype(np.float32)
     error = float(np.max(np.abs(found(x, np.float32).astype(float) - network(x.astype(float)))))
-    assert error / 10 < forecast(lay_out(network, Wide()), known).error(1.5) < 10 * error
+    assert error / 10 < float32_error(lay_out(network, Wide()), known)(1.5) < 10 * error
 
 
 def test_what_no_width_reaches_is_refused_with_what_is() -> None:
     known = reach(target(), BOX, Crown())
-    least = forecast(laid_out(), known).error(RATIOS[-1])
+    least = float32_error(laid_out(), known)(RATIOS[-1])
     assert ratio_for(laid_out(), known, least) == RATIOS[-1]
     with pytest.raises(InputError, match=rf"{least:.2g} is predicted"):
         ratio_for(laid_out(), known, least / 2)

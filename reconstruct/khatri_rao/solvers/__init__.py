@@ -1,13 +1,90 @@
-"""Solvers of `M2 diag(s) M1 = W`: one class per file, each with `solve` and `cost`.
+"""Solvers of `M2 diag(s) M1 = W`: one class per file, each with `solve` and `cost`, and the choice
+between them that follows from the costs.
 
 A new solver is its own file and one line in `SOLVERS`, by which the command line knows it.
 """
 
-from reconstruct.khatri_rao.solution import Cost, Solver
-from reconstruct.khatri_rao.solvers.auto import Auto
-from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient
-from reconstruct.khatri_rao.solvers.direct import Direct
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.solution import Cost, Solution, Solver
+from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient, expected_iterations
+from reconstruct.khatri_rao.solvers.direct import Array, Direct
 from reconstruct.khatri_rao.solvers.exact import Exact
+from reconstruct.numbers.given import number
+from reconstruct.progress import Progress
+
+
+@dataclass(frozen=True)
+class AutoLimits:
+    """What decides between factoring and iterating."""
+
+    near_square: float = 1.05  # ratio below which the iteration count is not predictable
+    quick: float = 1e10  # flops, some tenths of a second: up to here direct's certainty wins
+
+
+LIMITS = AutoLimits()
+DIRECT, ITERATIVE = Direct(), ConjugateGradient()
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Let size and ratio decide; fall back to direct when the iteration fails and it fits.
+
+    `dense_bytes`: largest dense `K` that may be formed.
+    """
+
+    dense_bytes: int = 1 << 30
+
+    rational: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        number(self.dense_bytes, "dense_bytes")
+
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+        """Solve by the method that `cost` chooses."""
+        m, k = operator.map_shape
+        entries = operator.rows * operator.width
+        density = float(np.sqrt(operator.entries() / entries)) if operator.sparse else 1.0
+        density = max(density, 1e-9)  # of a matrix of zeros: costs divide by it
+        if self.cost(m, k, operator.width, density).solver == DIRECT:
+            return DIRECT.solve(operator, W, progress)
+        solution = ITERATIVE.solve(operator, W, progress)
+        if solution.solved or 8 * entries > self.dense_bytes:
+            return solution
+        return DIRECT.solve(operator, W, progress)
+
+    def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
+        """The cost of the better method, and why it is better."""
+        iterative = self._chosen_iteration(m, k, n, density)
+        if iterative is not None:
+            cost, reason = ITERATIVE.cost(m, k, n, density), iterative
+        elif n < LIMITS.near_square * m * k:
+            cost = DIRECT.cost(m, k, n, density)
+            reason = f"ratio {n / (m * k):.3g} is near 1, where the iteration is slow"
+        else:
+            cost = DIRECT.cost(m, k, n, density)
+            reason = f"the dense matrix is small ({8 * m * k * n / 2**20:.1f} MiB)"
+        return Cost(cost.solver, cost.memory, cost.work, reason)
+
+    def _chosen_iteration(self, m: int, k: int, n: int, density: float) -> str | None:
+        """Why to iterate; None to factor."""
+        rows, dense = m * k, 8 * m * k * n
+        if dense > self.dense_bytes:
+            limit = f"the limit of {self.dense_bytes / 2**30:.1f} GiB"
+            return f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
+        direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
+        if n < LIMITS.near_square * rows or direct.work <= max(LIMITS.quick, iterative.work):
+            return None
+        count = expected_iterations(rows, n)
+        ratio = f"at ratio {n / rows:.3g}"
+        return f"{ratio} about {count:.0f} iterations cost less than a factorisation"
+
 
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
