@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.cli.process import ProgressDisplay
 from reconstruct.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:

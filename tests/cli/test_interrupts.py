@@ -9,8 +9,7 @@ import weakref
 import pytest
 
 from reconstruct.cli import commands
-from reconstruct.cli.process import check_interrupt, remembering_interrupts
-from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.cli.process import ProgressDisplay, check_interrupt, remembering_interrupts
 from reconstruct.progress import Step
 
 lost = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from reconstruct.cli import progress as module
-from reconstruct.cli.progress import ProgressDisplay
+from reconstruct.cli.process import ProgressDisplay
 from reconstruct.progress import Step
 
 
