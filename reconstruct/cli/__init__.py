@@ -13,6 +13,7 @@ import importlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -24,7 +25,7 @@ from reconstruct.errors import ReconstructError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    words, process.started = list(sys.argv[1:] if argv is None else argv), time.perf_counter()
     with process.lasting_streams() as stdout:
         try:
             alone = not process.launched()

@@ -10,12 +10,14 @@ import importlib.util
 import json
 import shlex
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reconstruct.cli import process
 from reconstruct.cli.process import ProgressDisplay
 from reconstruct.errors import InputError, MissingDependencyError
 
@@ -135,10 +137,11 @@ def _bounds(options: Namespace) -> Method | None:
 
 
 def _time_limit(options: Namespace) -> float | None:
+    """What is left of the time for everything, when the command's own imports are done."""
     limit: float | None = options.time_limit
     if limit is not None and not limit > 0:
         raise InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
-    return limit
+    return None if limit is None else max(0.0, limit - (time.perf_counter() - process.started))
 
 
 def _told(outcome: RunOutcome, options: Namespace) -> int:

@@ -75,6 +75,7 @@ def lasting_streams() -> Iterator[Stream | None]:
             err.flush()
 
 
+started = time.perf_counter()  # of the command: a limit of time is for its imports, too
 _interrupted = False
 
 

@@ -131,7 +131,7 @@ def solve_two_layers(
     W = task.lifted if exact is None else exact.weight
     solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
-        solution = refined(layers, task, solution)
+        solution = refined(layers, task, solution, progress)
     hidden = shift_hidden(layers, task, solution.s)
     norms = norms_of(layers, task, solution.s, hidden)
     system = LayerSolution.of(task, solution, hidden.largest)
@@ -140,7 +140,7 @@ def solve_two_layers(
     return GroupSolution(norms, (system,), _exact_norms(layers, exact, solution.rationals, hidden))
 
 
-def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
+def refined(layers: TwoLayers, task: Task, solution: Solution, progress: Progress) -> Solution:
     """The solution as accurate as its gammas can be in the type that they are written in."""
     (n, k), m = layers.M1.shape, len(task.weight)
     if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
@@ -157,7 +157,7 @@ def refined(layers: TwoLayers, task: Task, solution: Solution) -> Solution:
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
         return np.asarray(gamma / deviation[units])
 
-    found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast)
+    found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast, progress)
     return solution.replace(s=found)
 
 

@@ -28,6 +28,7 @@ from reconstruct.khatri_rao.solvers import ConjugateGradient, Direct, Solver
 from reconstruct.numbers.arrays import Array, Matrix, Vector
 from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.splitting import product
+from reconstruct.progress import Progress, Step, silent
 
 Cast = Callable[[Vector, Array], Vector]  # values, and the units that they belong to
 
@@ -92,13 +93,16 @@ def exact_residual(M1: Array, M2: Array, W: Array, s: Vector) -> Residual:
     return Residual(values, *(float(np.linalg.norm(part)) for part in (values, found.radius)))
 
 
-def cast_with_feedback(M1: Matrix, M2: Matrix, W: Array, s: Vector, cast: Cast) -> Vector:
+def cast_with_feedback(
+    M1: Matrix, M2: Matrix, W: Array, s: Vector, cast: Cast, progress: Progress = silent
+) -> Vector:
     """`s` with entries that `cast` leaves as they are, its residual small for such entries."""
     first, second = (np.asarray(to_dense(part), dtype=np.float64) for part in (M1, M2))
     operator = KhatriRao(first, second)
     order = np.argsort(-np.abs(s), kind="stable")
     found, done = s.copy(), 0
-    for share in LIMITS.free:
+    for number, share in enumerate(LIMITS.free):
+        progress(Step("rounding with feedback", number, len(LIMITS.free)))
         stop = len(s) - int(share * len(s))
         part, rest = order[done:stop], order[stop:]
         found[part] = cast(found[part], part)
