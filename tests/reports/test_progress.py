@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from reconstruct.cli import progress as module
+from reconstruct.cli import process as module
 from reconstruct.cli.process import ProgressDisplay
 from reconstruct.progress import Step
 
