@@ -329,11 +329,11 @@ def again_section(run: RunFiles) -> Markup:
     )
 
 
-def command(report: Mapping[str, Any]) -> str:
+def command(report: Mapping[str, Any], verb: str | None = None) -> str:
     """The command line that gives this report, every option spelled out."""
     options = dict(report.get("options") or {})
     given = [str(options.pop(key)) for key in ("target", "candidate") if key in options]
-    words = ["reconstruct", ("demo", "run", "verify")[len(given)], *given]
+    words = ["reconstruct", verb or ("demo", "run", "verify")[len(given)], *given]
     for key, value in options.items():
         unsaid = key in ("command", "json", "quiet", "force", "resume", "time_limit")
         if unsaid or value is None or value is False:

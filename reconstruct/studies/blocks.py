@@ -14,7 +14,6 @@ import numpy as np
 from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao.blocks import solve_blocks
 from reconstruct.numbers.arrays import Array
-from reconstruct.reports.plotting import SERIES
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -23,9 +22,7 @@ from reconstruct.studies.study import (
     Point,
     Rows,
     Study,
-    mean,
-    select,
-    values_of,
+    curves,
 )
 
 if TYPE_CHECKING:
@@ -107,16 +104,12 @@ def findings(rows: Rows) -> list[Finding]:
 
 def draw(rows: Rows, figure: Figure) -> None:
     """Seconds, the worst condition and float32 against b."""
-    sizes = values_of(rows, "block")
     for axes, (name, title) in zip(
         figure.subplots(1, 3),
         (("seconds", "Seconds"), ("condition", "Worst condition"), ("float32", "float32 / own")),
         strict=True,
     ):
-        for i, ratio in enumerate(values_of(rows, "ratio")):
-            own = select(rows, ratio=ratio)
-            means = [mean(select(own, block=b), name) for b in sizes]
-            axes.plot(sizes, means, "o-", color=SERIES[i % len(SERIES)], label=f"c = {ratio}")
+        curves(axes, rows, "block", name, "ratio", "c = {}")
         axes.set(title=title, xlabel="block b", xscale="log", yscale="log")
     axes.legend()
 

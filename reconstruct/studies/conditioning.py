@@ -17,9 +17,9 @@ from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterat
 from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.measurements import scaled_singular_values
-from reconstruct.reports.plotting import FAINT, SERIES
+from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Outcome, Point, Rows, curves, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,13 +89,9 @@ def draw(rows: Rows, figure: Figure) -> None:
     ratios = np.array(values_of(rows, "ratio"))
     fine = np.linspace(ratios.min(), ratios.max(), 100)
     left.plot(fine, [edges(c) for c in fine], ":", color=FAINT, linewidth=1.2)
-    for i, kind in enumerate(values_of(rows, "weights")):
-        own, colour = select(rows, weights=kind), SERIES[i % len(SERIES)]
-        for name, label in (("smallest", None), ("largest", kind)):
-            means = [mean(select(own, ratio=r), name) for r in ratios]
-            left.plot(ratios, means, "o", color=colour, label=label)
-        steps = [mean(select(own, ratio=r), "iterations") for r in ratios]
-        right.plot(ratios, steps, "o-", color=colour)
+    curves(left, rows, "ratio", "largest", "weights", "{}")
+    curves(left, rows, "ratio", "smallest", "weights")
+    curves(right, rows, "ratio", "iterations", "weights")
     left.set(title="Least and largest singular value (scaled)", xlabel="ratio c")
     right.set(title="Iterations of conjugate gradients", xlabel="ratio c")
     right.set_ylim(bottom=0)

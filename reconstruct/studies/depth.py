@@ -16,9 +16,9 @@ from reconstruct.constructions import draw as draw_frozen
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plotting import SERIES, logarithmic, positive
+from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, select, values_of
+from reconstruct.studies.study import Outcome, Point, Rows, curves, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,11 +76,7 @@ def findings(rows: Rows) -> list[study.Finding]:
 def draw(rows: Rows, figure: Figure) -> None:
     """The largest error against the inputs per layer, for the largest maps."""
     axes, shown = figure.subplots(), max(values_of(rows, "d"))
-    for i, ratio in enumerate(values_of(rows, "ratio")):
-        own = select(rows, ratio=ratio, d=shown)
-        blocks = values_of(own, "block")
-        errors = positive(worst(select(own, block=b), "error") for b in blocks)
-        axes.plot(blocks, errors, "o-", color=SERIES[i % len(SERIES)], label=f"ratio {ratio:g}")
+    curves(axes, select(rows, d=shown), "block", "error", "ratio", "ratio {:g}", worst)
     axes.set_xscale("log", base=2)
     blocks = values_of(rows, "block")
     axes.set_xticks(blocks, [str(block) for block in blocks])

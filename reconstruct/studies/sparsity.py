@@ -23,7 +23,7 @@ from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import SERIES
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,11 +107,9 @@ def draw(rows: Rows, figure: Figure) -> None:
     ratios = values_of(rows, "ratio")
     panels = figure.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
     for axes, c in zip(panels, ratios, strict=True):
+        curves(axes, select(rows, ratio=c), "p", "full", "d", "d = {}")
         for i, d in enumerate(values_of(rows, "d")):
-            own, colour = select(rows, ratio=c, d=d), SERIES[i % len(SERIES)]
-            densities = values_of(own, "p")
-            shares = [mean(select(own, p=p), "full") for p in densities]
-            axes.plot(densities, shares, "o-", color=colour, label=f"d = {d}")
+            colour = SERIES[i % len(SERIES)]
             axes.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=1)
             limits = proved(d, c)
             if limits:

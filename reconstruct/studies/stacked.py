@@ -16,9 +16,9 @@ from reconstruct.constructions.stacked import Product, fit, least_widths, shared
 from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
-from reconstruct.reports.plotting import SERIES, logarithmic
+from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,15 +106,8 @@ def _growth(rows: Rows) -> list[study.Finding]:
 def draw(rows: Rows, figure: Figure) -> None:
     """The share of trials that were solved, and the condition where they were."""
     left, right = figure.subplots(1, 2)
-    for i, layers in enumerate(values_of(rows, "layers")):
-        own = select(rows, layers=layers)
-        ratios = values_of(own, "ratio")
-        style = "o-" if i < len(SERIES) else "o--"
-        colour = SERIES[i % len(SERIES)]
-        shares = [mean(select(own, ratio=r), "solved") for r in ratios]
-        left.plot(ratios, shares, style, color=colour, label=f"L = {layers}")
-        conditions = [mean(select(own, ratio=r, solved=True), "condition") for r in ratios]
-        right.plot(ratios, conditions, style, color=colour)
+    curves(left, rows, "ratio", "solved", "layers", "L = {}")
+    curves(right, select(rows, solved=True), "ratio", "condition", "layers")
     left.set(title="Trials solved", xlabel="Σ widths / (d² + L − 1)", ylabel="share")
     right.set(title="Condition of the Jacobian, where solved", xlabel="Σ widths / (d² + L − 1)")
     logarithmic(right)

@@ -9,8 +9,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reconstruct.errors import InputError
+from reconstruct.reports.plotting import SERIES, clipped
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Point: TypeAlias = Mapping[str, Any]
@@ -137,3 +139,15 @@ def mean(rows: Rows, name: str) -> float:
     """The mean of a column over the rows that have it."""
     found = [float(row[name]) for row in rows if row[name] is not None]
     return sum(found) / len(found) if found else float("nan")
+
+
+def curves(
+    axes: Axes, rows: Rows, x: str, y: str, by: str, label: str = "", statistic: Any = mean
+) -> None:
+    """Column `y` (its mean) against column `x`, one curve for each value of column `by`."""
+    for i, value in enumerate(values_of(rows, by)):
+        own = select(rows, **{by: value})
+        places = values_of(own, x)
+        heights = clipped(statistic(select(own, **{x: place}), y) for place in places)
+        style, colour = "o-" if i < len(SERIES) else "o--", SERIES[i % len(SERIES)]
+        axes.plot(places, heights, style, color=colour, label=label.format(value))

@@ -27,9 +27,9 @@ from reconstruct.formats.domain import load_labels
 from reconstruct.networks import Network, Points
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plotting import FAINT, SERIES
+from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,12 +169,8 @@ def _residuals(rows: Rows, ratios: list[Any]) -> study.Finding:
 def draw(rows: Rows, figure: Figure) -> None:
     """The share recognised against the width, one curve for each way to fit."""
     axes = figure.subplots()
-    for fit, colour in zip(FITS, SERIES, strict=False):
-        own = select(rows, fit=fit)
-        ratios = values_of(own, "ratio")
-        shares = [100 * mean(select(own, ratio=r), "accuracy") for r in ratios]
-        if shares:
-            axes.plot(ratios, shares, "o-", color=colour, label=FITS[fit])
+    shown = [{**row, "fit": FITS[row["fit"]], "share": 100 * row["accuracy"]} for row in rows]
+    curves(axes, shown, "ratio", "share", "fit", "{}")
     axes.axhline(100 * mean(rows, "target_accuracy"), color=FAINT, linestyle=":", label="target")
     axes.set(xlabel="hidden neurons / (m·k)", ylabel="recognised, %", ylim=(0, 101))
     axes.legend()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,51 +90,29 @@ class TrainingCheckpoint:
         if self.path is None or not self.path.is_file():
             return [], 0.0
         try:
-            with np.load(self.path, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files}
-            head = json.loads(found.pop("head").tobytes().decode())
-        except (OSError, ValueError, KeyError, EOFError) as error:
+            found = torch.load(self.path, weights_only=True)
+        except (OSError, ValueError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
             raise InputError(
                 f"{self.path}: the checkpoint cannot be read ({error}); remove it to start anew"
             ) from None
-        if head["key"] != self.key:
+        if found["key"] != self.key:
             raise InputError(
                 f"{self.path}: the checkpoint belongs to a training with another model, data, "
                 f"schedule or seed; use the same options, or --force to start anew"
             )
-        self._restore(found)
-        return [tuple(row) for row in head["rows"]], float(head["seconds"])
+        self.module.load_state_dict(found["module"])
+        self.optimiser.load_state_dict(found["optimiser"])
+        return found["rows"], found["seconds"]
 
     def save(self, rows: list[Row], seconds: float) -> None:
         """Write the present state, whole or not at all."""
         if self.path is None:
             return
-        head = json.dumps({"key": self.key, "rows": rows, "seconds": seconds}).encode()
-        arrays: dict[str, Any] = {"head": np.frombuffer(head, np.uint8)}
-        for name, value in self.module.state_dict().items():
-            arrays[f"value.{name}"] = value.numpy()
-        for i, parameter in enumerate(self._tuned()):
-            momentum = self.optimiser.state[parameter].get("momentum_buffer")
-            if momentum is not None:
-                arrays[f"momentum.{i}"] = momentum.numpy()
+        state = {"key": self.key, "rows": rows, "seconds": seconds}
+        state |= {"module": self.module.state_dict(), "optimiser": self.optimiser.state_dict()}
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        torch.save(state, buffer)
         write_atomically(self.path, buffer.getvalue())
-
-    def _restore(self, found: dict[str, Any]) -> None:
-        values = {
-            name.removeprefix("value."): torch.from_numpy(array)
-            for name, array in found.items()
-            if name.startswith("value.")
-        }
-        self.module.load_state_dict(values)
-        for i, parameter in enumerate(self._tuned()):
-            if f"momentum.{i}" in found:
-                momentum = torch.from_numpy(found[f"momentum.{i}"])
-                self.optimiser.state[parameter]["momentum_buffer"] = momentum
-
-    def _tuned(self) -> list[nn.Parameter]:
-        return [p for group in self.optimiser.param_groups for p in group["params"]]
 
 
 def _key(module: nn.Module, decides: tuple[Any, ...]) -> str:

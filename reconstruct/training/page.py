@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconstruct.reports.markup import Child, Markup, element, facts, figure, html_page, table
-from reconstruct.reports.page import missing
+from reconstruct.reports.markup import (
+    Child,
+    Markup,
+    element,
+    elided,
+    facts,
+    figure,
+    html_page,
+    section,
+    table,
+)
+from reconstruct.reports.page import command, missing
 from reconstruct.reports.plotting import (
     FIRST,
     SECOND,
@@ -17,6 +27,7 @@ from reconstruct.reports.plotting import (
     available,
     drawing,
     logarithmic,
+    margins,
     whole_numbers,
 )
 from reconstruct.reports.words import duration, number
@@ -93,12 +104,11 @@ def _curves(report: Mapping[str, Any]) -> Markup:
         for run in report["runs"]
     ]
     head = ("seed", "test", "training", "last loss", "time")
-    return element(
-        "section",
-        element("h2", "Training"),
+    return section(
+        "training",
+        "Training",
         figure(curves_figure(report["runs"]), caption),
         table("Accuracy at the end", head, rows),
-        id="training",
     )
 
 
@@ -117,41 +127,27 @@ def _features(report: Mapping[str, Any]) -> Markup:
         for layer in first["gamma"]["layers"]
     ]
     head = ("norm layer", "channels", "|γ| < 0.01", "largest |γ|")
-    return element(
-        "section",
-        element("h2", "Features"),
+    return section(
+        "features",
+        "Features",
         element("p", text),
         figure(
             gamma_figure(first["gamma"]["layers"]),
             f"γ by layer, seed {first['seed']}; the line marks 0.",
         ),
         table(f"Norm layers, seed {first['seed']}", head, rows),
-        id="features",
     )
 
 
 def _again(report: Mapping[str, Any]) -> Markup:
     schedule, environment = report["schedule"], report["environment"]
     pairs: list[tuple[str, Child]] = [
-        ("command", element("code", _command(report))),
+        ("command", element("code", command(report, "train"))),
         *((name, str(value)) for name, value in schedule.items()),
         ("torch", environment["torch"]),
         ("processor", environment["cpu"]),
     ]
-    return element("section", element("h2", "Do it again"), facts(pairs), id="again")
-
-
-def _command(report: Mapping[str, Any]) -> str:
-    model, schedule = report["model"], report["schedule"]
-    data = report["options"].get("data", report["data"]["name"])
-    seeds = ",".join(map(str, report["seeds"]))
-    return (
-        f"reconstruct train --model {model['family']} --depth {model['depth']} "
-        f"--width {model['width']} --gamma {model['gamma']} --data {data} "
-        f"--tune {report['tune']} --epochs {schedule['epochs']} --batch {schedule['batch']} "
-        f"--rate {schedule['rate']} --momentum {schedule['momentum']} "
-        f"--decay {schedule['decay']} --seeds {seeds} -o OUT"
-    )
+    return section("again", "Do it again", facts(pairs))
 
 
 def curves_figure(runs: Sequence[Mapping[str, Any]]) -> Markup | None:
@@ -186,12 +182,15 @@ def gamma_figure(layers: Sequence[Mapping[str, Any]]) -> Markup | None:
     rows = -(-len(chosen) // 4)
 
     def draw(figure: Figure) -> None:
+        margins(figure, left=0.15, bottom=0.3)
         panels = figure.subplots(rows, 4, squeeze=False).ravel()
+        figure.subplots_adjust(hspace=0.6, wspace=0.1)
         for axes, layer in zip(panels, chosen, strict=False):
             histogram = layer["histogram"]
             axes.stairs(histogram["counts"], histogram["edges"], fill=True, color=FIRST)
             axes.axvline(0.0, color=SECOND, linewidth=0.8)
-            axes.set(title=layer["name"], yticks=())
+            axes.set_title(elided(layer["name"], 26), fontsize="small")
+            axes.set(yticks=())
             axes.grid(visible=False)
         for axes in panels[len(chosen) :]:
             axes.remove()
