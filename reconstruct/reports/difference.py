@@ -13,7 +13,6 @@ from reconstruct.reports.figures import (
     error_rows,
     histogram_figure,
     layer_figure,
-    plane_figure,
     slice_figure,
 )
 from reconstruct.reports.markup import (
@@ -184,10 +183,6 @@ def differences_section(run: RunFiles) -> Markup:
             slice_figure(line),
             f"Output {(line or {}).get('output')} along the line from edge to edge through the "
             f"middle of the domain and the worst point found.",
-        ),
-        figure(
-            plane_figure(run.measurements.get("plane")),
-            "The two inputs across the box, one output: g, and where f differs from it.",
         ),
         _worst(worst) if worst else None,
     )

@@ -66,25 +66,16 @@ def build_report(
 
     found = search.as_json()
     told = measurements(result, _worst(found), search.samples, certificate, blocks=blocks)
-    return {
-        "schema": SCHEMA,
-        "verdict": certificate.verdict.value,
-        "rigor": certificate.rigor.value,
-        "target": target_part(result.target, target_path),
+    cost = {"seconds": seconds, "peak_bytes": peak_bytes()}
+    return _frame(result.target, target_path, certificate, search, options, told) | {
         "frozen": _frozen_part(result),
         "domain": domain_part(result.domain),
         "layers": _layers(result, certificate, rank_proofs),
-        "error": error_part(certificate, search),
-        "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
-        "environment": environment(),
+        "cost": cost,
         "status": result.status.value,
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
         "guard": None if guard is None else dict(guard),
         "recipe": None if recipe is None else dict(recipe),
-        "options": dict(options),
-        "certificate": certificate_part(certificate),
-        "difference": found,
-        "measurements": told,
         "inputs": inputs_part(result, examples),
     }
 
@@ -104,15 +95,27 @@ def build_comparison(
     """
     from reconstruct.reports.measurements import comparison
 
-    box, found = certificate.domain, search.as_json()
+    told = comparison(target, candidate, certificate.domain, _worst(search.as_json()))
+    report = _frame(target, paths[0], certificate, search, options, told)
+    return report | {"candidate": target_part(candidate, paths[1])}
+
+
+def _frame(
+    target: Network,
+    path: str | None,
+    certificate: Certificate,
+    search: Search,
+    options: Mapping[str, Any],
+    told: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What every report has, in the order of the contract; nothing was solved."""
     return {
         "schema": SCHEMA,
         "verdict": certificate.verdict.value,
         "rigor": certificate.rigor.value,
-        "target": target_part(target, paths[0]),
-        "candidate": target_part(candidate, paths[1]),
+        "target": target_part(target, path),
         "frozen": None,
-        "domain": domain_part(box),
+        "domain": domain_part(certificate.domain),
         "layers": [],
         "error": error_part(certificate, search),
         "cost": {"seconds": certificate.seconds + search.seconds, "peak_bytes": peak_bytes()},
@@ -121,8 +124,8 @@ def build_comparison(
         "merged": {},
         "options": dict(options),
         "certificate": certificate_part(certificate),
-        "difference": found,
-        "measurements": comparison(target, candidate, box, _worst(found)),
+        "difference": search.as_json(),
+        "measurements": dict(told),
     }
 
 

@@ -241,38 +241,6 @@ def slice_figure(line: Row | None) -> Markup | None:
     return drawing("slice", title, draw, (WIDE[0], 4.2))
 
 
-def plane_figure(plane: Row | None) -> Markup | None:
-    """A network of two inputs as three maps over the box: g, and |f − g| in each precision."""
-    if not plane:
-        return None
-    side = int(plane["side"])
-    maps = (("target", "g"), ("float64", "|f − g|, float64"), ("float32", "|f − g|, float32"))
-
-    def draw(figure: Figure) -> None:
-        from matplotlib.colors import LogNorm
-
-        ends = (plane["lo"][0], plane["hi"][0], plane["lo"][1], plane["hi"][1])
-        for axes, (name, title) in zip(figure.subplots(1, 3), maps, strict=True):
-            values = (clipped if name == "target" else positive)(plane[name])
-            known = values[np.isfinite(values)]
-            scale = None if name == "target" or not known.size else LogNorm()
-            shown = np.ma.masked_invalid(values.reshape(side, side).T)
-            image = axes.imshow(
-                shown, extent=clipped(ends), origin="lower", aspect="auto", norm=scale
-            )
-            figure.colorbar(image, ax=axes, location="bottom")
-            axes.set(title=title, xlabel="first input")
-            axes.grid(visible=False)
-        figure.axes[0].set_ylabel("second input")
-
-    double, single = max(plane["float64"]), max(plane["float32"])
-    title = (
-        f"Output {plane['output']} over the box: g, and |f − g|, which reaches {double:.2g} in "
-        f"float64 and {single:.2g} in float32"
-    )
-    return drawing("plane", title, draw, (WIDE[0], 3.8))
-
-
 def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:
     """A row for each norm layer, gammas on the left and betas on the right."""
     names = [name for name in gammas if len(gammas[name]) and len(betas.get(name, ()))]

@@ -67,7 +67,6 @@ def comparison(
         "spectra": [],
         "slice": slice_through(target, candidate, box, worst),
         "layers": [],
-        "plane": plane(target, candidate, box),
         "histogram": float32_histogram(target, candidate, box),
     }
 
@@ -186,36 +185,6 @@ def slice_through(
         "target": reference[:, output].tolist(),
         "float64": gap[:, output].tolist(),
         "float32": rounded[:, output].tolist(),
-    }
-
-
-def plane(target: Network, network: Network, domain: Domain) -> dict[str, Any] | None:
-    """g and |f − g| in both precisions on a grid over the box; None for other networks."""
-    if target.size_in != 2 or not isinstance(domain, Box):
-        return None
-    side = int(affordable(target, network, 48**2) ** 0.5)
-    if side < 8:
-        return None
-    axes = [np.linspace(a, b, side) for a, b in zip(domain.lo, domain.hi, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    points = np.clip(_in_float32(points), domain.lo, domain.hi)
-    with np.errstate(all="ignore"):
-        g = target(points)
-        double = np.abs(network(points) - g)
-        single = np.abs(network(points, np.float32).astype(np.float64) - g)
-    if not all(np.isfinite(part).all() for part in (g, double, single)):
-        return None
-    output = int(np.argmax(np.max(double, axis=0)))
-    pictures = {"target": g, "float64": double, "float32": single}
-    return {
-        "output": output,
-        "side": side,
-        "lo": domain.lo.tolist(),
-        "hi": domain.hi.tolist(),
-        **{  # three digits are enough for a picture
-            name: [float(f"{value:.3g}") for value in values[:, output]]
-            for name, values in pictures.items()
-        },
     }
 
 

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from reconstruct.formats.files import write_atomically
 from reconstruct.reports import difference, systems
 from reconstruct.reports.markup import (
-    Child,
     Markup,
     details,
     element,
@@ -214,7 +213,6 @@ def networks_section(run: RunFiles) -> Markup:
         element("p", lead),
         figure(diagram(rows_of(report), right), legend),
         sizes(report),
-        _merged(report.get("merged") or {}),
     )
 
 
@@ -294,20 +292,6 @@ def sizes(report: Node) -> Markup:
     )
     shown = [(name, *(DASH if v is None else f"{v:,}" for v in pair)) for name, *pair in rows]
     return table("Sizes", ("", "target g", "f"), shown)
-
-
-def _merged(merged: Mapping[str, Sequence[str]]) -> Markup | None:
-    if not merged:
-        return None
-    items = []
-    for names in merged.values():
-        words: list[Child] = []
-        for name in names:
-            words += [" then " if words else None, named(name)]
-        items.append(element("li", *words, " became one map"))
-    return details(
-        f"Maps made from several nodes of the file: {len(merged)}", element("ul", *items)
-    )
 
 
 def again_section(run: RunFiles) -> Markup:

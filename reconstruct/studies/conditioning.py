@@ -89,13 +89,13 @@ def draw(rows: Rows, figure: Figure) -> None:
     ratios = np.array(values_of(rows, "ratio"))
     fine = np.linspace(ratios.min(), ratios.max(), 100)
     left.plot(fine, [edges(c) for c in fine], ":", color=FAINT, linewidth=1.2)
-    curves(left, rows, "ratio", "largest", "weights", "{}")
+    curves(left, rows, "ratio", "largest", "weights")
     curves(left, rows, "ratio", "smallest", "weights")
-    curves(right, rows, "ratio", "iterations", "weights")
+    curves(right, rows, "ratio", "iterations", "weights", "{}")
     left.set(title="Least and largest singular value (scaled)", xlabel="ratio c")
     right.set(title="Iterations of conjugate gradients", xlabel="ratio c")
     right.set_ylim(bottom=0)
-    left.legend()
+    right.legend()
 
 
 CONDITIONING = study.Study(

@@ -11,14 +11,13 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.reports.difference import inputs_section
-from reconstruct.reports.figures import layer_figure, norm_figure, plane_figure
+from reconstruct.reports.figures import layer_figure, norm_figure
 from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.measurements import (
     affordable,
     float32_histogram,
     layer_errors,
     multiplications,
-    plane,
 )
 from reconstruct.reports.reading import RunFiles
 from tests.constructions.targets import mlp
@@ -97,23 +96,6 @@ def test_errors_behind_each_layer_are_those_of_both_networks(result: Any) -> Non
     assert rows[-1]["float64"] == pytest.approx(gap, rel=0.5)
     assert all(r["float64"] < r["target_float32"] < r["float32"] < 1e-3 for r in rows)
     assert layer_figure(rows) is not None and layer_figure(rows[:1]) is None
-
-
-def test_a_map_of_two_inputs() -> None:
-    target = mlp([2, 4, 2], 0)
-    box = rc.Box([-1, -2], [1, 2])
-    other = rc.reconstruct(target, rc.draw(target), domain=box).network
-    found = plane(target, other, box)
-    assert found is not None
-    side = found["side"]
-    corner = target([1.0, 2.0])[found["output"]]
-    assert found["target"][-1] == pytest.approx(corner, rel=1e-2)
-    first = target([-1.0, 2.0])[found["output"]]
-    assert found["target"][side - 1] == pytest.approx(first, rel=1e-2)
-    assert max(found["float64"]) < 1e-12 < max(found["float32"]) < 1e-3
-    assert plane_figure(found) is not None and plane_figure(None) is None
-    assert plane(mlp([3, 4, 2], 0), other, rc.Box(-1, 1).of_size(3)) is None
-    assert plane(target, other, rc.Points(np.zeros((4, 2)))) is None
 
 
 def test_the_histogram_counts_every_sample(result: Any) -> None:
