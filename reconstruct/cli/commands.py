@@ -172,6 +172,17 @@ def verify(options: Namespace) -> int:
     from reconstruct.reports.terminal import summary, tried
     from reconstruct.runs.verify import verify as verify_pair
 
+    if options.instances is not None:
+        return _verify_instances(options)
+    if options.target is None or options.candidate is None:
+        raise InputError("verify needs TARGET and CANDIDATE, or --instances FILE.csv; give them")
+    if options.property is not None:
+        return _verify_property(options)
+    if options.domain is None:
+        raise InputError(
+            "verify needs the inputs that the claim is about, but there are none; give --domain "
+            "LO,HI or --property FILE.vnnlib"
+        )
     with ProgressDisplay(options.quiet or options.json) as progress:
         outcome = verify_pair(
             options.target,
@@ -190,6 +201,63 @@ def verify(options: Namespace) -> int:
     if not _brief(outcome.report, options):
         print("\n".join([summary(outcome.report), *tried(outcome.report)]))
     return _exit_code(outcome.certificate)
+
+
+def _verify_property(options: Namespace) -> int:
+    """Domain and tolerance from a property of both networks."""
+    from reconstruct.reports.terminal import summary, tried
+    from reconstruct.runs.instances import NEVER, verify_property
+
+    if options.domain is not None or options.tolerance is not None:
+        raise InputError(
+            "--property says domain and tolerance, but --domain or --tolerance is given, too; give "
+            "one or the other"
+        )
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        result, outcome, asked = verify_property(
+            options.target,
+            options.candidate,
+            options.property,
+            time_limit=options.timeout or _time_limit(options),
+            output=options.output,
+            force=options.force,
+            progress=progress,
+        )
+    if asked.never:
+        say(NEVER, options)
+    if not _brief(outcome.report, options):
+        print("\n".join([summary(outcome.report), *tried(outcome.report)]))
+        print(f"{'the property is':<23}{result}")
+    return _exit_code(outcome.certificate)
+
+
+def _verify_instances(options: Namespace) -> int:
+    """Every line of a benchmark; 0 where each is decided, 3 where one is not, 2 for errors."""
+    from reconstruct.runs.instances import verify_instances
+
+    if options.target is not None or options.output is None:
+        raise InputError(
+            "--instances names the networks itself and writes into a directory; give -o OUT and no "
+            "TARGET"
+        )
+    results = []
+    with ProgressDisplay(options.quiet or options.json) as progress:
+        for found in verify_instances(
+            options.instances,
+            options.output,
+            time_limit=100.0 if options.timeout is None else options.timeout,
+            force=options.force,
+            progress=progress,
+        ):
+            results.append(found)
+            if found.note:
+                say(f"{found.property}: {found.note}", options)
+            if not options.json:
+                print(f"{found.result:<8} {found.seconds:7.1f} s  {found.property}", flush=True)
+    if options.json:
+        print(json.dumps([asdict(found) for found in results], indent=2, ensure_ascii=False))
+    words = {found.result for found in results}
+    return 2 if "error" in words else EXIT["undecided"] if "unknown" in words else 0
 
 
 def demo(options: Namespace) -> int:

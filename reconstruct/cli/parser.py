@@ -126,6 +126,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--quiet": _flag("the verdict line alone"),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
+    "--property": _word("domain and tolerance from a VNN-LIB 2.0 property of both", "FILE.vnnlib"),
+    "--instances": _word("a benchmark's list of such properties, instead of networks", "FILE.csv"),
+    "--timeout": _word("seconds for each instance (100)", "S", float),
     "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
     "--trusted": _flag("say what has to be right for an ACCEPTED"),
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
@@ -168,8 +171,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
-        "--domain! --split --count --normalise --radius --bounds --bounds-seconds --samples "
-        "--tolerance --time-limit --nnet-header -o --force --json --quiet",
+        "--domain --property --instances --timeout --split --count --normalise --radius --bounds "
+        "--bounds-seconds --samples --tolerance --time-limit --nnet-header -o --force --json "
+        "--quiet",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
@@ -228,6 +232,8 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
         "help": "for everything (without it: 90 for search and joint bound, any for the other "
         "proofs)"
     },
+    ("verify", "target"): {"nargs": "?"},
+    ("verify", "candidate"): {"nargs": "?"},
     ("check", "path"): {"metavar": "OUT|certificate.json"},
     ("inspect", "--ratio"): {"type": float, "default": 1.5, "help": "neurons per equation (1.5)"},
     ("demo", "-o"): {"default": "demo-out"},

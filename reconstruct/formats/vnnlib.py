@@ -40,14 +40,14 @@ class _Bounds:
 
 def read_vnnlib(content: bytes) -> Box:
     """The box of the inputs that a VNN-LIB 1.0 property states."""
-    statements = _parse(text_of(content, "a VNN-LIB file"))
+    statements = parse(text_of(content, "a VNN-LIB file"))
     bounds = _Bounds()
     for statement in statements:
         _read_statement(statement, bounds)
     return _box(bounds)
 
 
-def _parse(text: str) -> list[Expr]:
+def parse(text: str) -> list[Expr]:
     """The S-expressions of the text, without its comments."""
     stack: list[list[Expr]] = [[]]
     for token in TOKEN.findall(text):
@@ -74,7 +74,7 @@ def _read_statement(statement: Expr, bounds: _Bounds) -> None:
                 bounds.declared.add(_index(found))
             elif not OUTPUT.fullmatch(name):
                 raise InputError(
-                    f"the VNN-LIB file declares {_shown(name)}, but inputs are X_0, X_1, … and "
+                    f"the VNN-LIB file declares {shown(name)}, but inputs are X_0, X_1, … and "
                     "outputs Y_0, Y_1, …"
                 )
         case ["assert", expression]:
@@ -86,7 +86,7 @@ def _read_statement(statement: Expr, bounds: _Bounds) -> None:
             )
         case _:
             raise InputError(
-                f"the VNN-LIB file has the statement {_shown(statement)}, but only declare-const "
+                f"the VNN-LIB file has the statement {shown(statement)}, but only declare-const "
                 "of Reals named X_i or Y_j and assert are known"
             )
 
@@ -107,7 +107,7 @@ def _read_assertion(expression: Expr, bounds: _Bounds) -> None:
         case [str(relation), left, right] if relation in FLIPPED:
             _read_relation(relation, left, right, bounds)
         case _:
-            raise InputError(f"the VNN-LIB file asserts {_shown(expression)}, which is unknown")
+            raise InputError(f"the VNN-LIB file asserts {shown(expression)}, which is unknown")
 
 
 def _read_relation(relation: str, left: Expr, right: Expr, bounds: _Bounds) -> None:
@@ -118,9 +118,9 @@ def _read_relation(relation: str, left: Expr, right: Expr, bounds: _Bounds) -> N
     elif isinstance(right, str) and (found := INPUT.fullmatch(right)):
         bounds.narrow(_index(found), FLIPPED[relation], _number(left))
     else:
-        shown = _shown([relation, left, right])
+        said = shown([relation, left, right])
         raise UnsupportedError(
-            f"the VNN-LIB file asserts {shown}, but a box needs an input on one side and a number "
+            f"the VNN-LIB file asserts {said}, but a box needs an input on one side and a number "
             "on the other"
         )
 
@@ -128,7 +128,7 @@ def _read_relation(relation: str, left: Expr, right: Expr, bounds: _Bounds) -> N
 def _index(found: re.Match[str]) -> int:
     if len(found[1]) > LIMITS.index:
         raise InputError(
-            f"the VNN-LIB file names the input {_shown(found[0])}, whose index has more than "
+            f"the VNN-LIB file names the input {shown(found[0])}, whose index has more than "
             f"{LIMITS.index} digits"
         )
     return int(found[1])
@@ -146,7 +146,7 @@ def _number(expression: Expr) -> float:
         case ["-", inner]:
             return -_number(inner)
     raise UnsupportedError(
-        f"the VNN-LIB file bounds an input by {_shown(expression)}, but a box needs a finite number"
+        f"the VNN-LIB file bounds an input by {shown(expression)}, but a box needs a finite number"
     )
 
 
@@ -156,11 +156,11 @@ def _names(expression: Expr) -> list[str]:
     return [name for part in expression for name in _names(part)]
 
 
-def _shown(expression: Expr) -> str:
+def shown(expression: Expr) -> str:
     text = (
         expression
         if isinstance(expression, str)
-        else "(" + " ".join(_shown(e) for e in expression) + ")"
+        else "(" + " ".join(shown(e) for e in expression) + ")"
     )
     return text if len(text) <= 60 else text[:57] + "…"
 
