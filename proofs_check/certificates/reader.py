@@ -456,8 +456,10 @@ def _matmul(graph: _Graph, call: _Call) -> Flow:
     stack = (1, groups, weight.shape[-1]) if len(shape) == 4 else (1, weight.shape[-1])
     if weight.ndim != len(shape) - 1 or weight.shape[:-2] not in ((), (groups,)):
         raise NotPlain("a product of stacks")
-    if shape[:-1] != stack or (weight.ndim == 2 and shape[-1] == 1):
+    if shape[:-1] != stack:
         raise NotPlain("a product of stacks")
+    if weight.ndim == 2 and shape[-1] == 1:  # one column of one group
+        return graph.emit(call.name, Affine(weight), (node,), (*stack[:-1], len(weight), 1))
     kernel = weight.reshape(-1, weight.shape[-1], 1, 1)
     pixels = Geometry(groups * weight.shape[-1], 1, shape[-1], (1, 1))
     op = Convolution(kernel, pixels, None, groups)

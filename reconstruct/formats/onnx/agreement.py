@@ -45,6 +45,7 @@ class ComparisonEffort:
     """How much is tried before a reading is believed, and what is held meanwhile."""
 
     huge: int = 2**24  # parameters beyond which two points must do
+    vast: int = 2**26  # values of one evaluation beyond which a single point must do
     many: int = 32  # points
     few: int = 4
     work: int = 2**28  # products of an evaluation times points, about
@@ -95,6 +96,8 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     by_node: dict[str, list[str]] = {}
     for name, flow in reading.flows.items():
         by_node.setdefault(flow.node, []).append(name)
+    if _vast(network):  # of a value in several shapes the last: what goes on from there
+        by_node = {node: names[-1:] for node, names in by_node.items()}
     order = [n for step in (network.source, *network.sizes) for n in by_node.pop(step, [])]
     constants = [name for name, array in reading.folded.items() if array.dtype.kind in "fiub"]
     other = _Evaluator(reading)
@@ -172,18 +175,21 @@ class _Evaluator:
                 held += sizes[names[count]]
                 count += 1
             now, names = names[:count], names[count:]
-            run = self._chosen(now, rows[0])
-            found = [run(row) for row in rows]
+            run, first = self._chosen(now, rows[0])
+            found = [first, *(run(row) for row in rows[1:])]
             for place in range(count):
                 yield [np.asarray(values[place]) for values in found]
-            del run, found  # a second session beside the first would double the memory
+            del run, first, found  # a second session beside the first would double the memory
 
     def _sizes(self) -> dict[str, int]:
         found = {name: flow.size for name, flow in self._reading.flows.items()}
         return found | {name: array.size for name, array in self._reading.folded.items()}
 
-    def _chosen(self, names: list[str], x: Array) -> Callable[[Array], list[Array]]:
-        """The program that can evaluate these values: onnxruntime, else ONNX's reference."""
+    def _chosen(
+        self, names: list[str], x: Array
+    ) -> tuple[Callable[[Array], list[Array]], list[Array]]:
+        """The program that can evaluate these values: onnxruntime, else ONNX's reference; and the
+        values at x."""
         reasons = []
         for opened, program in (
             (self._runtime, "onnxruntime"),
@@ -193,13 +199,13 @@ class _Evaluator:
                 continue
             try:
                 run = opened(names)
-                run(x)
+                found = run(x)
             except Exception as error:  # each has its own exceptions, for want of a kernel or worse
                 told = str(error).splitlines()[0] if str(error) else repr(error)
                 reasons.append(f"{program}: {told[:160]}")
             else:
                 self.name = program
-                return run
+                return run, found
         raise CannotEvaluate(f"the model can be evaluated by nobody else ({'; '.join(reasons)})")
 
     def _bytes(self, names: list[str]) -> bytes:
@@ -209,6 +215,8 @@ class _Evaluator:
         them. Only where nodes that nothing needs would be run, or names of nodes clash (which
         mean nothing), is the model written anew without them.
         """
+        if _vast(self._reading.network):
+            return self._up_to(names)
         onnx = import_onnx("reading ONNX files")
         content, model = self._reading.content, self._reading.model
         more = [n for n in names if n != model.output]
@@ -224,6 +232,25 @@ class _Evaluator:
                 node.name = ""
             content = proto.SerializeToString()
         return bytes(content + added)
+
+    def _up_to(self, names: list[str]) -> bytes:
+        """The model with these outputs alone, and the nodes and constants that they need."""
+        onnx = import_onnx("reading ONNX files")
+        proto, needed = onnx.ModelProto.FromString(self._reading.content), set(names)
+        kept = []
+        for node in reversed(self._reading.model.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        constants = [t for t in proto.graph.initializer if t.name in needed]
+        for field in ("node", "output", "initializer"):
+            proto.graph.ClearField(field)
+        proto.graph.node.extend(reversed(kept))
+        for node in proto.graph.node:
+            node.name = ""
+        proto.graph.initializer.extend(constants)
+        proto.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
+        return bytes(proto.SerializeToString())
 
     def _runtime(self, names: list[str]) -> Callable[[Array], list[Array]]:
         import onnxruntime as ort
@@ -322,6 +349,7 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
     products = sum((_summands(n) + 32) * network.sizes[n.name] for n in network.nodes)
     count = int(np.clip(EFFORT.work // max(products, 1), EFFORT.few, EFFORT.many))
     count = 2 if network.parameters > EFFORT.huge else count
+    count = 1 if _vast(network) else count
     scales = (EFFORT.scales * count)[: count if near is None else max(count // 4, 1)]
     rows = [
         rng.uniform(-1, 1, size) * EFFORT.scales[0],
@@ -333,6 +361,11 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
         rows += list(lo - beside + rng.random((count, size)) * (hi - lo + 2 * beside))
     with np.errstate(over="ignore"):
         return np.array(rows).astype(np.float32).astype(np.float64)
+
+
+def _vast(network: Network) -> bool:
+    """Whether an evaluation has so many values that it can be repeated a few times only."""
+    return sum(network.sizes.values()) > EFFORT.vast
 
 
 def _box(near: Box | Points, rng: np.random.Generator, count: int) -> tuple[Array, Array]:

@@ -72,6 +72,10 @@ class Scaling(Diagonal):
         blocks = parts.reshape(3, -1, length)
         return length if bool(np.all(blocks == blocks[:, :, :1])) else 1
 
+    def hidden(self, start: int, stop: int) -> Scaling:
+        part = slice(start, stop)
+        return Scaling(self.factor[part], self.divisor[part], self.offset[part])
+
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         kind = z.dtype

@@ -97,10 +97,11 @@ def test_what_is_written_is_read_alike_by_both(name, dtype, suffix, tmp_path):
     assert ours.metadata["sha256"] == theirs.metadata["sha256"]
 
 
-@pytest.mark.parametrize("construction", ["wide", "deep", "factored"])
+@pytest.mark.parametrize("construction", ["wide", "grouped", "deep", "factored"])
 def test_what_run_writes_is_plain(construction, tmp_path):
     target = rc.Network.mlp([rng.normal(size=(3, 2)), rng.normal(size=(2, 3))])
     methods = {"wide": rc.Wide(), "deep": rc.Deep(block=1), "factored": rc.Factored()}
+    methods["grouped"] = rc.Grouped(block=2)
     out = tmp_path / "out"
     rc.run(target, domain=(-1.0, 1.0), output=out, construction=methods[construction])
     for name in ("network.onnx", "network_folded.onnx"):
