@@ -11,12 +11,12 @@ import pytest
 import reconstruct as rc
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Forms
-from reconstruct.constructions.two_layers import with_headroom
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
+from reconstruct.runs.files import with_headroom
 from reconstruct.runs.given import advice
 from tests.proofs_check.certificates.making import certified, edit
 
@@ -352,6 +352,7 @@ def test_a_run_in_float32_has_raised_shifts_and_is_accepted(tmp_path, target, bl
         domain=(-0.5, 0.5),
         construction=rc.Grouped(block=block),
         dtype=np.float32,
+        bounds=rc.Crown(),
         samples=20,
         tolerance=10.0,
         page=False,

@@ -14,7 +14,9 @@ from reconstruct.networks import (
     Add,
     Affine,
     Box,
+    Convolution,
     Dense,
+    Geometry,
     Network,
     Node,
     Norm,
@@ -223,3 +225,31 @@ def test_names_of_blocks_that_do_not_fit_together_are_left_alone() -> None:
     )
     network = Network(4, nodes, "a")
     assert joined(network) is network
+
+
+def grouped(groups: int, each: int = 80, rows: int = 2) -> Network:
+    """Units that see one of the inputs and feed one block of outputs, shifted."""
+    rng = np.random.default_rng(groups)
+    n = groups * each
+    first = Convolution(
+        rng.standard_normal((n, 1, 1, 1)), Geometry(groups, 1, 1, (1, 1)), None, groups
+    )
+    kernel = rng.standard_normal((groups * rows, each, 1, 1)).astype(np.float32)
+    second = Convolution(kernel, Geometry(n, 1, 1, (1, 1)), None, groups)
+    norm = Norm(np.ones(n), 1000 * rng.random(n), np.zeros(n), np.ones(n), 0.0)
+    ops = ("in", first), ("norm", norm), ("act", Relu()), ("out", second)
+    names = ("input", "in", "norm", "act")
+    nodes = tuple(Node(name, op, (before,)) for (name, op), before in zip(ops, names, strict=True))
+    return Network(groups, nodes, "out")
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_maps_of_blocks_lose_their_shifts_and_are_found_again(groups) -> None:
+    network = grouped(groups)
+    spelled = in_blocks(network)
+    assert [n.name for n in spelled.nodes[3:]] == ["out.centred", "out.sums", "out.sum0", "out"]
+    x = np.random.default_rng(2).uniform(-1, 1, (4, groups))
+    assert all(evaluate_exact(spelled, row) == evaluate_exact(network, row) for row in x)
+    errors = [np.abs(f(x, np.float32) - network(x)).max() for f in (network, spelled)]
+    assert errors[1] < errors[0]
+    assert joined(spelled).same(network)
