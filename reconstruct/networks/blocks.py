@@ -129,11 +129,13 @@ def joined(network: Network) -> Network:
             centres[value] = -before.op.arrays().get("offset", np.zeros(1))
             plain = Convolution(node.op.kernel, node.op.geometry, None, node.op.groups)
             whole[value] = Node(value, plain, before.inputs)
+    if not whole:
+        return network
     words = ("taken", "part", "sum", "centred")
     tree = tuple(f"{value}.{word}" for value in whole for word in words)
     left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
     try:
-        short = network.with_nodes(tuple(left)) if whole else network
+        short = network.with_nodes(tuple(left))
         return short if in_blocks(short, centres=centres).same(network) else network
     except InputError:  # what is left does not hang together
         return network

@@ -11,12 +11,12 @@ import pytest
 import reconstruct as rc
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.forms import Forms
+from reconstruct.constructions.two_layers import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
-from reconstruct.runs.files import with_headroom
 from reconstruct.runs.given import advice
 from tests.proofs_check.certificates.making import certified, edit
 
@@ -368,7 +368,7 @@ def test_raised_shifts_of_blocks_leave_the_map_as_it_is() -> None:
     (site,) = result.sites
     name = site.layers[0].activation or ""
     lack = np.random.default_rng(0).uniform(0.1, 1.0, result.network.sizes[name])
-    norms = with_headroom(result.network, result.sites, {name: lack}, np.float64)
+    norms = raised_norms(result.network, result.sites, {name: lack}, np.float64)
     before = result.network.node(site.layers[0].norm).op.effective()[1]
     after = norms[site.layers[0].norm].effective()[1]
     assert np.all(after >= before + lack)
