@@ -37,6 +37,7 @@ from reconstruct.khatri_rao import (
     solve,
     structural_obstruction,
 )
+from reconstruct.khatri_rao.blocks import solve_apart
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
 from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm, dense
@@ -129,7 +130,8 @@ def solve_two_layers(
     """The norms that make the two layers compute `task.weight·h + task.bias`."""
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
     W = task.lifted if exact is None else exact.weight
-    solution = solve(layers.M1, layers.M2, W, solver, progress=progress)
+    apart = solve_apart(layers.M1, layers.M2, np.asarray(W), solver, progress)
+    solution = apart or solve(layers.M1, layers.M2, W, solver, progress=progress)
     if exact is None and solution.solved:
         solution = refined(layers, task, solution, progress)
     hidden = shift_hidden(layers, task, solution.s)

@@ -6,19 +6,25 @@ least norm, s = Kᵀ(K Kᵀ)⁻¹ w. The Gram matrices of a few hundred blocks a
 that the time is linear in the number of blocks. Squaring costs half of the digits; two steps of
 refinement bring them back while the condition of K_g is below 1e6, and the few blocks beyond it
 are solved by their singular values.
+
+Layers that somebody else made may be of this kind, too, in whatever order their units are:
+`solve_apart` finds the blocks as connected components.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from reconstruct.khatri_rao.solution import EPS, Solution, Status, is_solved
 from reconstruct.khatri_rao.solve import solve
 from reconstruct.khatri_rao.solvers import Auto, Solver
-from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.arrays import Array, Matrix, Vector, dense
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.progress import Progress, Step, silent
 
@@ -27,6 +33,7 @@ REFINED = 2  # steps: the first brings the digits back, the second shows that th
 POWERS = 4  # iterations for a lower estimate of the condition, within some tens of per cent
 SQUARED = 1e6  # condition of K_g up to which its Gram matrix is inverted
 TOLERANCE = 1e-12  # relative residual that is asked for
+PATTERN = 2**24  # entries of rectangles in which blocks are looked for: a second, 400 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,3 +183,73 @@ def _one_by_one(
         seconds=time.perf_counter() - start,
     )
     return joined, joined.s.reshape(len(A), -1)
+
+
+# --- blocks that are found ------------------------------------------------------------------------
+
+Block: TypeAlias = tuple[Array, Array, Array]  # hidden units, outputs and inputs
+
+
+def blocks_of(M1: Matrix, M2: Matrix) -> list[Block] | None:
+    """The independent systems into which `M2 diag(s) M1 = W` falls apart; None if there is one.
+
+    A unit takes part in the equations of a rectangle: outputs that it feeds × inputs that it sees.
+    Blocks are the connected components of rectangles that share equations. None, too, where they
+    do not cover all equations, or are no rectangles themselves: then all is solved together.
+    """
+    seen, fed = dense(M1) != 0, (dense(M2) != 0).T
+    if seen.all() or fed.all():
+        return None
+    keys = np.concatenate([np.packbits(part, axis=1) for part in (seen, fed)], axis=1)
+    _, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    sizes = seen[first].sum(axis=1) * fed[first].sum(axis=1)
+    if sizes.sum() > PATTERN:
+        return None
+    k, equations = seen.shape[1], seen.shape[1] * fed.shape[1]
+    cells = [np.flatnonzero(fed[f])[:, None] * k + np.flatnonzero(seen[f]) for f in first]
+    at = np.repeat(np.arange(len(first)), sizes), np.concatenate([c.ravel() for c in cells])
+    touched = sparse.coo_matrix((np.ones(len(at[0])), at), shape=(len(first), equations))
+    label = connected_components(sparse.bmat([[None, touched], [touched.T, None]]))[1]
+    own = np.where(sizes > 0, label[: len(first)], -1)[kind.ravel()]
+    found: list[Block] = []
+    for one in np.unique(own[own >= 0]):
+        units = np.flatnonzero(own == one)
+        outputs, inputs = (np.flatnonzero(part[units].any(axis=0)) for part in (fed, seen))
+        found.append((units, outputs, inputs))
+    covered = sum(len(rows) * len(columns) for _, rows, columns in found)
+    whole = len(np.unique(at[1])) == equations == covered
+    return found if whole and len(found) > 1 else None
+
+
+def solve_apart(
+    M1: Matrix, M2: Matrix, W: Array, solver: Solver, progress: Progress = silent
+) -> Solution | None:
+    """`M2 diag(s) M1 = W` block by block, those of one shape at once; None if it is one block."""
+    start = time.perf_counter()
+    blocks = None if solver.rational else blocks_of(M1, M2)
+    if blocks is None:
+        return None
+    first, second = dense(M1), dense(M2)
+    shapes: dict[tuple[int, ...], list[Block]] = {}
+    for block in blocks:
+        shapes.setdefault(tuple(map(len, block)), []).append(block)
+    s, found, residual = np.zeros(len(first)), [], 0.0
+    for same in shapes.values():
+        A = np.stack([first[np.ix_(units, columns)] for units, _, columns in same])
+        B = np.stack([second[np.ix_(rows, units)] for units, rows, _ in same])
+        parts = np.stack([W[np.ix_(rows, columns)] for _, rows, columns in same])
+        solution, values = solve_blocks(A, B, parts, solver, progress)
+        for (units, _, _), one in zip(same, values, strict=True):
+            s[units] = one
+        found.append(solution)
+        residual += (solution.residual * (float(np.linalg.norm(parts)) or 1.0)) ** 2
+    worst = max(found, key=lambda part: (not part.solved, part.residual))
+    ranks = [part.rank for part in found if part.rank is not None]
+    return worst.replace(
+        s=s,
+        shape=(W.shape[0], W.shape[1]),
+        residual=float(np.sqrt(residual)) / (float(np.linalg.norm(W)) or 1.0),
+        condition=max((p.condition for p in found if p.condition is not None), default=None),
+        rank=sum(ranks) if len(ranks) == len(found) else None,
+        seconds=time.perf_counter() - start,
+    )

@@ -14,7 +14,7 @@ from proofs_check.certificates.forms import Forms
 from reconstruct.constructions.two_layers import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
-from reconstruct.khatri_rao.blocks import khatri_rao_blocks, solve_blocks
+from reconstruct.khatri_rao.blocks import blocks_of, khatri_rao_blocks, solve_apart, solve_blocks
 from reconstruct.networks import Add, Affine, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.maps import Placement
 from reconstruct.runs.given import advice
@@ -111,6 +111,65 @@ def test_other_solvers_solve_block_by_block(solver) -> None:
     solution, s = solve_blocks(A, B, W, solver)
     assert solution.solved
     np.testing.assert_allclose(s, solve_blocks(A, B, W)[1], atol=1e-6)  # of float32 iterations
+
+
+def planted(groups=(3, 2), o=4, c=3, q=20, seed=0):
+    """Dense matrices whose supports are blocks, their units, inputs and outputs in any order."""
+    rng = np.random.default_rng(seed)
+    outs, ins = groups
+    A, B, W = systems(outs * ins, o, c, q, seed)
+    M1, M2 = np.zeros((outs * ins * q, ins * c)), np.zeros((outs * o, outs * ins * q))
+    whole = np.zeros((outs * o, ins * c))
+    for g, (i, j) in enumerate(np.ndindex(outs, ins)):
+        units, rows, cols = (
+            slice(g * q, g * q + q),
+            slice(i * o, i * o + o),
+            slice(j * c, j * c + c),
+        )
+        M1[units, cols], M2[rows, units], whole[rows, cols] = A[g], B[g], W[g]
+    units, rows, cols = (rng.permutation(size) for size in (len(M1), len(M2), ins * c))
+    return M1[np.ix_(units, cols)], M2[np.ix_(rows, units)], whole[np.ix_(rows, cols)]
+
+
+def test_blocks_are_found_by_their_supports_in_any_order() -> None:
+    M1, M2, W = planted()
+    blocks = blocks_of(M1, M2)
+    assert blocks is not None and {tuple(map(len, b)) for b in blocks} == {(20, 4, 3)}
+    assert len(blocks) == 6
+    solution = solve_apart(M1, M2, W, rc.Auto())
+    assert solution is not None and solution.status is Status.SOLVED and solution.rank == W.size
+    np.testing.assert_allclose((M2 * solution.s) @ M1, W, atol=1e-12)
+    K = khatri_rao_blocks(M1[None], M2[None])[0]
+    oracle = np.linalg.lstsq(K, W.ravel(), rcond=None)[0]
+    np.testing.assert_allclose(solution.s, oracle, atol=1e-10)
+
+
+def test_what_hangs_together_is_one_system() -> None:
+    M1, M2, _ = planted()
+    M1[0, :], M2[:, 0] = 1.0, 1.0  # a unit that takes part in all equations
+    assert blocks_of(M1, M2) is None
+    rng = np.random.default_rng(0)
+    assert blocks_of(rng.standard_normal((20, 3)), rng.standard_normal((4, 20))) is None
+    M1, M2, _ = planted()
+    blocks = blocks_of(M1, M2)
+    assert blocks is not None
+    M2[:, blocks[0][0]] = 0.0  # equations in which no unit takes part
+    assert blocks_of(M1, M2) is None
+
+
+def test_a_frozen_network_with_planted_blocks_is_solved_block_by_block(tmp_path) -> None:
+    """Dense layers in a file, brought with --frozen, for the wide construction."""
+    M1, M2, W = planted(q=24)
+    target = Network.mlp([W], [np.ones(len(W))])
+    drawn = rc.draw(target, rc.Wide(ratio=2.0), seed=0)
+    maps = drawn.network.mixing_nodes()
+    network = drawn.network.with_ops(
+        {node.name: Affine(M) for node, M in zip(maps, (M1, M2), strict=True)}
+    )
+    rc.save(network, tmp_path / "frozen.npz", dtype=None)
+    result = rc.reconstruct(target, rc.load(tmp_path / "frozen.npz"), domain=(-0.5, 0.5))
+    assert [layer.solver for layer in result.layers] == ["blocks"]
+    assert gap(target, result.network) < 1e-12
 
 
 # --- networks -------------------------------------------------------------------------------------
