@@ -124,11 +124,12 @@ def joined(network: Network) -> Network:
             value = name
         whole[value] = Node(value, _side_by_side(blocks), inputs)
     for name, node in nodes.items():
-        value, before = name.removesuffix(".sums"), nodes.get(f"{name[:-5]}.centred")
-        if isinstance(node.op, Convolution) and value != name and before and value in nodes:
-            centres[value] = -before.op.arrays().get("offset", np.zeros(1))
-            plain = Convolution(node.op.kernel, node.op.geometry, None, node.op.groups)
-            whole[value] = Node(value, plain, before.inputs)
+        value, op = name.removesuffix(".sums"), node.op
+        centred = nodes.get(f"{value}.centred")
+        if isinstance(op, Convolution) and value != name and centred and value in nodes:
+            centres[value] = -centred.op.arrays().get("offset", np.zeros(1))
+            plain = Convolution(op.kernel, op.geometry, None, op.groups)
+            whole[value] = Node(value, plain, centred.inputs)
     if not whole:
         return network
     words = ("taken", "part", "sum", "centred")

@@ -93,9 +93,10 @@ def findings(rows: Rows) -> list[Finding]:
         Finding(
             "Weights are 2·b·c·d², and every system has full rank with probability one: fewer than "
             "the Õ(d²·√d) of Theorem 3, whose zeros lie anywhere and whose rank is full with high "
-            "probability, and than independent zeros need, where each unit must keep some weight. "
-            "The zeros are chosen, not drawn: that is what is given up. b = 1 is a table of d² "
-            "weights, which needs no theorem; b = d is the dense layer of Theorem 1, 2·c·d³.",
+            "probability. Independent zeros at their sharp threshold leave 2·d²·√(2c·ln d), fewer "
+            "than blocks of b > √(2·ln d/c), but one system of d² equations. The zeros are chosen, "
+            "not drawn: that is what is given up. b = 1 is a table of d² weights, which needs no "
+            "theorem; b = d is the dense layer of Theorem 1, 2·c·d³.",
             Evidence.PROVED,
             "nothing: see the statement block-systems",
         ),

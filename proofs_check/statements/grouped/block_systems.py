@@ -94,10 +94,37 @@ def every_block_has_full_rank(claim: BlockSystems, effort: Effort) -> Finding:
     )
 
 
+@by(Method.RATIONAL)
+def overlaps_cost_independence_and_not_rank(claim: BlockSystems, effort: Effort) -> Finding:
+    """Weights outside of the blocks, where supports overlap by chance: K is a polynomial in them
+    and of full rank where they are 0, so that it is for almost all; but equations of two blocks
+    then share a unit, and the blocks are to be solved together."""
+    rng = np.random.default_rng(92)
+    b = 2
+    q = claim.width(b)
+    for extra in range(1, effort.choose(4, 8)):
+        M1, M2 = np.zeros((2 * q, 2 * b), dtype=object), exact.integers(rng, b, 2 * q, bound=99)
+        for j in range(2):
+            M1[j * q : (j + 1) * q, j * b : (j + 1) * b] = exact.integers(rng, q, b, bound=99)
+        for unit in range(min(extra, q)):
+            M1[unit, b + unit % b] = 1 + unit  # a unit of the first block sees the second one
+        K = system(exact.matrix(M1), M2)
+        second = [o * 2 * b + c for o in range(b) for c in range(b, 2 * b)]
+        if exact.rank(K) < 2 * b * b:
+            raise Counterexample(f"{extra} overlaps leave rank {exact.rank(K)} of {2 * b * b}")
+        if not K[second, :q].any():
+            raise Counterexample(f"{extra} overlaps leave the blocks independent")
+    return Finding(
+        "two blocks of 2 × 2, 1 to 3 units of one that see an input of the other",
+        "full rank still; one system of 2·b² equations in place of two of b²",
+    )
+
+
 BLOCK_SYSTEMS = Statement(
     name="block-systems",
     claim="Grouped layers with b² units for each pair of blocks rebuild every map: width m·k, "
-    "2·b·m·k weights, (m/b)·(k/b) systems of b² equations, each of full rank with probability 1.",
+    "2·b·m·k weights, (m/b)·(k/b) systems of b² equations, each of full rank with probability 1. "
+    "Supports that overlap by chance leave full rank, and join the systems that they touch.",
     hypotheses=(
         "a unit sees one block of inputs and feeds one block of outputs",
         "weights of a continuous distribution",
@@ -105,7 +132,11 @@ BLOCK_SYSTEMS = Statement(
     paper="beyond the paper",
     depends_on=("khatri-rao-full-rank", "two-frozen-layers"),
     subject=BlockSystems(),
-    checks=(product_falls_apart, every_block_has_full_rank),
+    checks=(
+        product_falls_apart,
+        every_block_has_full_rank,
+        overlaps_cost_independence_and_not_rank,
+    ),
     negatives=(
         Negative("one unit too few in each block", BlockSystems(width=lambda b: b * b - 1)),
         Negative(
