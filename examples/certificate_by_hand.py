@@ -33,8 +33,8 @@ def scale_and_shift(norm):
 
 
 A, B = exact(M1), exact(M2)
-s1, t1 = scale_and_shift(layer.norm1)
-s2, t2 = scale_and_shift(layer.norm2)
+s1, t1 = scale_and_shift(layer.norms["norm1"])
+s2, t2 = scale_and_shift(layer.norms["norm2"])
 
 # (a) activity: the least hidden value over the box is still ≥ 0, so each ReLU is the identity.
 least = t1 - np.abs(s1[:, None] * A).sum(axis=1)

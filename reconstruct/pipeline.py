@@ -207,16 +207,6 @@ def reconstruct(
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
 
 
-@dataclass(frozen=True, eq=False)
-class OneLayer:
-    """The two norms, the network `h ↦ σ(N2(M2 σ(N1(M1 h))))`, and how the solve went."""
-
-    norm1: Norm
-    norm2: Norm
-    network: Network
-    system: LayerSolution
-
-
 def one_layer(
     M1: Matrix,
     M2: Matrix,
@@ -227,8 +217,11 @@ def one_layer(
     activation: Activation | None = None,
     solver: Solver | None = None,
     final_activation: bool = True,
-) -> OneLayer:
-    """Norms that turn frozen `M1` (n × k) and `M2` (m × n) into `σ(W h + b)` on the domain."""
+) -> Result:
+    """Norms that turn frozen `M1` (n × k) and `M2` (m × n) into `σ(W h + b)` on the domain.
+
+    The network is `h ↦ σ(N2(M2 σ(N1(M1 h))))`, its norms are norm1 and norm2.
+    """
     between, first, second = activation or Relu(), Affine(M1), Affine(M2)
     target = Network.mlp([np.asarray(W)], [b], final_activation=final_activation)
     nodes = [
@@ -241,8 +234,7 @@ def one_layer(
     if final_activation:
         nodes.append(Node("act2", Relu(), ("norm2",)))
     frozen = Network(first.shape[1], tuple(nodes), nodes[-1].name)
-    result = reconstruct(target, frozen, domain=domain, solver=solver)
-    return OneLayer(result.norms["norm1"], result.norms["norm2"], result.network, result.layers[0])
+    return reconstruct(target, frozen, domain=domain, solver=solver)
 
 
 def width_for(

@@ -8,7 +8,6 @@ import what they need when they run, so that `--help` is instant.
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import logging
 import os
@@ -16,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 
 from reconstruct.cli import process
 from reconstruct.cli.parser import build_parser
@@ -53,7 +51,7 @@ def _command(words: list[str]) -> int:
     options = build_parser().parse_args(words)
     try:
         with process.remembering_interrupts():
-            commands = _loaded("reconstruct.cli.commands")
+            commands = importlib.import_module("reconstruct.cli.commands")
             process.check_interrupt()
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
@@ -100,25 +98,6 @@ def _notes(quiet: bool) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def _loaded(name: str) -> ModuleType:
-    """The module of a command.
-
-    Among what it imports the first time there is no garbage: looking for it, now and whenever the
-    command makes some of its own, would take a tenth of a run of two seconds.
-    """
-    if name in sys.modules:
-        return sys.modules[name]
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        module = importlib.import_module(name)
-        gc.freeze()
-        return module
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _said(message: str, code: int) -> int:

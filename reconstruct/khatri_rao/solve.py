@@ -1,8 +1,8 @@
 """The one verb: solve `M2 diag(s) M1 = W` for `s`; and what a solve would do and cost.
 
 Around every solver in floats the same is done: entries are brought near 1 by powers of two, which
-changes no digit that counts; systems that their zero pattern forbids are refused; a rank lost
-numerically is told apart from one lost to rounding.
+changes no digit that counts; where a rank is lost, it is said whether the zero pattern forbids it,
+and a loss that is numerical is told apart from one that is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.matrices import checked_system, largest, scaled, to_dense
+from reconstruct.khatri_rao.matrices import checked_system, largest, scaled
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import (
@@ -24,10 +24,8 @@ from reconstruct.khatri_rao.rank import (
     structural_obstruction,
 )
 from reconstruct.khatri_rao.solution import (
-    ACCEPTED,
     Solution,
     Status,
-    relative_residual,
 )
 from reconstruct.khatri_rao.solvers import Auto, Solver
 from reconstruct.khatri_rao.solvers.direct import Array
@@ -44,7 +42,6 @@ class SolveLimits:
     exponent: int = 30  # weights within 2^±30 need no rescaling, in float32 either
     rounding: float = 1e-13  # a residual up to this is no sign of lost digits
     proof: int = 400  # equations up to which a rank modulo a prime takes less than a second
-    violator: int = 512  # equations up to which consistency is decided by a dense least squares
 
 
 LIMITS = SolveLimits()
@@ -91,7 +88,7 @@ def _in_floats(
     """The solution of the scaled system, scaled back and judged in the system as given."""
     first, second = (-_exponent(largest(one)) for one in (operator.M1, operator.M2T))
     c = int(np.frexp(largest(W))[1])
-    found = _unless_refused(operator.scaled(first, second), scaled(W, -c), solver, progress)
+    found = _explained(operator.scaled(first, second), scaled(W, -c), solver, progress)
     power = c + first + second
     with np.errstate(over="ignore", under="ignore"):
         s = np.ldexp(found.s, power)
@@ -126,21 +123,25 @@ def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Sol
     return found.replace(status=status, residual=size)
 
 
-def _unless_refused(
+def _explained(
     operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
 ) -> Solution:
-    """Ask the zero pattern first where that is cheap, and after a failure in any case."""
-    known = operator.sparse and operator.entries() <= PATTERN.entries
-    obstruction = _obstruction(operator) if known else None
-    if obstruction is not None and (refused := _refusal(operator, W, obstruction)) is not None:
-        return refused
+    """The solution; of a system that lost rank, whether its zero pattern or rounding explains it.
+
+    A zero pattern that forbids some W may leave this one in reach, so the solver decides.
+    """
     solution = solver.solve(operator, W, progress)
-    if obstruction is None and solution.status is Status.RANK_DEFICIENT:
-        if not known and operator.rows * operator.width <= PATTERN.entries:
-            obstruction = _obstruction(operator)
-        if obstruction is None and _is_regular(operator):
-            return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
-    return solution.replace(obstruction=obstruction)
+    if solution.status not in (Status.RANK_DEFICIENT, Status.NOT_CONVERGED):
+        return solution
+    entries = operator.entries() if operator.sparse else operator.rows * operator.width
+    obstruction = _obstruction(operator) if entries <= PATTERN.entries else None
+    if obstruction is None:
+        regular = solution.status is Status.RANK_DEFICIENT and _is_regular(operator)
+        changed = {"status": Status.ILL_CONDITIONED, "rank": operator.rows}
+        return solution.replace(**changed) if regular else solution
+    return solution.replace(
+        status=Status.RANK_DEFICIENT, rank=obstruction.rank, obstruction=obstruction
+    )
 
 
 def _obstruction(operator: KhatriRao) -> StructuralObstruction | None:
@@ -152,37 +153,6 @@ def _is_regular(operator: KhatriRao) -> bool:
     if operator.rows > LIMITS.proof:
         return False
     return prove_full_rank(operator.M1, operator.M2T.T).proved
-
-
-def _refusal(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> Solution | None:
-    """RANK_DEFICIENT at once, if `W` does not fit on the equations of the violator; else None.
-
-    A special W (one with zeros in the right places) may still be in the range of K: that is
-    decided on the violator alone when it is small, and left to the solver when it is not.
-    """
-    if len(obstruction.equations) > LIMITS.violator or _fits(operator, W, obstruction):
-        return None
-    zero = np.zeros(operator.width)
-    return Solution(
-        s=zero,
-        status=Status.TOO_NARROW if operator.width < operator.rows else Status.RANK_DEFICIENT,
-        solver="pattern",
-        residual=relative_residual(operator, zero, W)[1],
-        shape=operator.map_shape,
-        rank=obstruction.rank,
-        obstruction=obstruction,
-    )
-
-
-def _fits(operator: KhatriRao, W: Array, obstruction: StructuralObstruction) -> bool:
-    """Whether the violator's equations have a common solution, by dense least squares."""
-    i, j = np.array(obstruction.equations).T
-    units = np.array(obstruction.units, dtype=int)
-    left, right = to_dense(operator.M2T[units]), to_dense(operator.M1[units])
-    K = (left[:, i] * right[:, j]).T.astype(np.float64)
-    w = W[i, j]
-    s = np.linalg.lstsq(K, w)[0] if units.size else np.zeros(0)
-    return bool(np.linalg.norm(K @ s - w) <= ACCEPTED.deficient * np.linalg.norm(W))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.errors import InputError
-from reconstruct.formats import load
 from reconstruct.networks import Box, Network, Points
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
@@ -115,20 +114,13 @@ def _pair(
     target: Given, candidate: Given, nnet_header: bool, near: Box | Points | None
 ) -> tuple[Network, Network]:
     """Both networks; `nnet_header` puts the header of whichever is a .nnet file around it."""
-    files = [value for value in (target, candidate) if isinstance(value, str | os.PathLike)]
-    if not nnet_header or len(files) < 2:
-        return (
-            given.network(target, "the target", nnet_header, near=near),
-            given.network(candidate, "the candidate", nnet_header, near=near),
-        )
-    plain = [load(path, near=near) for path in files]
-    kinds = [str(network.metadata["format"]) for network in plain]
-    if "nnet" not in kinds:
+    headed = [nnet_header and str(given.path(v)).endswith(".nnet") for v in (target, candidate)]
+    if nnet_header and not any(headed):
+        kinds = [given.word(value, "a network").rpartition(".")[2] for value in (target, candidate)]
         raise InputError(
             f"only .nnet files have a header to fold in, but these are {' and '.join(kinds)} files"
         )
-    ours, theirs = (
-        load(path, nnet_header=True) if kind == "nnet" else network
-        for path, kind, network in zip(files, kinds, plain, strict=True)
+    return (
+        given.network(target, "the target", headed[0], near=near),
+        given.network(candidate, "the candidate", headed[1], near=near),
     )
-    return ours, theirs

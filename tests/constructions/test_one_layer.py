@@ -15,7 +15,7 @@ def test_one_relu_layer_from_two_frozen_layers():
         layer = rc.one_layer(M1, M2, W, b, domain=rc.Box(-1, 1), activation=activation)
         x = rng.uniform(-1, 1, size=(200, 4))
         np.testing.assert_allclose(layer.network(x), np.maximum(x @ W.T + b, 0), atol=1e-10)
-        assert layer.system.solved
+        assert layer.layers[0].solved
 
 
 def test_outside_of_the_box_the_two_differ():

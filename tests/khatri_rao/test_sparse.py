@@ -119,7 +119,6 @@ def test_p_0_02_is_refused_with_the_obstruction_named() -> None:
     W = np.random.default_rng(0).standard_normal((50, 50))
     found = solve(thin.M1, thin.M2, W)
     assert found.status is Status.RANK_DEFICIENT
-    assert found.solver == "pattern"
     assert found.obstruction is not None
     assert found.rank == found.obstruction.rank
     assert found.obstruction.message in found.message
@@ -159,12 +158,10 @@ def test_a_w_that_avoids_the_obstruction_is_solved() -> None:
     thin = Planted(sp.csr_array(planted.M1), sp.csr_array(M2), planted.W.copy(), planted.s)
     refused = solve(thin.M1, thin.M2, thin.W)
     assert refused.status is Status.RANK_DEFICIENT
-    assert refused.solver == "pattern"
+    assert refused.obstruction is not None and refused.obstruction.rank == 12
     thin.W[2] = 0
     found = solve(thin.M1, thin.M2, thin.W)
     assert found.status is Status.SOLVED, found.message
-    assert found.obstruction is not None
-    assert found.obstruction.rank == 12
     assert residual(thin, found.s) <= residual_tolerance(thin, found.s)
 
 
