@@ -37,6 +37,19 @@ WORDS = {
     "method": ("layered", "pointwise", "general", "witness", "none"),
 }
 
+FIELDS = {  # what may stand in an object, by its place; whatever else does is no part of a proof
+    "certificate": "schema verdict rigor method target candidate domain tolerance output_scale "
+    "bound float64_bound float32_bound alignment lines places tree pairs scales segments "
+    "exact_identity exact_norms witness tried seconds digest",
+    "domain": "kind lo hi",
+    "target": "file sha256 data_sha256 path nnet_header",
+    "candidate": "file sha256 data_sha256 path nnet_header",
+    "segments": "target_node candidate_node maps rows columns residual_bound constant_bound "
+    "error_in error_out inner margin",
+    "exact_norms": "gamma beta",
+    "witness": "point target candidate difference strictly_inside",
+}
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
@@ -76,6 +89,7 @@ def digest(document: Mapping[str, Json]) -> str:
 
 def read(document: Mapping[str, Json]) -> Claims:
     """Every field, by its name and type."""
+    _object(dict(document), "certificate", "certificate")
     domain = as_domain(document.get("domain"))
     norms, method = document.get("exact_norms"), _word(document, "method")
     return Claims(
@@ -127,9 +141,14 @@ def as_list(value: Json, field: str) -> list[Json]:
     return value
 
 
-def _object(value: Json, field: str) -> dict[str, Json]:
+def _object(value: Json, field: str, kind: str | None = None) -> dict[str, Json]:
+    """An object; of a `kind` that has fields, with these alone."""
     if not isinstance(value, dict):
         raise CheckFailed(field, f"an object is needed, not {_shown(value)}")
+    if kind is not None:
+        for name in value.keys() - set(FIELDS[kind].split()):
+            where = name if kind == "certificate" else f"{field}.{name}"
+            raise CheckFailed(where, "this field is not known to the checker; leave it out")
     return value
 
 
@@ -177,7 +196,7 @@ def _rationals(value: Json, field: str) -> list[Fraction]:
 
 def as_domain(value: Json) -> tuple[Box, ...]:
     """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
-    sides = _object(value, "domain")
+    sides = _object(value, "domain", "domain")
     kind = _text(sides.get("kind", "box"), "domain.kind")
     if kind not in DOMAINS:
         raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
@@ -206,7 +225,7 @@ def _box(lower: Json, upper: Json) -> Box:
 
 
 def as_file(document: Mapping[str, Json], field: str) -> FilePart:
-    entry = _object(document.get(field), field)
+    entry = _object(document.get(field), field, field)
     path = entry.get("path")
     data = _object(entry.get("data_sha256", {}), f"{field}.data_sha256")
     return FilePart(
@@ -285,7 +304,7 @@ def _segments(value: Json) -> tuple[Segment, ...]:
     found = []
     for index, entry in enumerate(as_list(value, "segments")):
         path = f"segments[{index}]"
-        row = _object(entry, path)
+        row = _object(entry, path, "segments")
         names = [_text(row.get(n), f"{path}.{n}") for n in ("target_node", "candidate_node")]
         numbers = []
         for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
@@ -301,7 +320,7 @@ def _norms(value: Json) -> dict[str, RationalNorm]:
     found: dict[str, RationalNorm] = {}
     for name, entry in _object(value, "exact_norms").items():
         path = f"exact_norms.{name}"
-        row = _object(entry, path)
+        row = _object(entry, path, "exact_norms")
         gamma, beta = (_rationals(row.get(p), f"{path}.{p}") for p in ("gamma", "beta"))
         found[name] = (gamma, beta)
     return found
@@ -310,7 +329,7 @@ def _norms(value: Json) -> dict[str, RationalNorm]:
 def _witness(value: Json) -> Witness | None:
     if value is None:
         return None
-    row = _object(value, "witness")
+    row = _object(value, "witness", "witness")
     sides = []
     for side in ("target", "candidate"):
         field = f"witness.{side}"

@@ -54,10 +54,10 @@ def enclosures(network: Network, x: Array) -> dict[str, Enclosure]:
 
 def ends(value: Enclosure) -> Range:
     """Floats around an enclosure; what is not known is unbounded."""
-    room = upward(np.abs(value.low) + value.radius)
+    radius = upward(np.abs(value.low) + value.radius)
     exact = (value.low == 0) & (value.radius == 0)
-    lo = np.where(exact, value.high, down(value.high - room))
-    hi = np.where(exact, value.high, up(value.high + room))
+    lo = np.where(exact, value.high, down(value.high - radius))
+    hi = np.where(exact, value.high, up(value.high + radius))
     return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
 

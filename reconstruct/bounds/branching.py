@@ -31,14 +31,13 @@ class PartitionLimits:
     fewest: int = 32  # boxes halved in one round at least: a batch is filled
     batch: int = 64  # boxes per pass: their coefficients stay in cache
     tight: float = 0.03  # of the sampled range: a box this close to its samples is done
+    points: int = 20_000  # samples: more of them reach a few percent farther
+    outputs: int = 64  # up to which the output counts too: its units are carried back besides
+    draws: int = 3  # random signs, as a root of mean squares: more of them chose no better
     search: float = 0.4  # of the time; bounds on the boxes and functionals of them take the rest
 
 
 LIMITS = PartitionLimits()
-POINTS = 20_000  # samples: more of them reach a few percent farther
-SEED = 20240518
-OUTPUTS = 64  # up to which the output counts too: its units are carried back besides
-DRAWS = 3  # random signs, as a root of mean squares: more of them chose no better
 
 
 def find_partition(
@@ -104,7 +103,7 @@ class _Goal:
     def of(cls, network: Network, box: Box, certain: Mapping[str, Range]) -> _Goal:
         used = network.needed()
         names = [name for name in taken_values(network) if name in used and name != network.source]
-        if len(names) == 1 and network.output not in names and network.size_out <= OUTPUTS:
+        if len(names) == 1 and network.output not in names and network.size_out <= LIMITS.outputs:
             names.append(network.output)  # it sees how the last activation bends
         sampled = _sampled(network, box, names)
         known = {name: certain[name] for name in taken_values(network)}
@@ -144,10 +143,10 @@ class _Goal:
 def _sampled(network: Network, box: Box, names: list[str]) -> dict[str, Range]:
     """Ranges (size,) of values at points of the box: uniform ones, and some with coordinates at
     the ends."""
-    rng = np.random.default_rng(SEED)
-    points = box.sample(POINTS, rng)
-    ends = rng.random(points.shape) < rng.random((POINTS, 1))
-    ends[: POINTS // 2] = False
+    rng = np.random.default_rng(20240518)
+    points = box.sample(LIMITS.points, rng)
+    ends = rng.random(points.shape) < rng.random((LIMITS.points, 1))
+    ends[: LIMITS.points // 2] = False
     sides = np.where(rng.random(points.shape) < 0.5, box.lo, box.hi)
     with np.errstate(all="ignore"):
         values = network.values(np.where(ends, sides, points))
@@ -182,7 +181,7 @@ def looseness(state: Ranges, seeds: Mapping[str, Array]) -> Array:
         total = np.zeros_like(width)
         rng = np.random.default_rng(0)
         for name, loss in losses.items():  # one by one: signs of layers that mix are noisy
-            for _ in range(DRAWS):
+            for _ in range(LIMITS.draws):
                 signed = {name: rng.choice([-1.0, 1.0], size=loss.shape) * loss}
                 total += adjoints(network, values, signed).get(network.source, 0.0) ** 2
         straight = np.abs(sensitivity.get(network.source, np.zeros_like(width)))

@@ -21,9 +21,17 @@ from reconstruct.bounds.transfers import ByMap, Transfer, handed_on, narrowed
 from reconstruct.networks import Network, Node
 from reconstruct.numbers.arrays import Array, Range
 
-MOST_ENTRIES = 2**23  # of the rows of one map
-ROUNDS = 8  # until the units that are seen have settled
-TILE_ELEMENTS = 2**20  # coefficients that are carried back at once
+
+@dataclass(frozen=True)
+class LocalLimits:
+    """Up to where a position is worth a network of its own."""
+
+    entries: int = 2**23  # of the rows of one map
+    rounds: int = 8  # until the units that are seen have settled
+    tile: int = 2**20  # coefficients that are carried back at once
+
+
+LIMITS = LocalLimits()
 
 
 def local_bounds(ranges: Ranges, name: str, kernel: Array, index: Array) -> Range | None:
@@ -73,7 +81,7 @@ class _Part:
         np.add.at(forms.T, np.searchsorted(self.units[self.name], places), rows.T)
         widest = max(len(u) for u in self.units.values())
         boxes = len(self.values[self.name][0])
-        step = max(1, TILE_ELEMENTS // (2 * boxes * widest))
+        step = max(1, LIMITS.tile // (2 * boxes * widest))
         low, high = np.empty(len(rows)), np.empty(len(rows))
         for start in range(0, len(rows), step):
             part = forms[start : start + step]
@@ -111,7 +119,7 @@ class _Seen:
 
     def found(self) -> bool:
         """False where it is too much, or where a maximum chooses among units."""
-        for _ in range(ROUNDS):
+        for _ in range(LIMITS.rounds):
             before = sum(len(u) for u in self.units.values())
             if not all(self._step(node) for node in reversed(self.network.nodes)):
                 return False
@@ -140,7 +148,7 @@ class _Seen:
         (source,) = node.inputs
         if node.name in self.maps and len(self.maps[node.name][0]) == len(units):
             return True
-        if len(units) * max(pull.size, self.network.sizes[node.name]) > MOST_ENTRIES:
+        if len(units) * max(pull.size, self.network.sizes[node.name]) > LIMITS.entries:
             return False
         rows = np.zeros((len(units), self.network.sizes[node.name]))
         rows[np.arange(len(units)), units] = 1.0

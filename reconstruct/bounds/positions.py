@@ -45,9 +45,9 @@ def _narrow(kernel: Array, norms: Array, middle: Array, radius: Array) -> Range:
     with np.errstate(all="ignore"):
         centre = kernel @ middle
         far = _norms(radius, 0) + gamma(columns + 1) * SLACK * _norms(middle, 0)
-        room = norms[:, None] * (far * SLACK) + 2 * columns * TINY
-        below = (np.nextafter(centre - room, -np.inf)).min(axis=1)
-        above = (np.nextafter(centre + room, np.inf)).max(axis=1)
+        error = norms[:, None] * (far * SLACK) + 2 * columns * TINY
+        below = (np.nextafter(centre - error, -np.inf)).min(axis=1)
+        above = (np.nextafter(centre + error, np.inf)).max(axis=1)
     known = np.isfinite(below) & np.isfinite(above)
     return np.where(known, below, -np.inf), np.where(known, above, np.inf)
 

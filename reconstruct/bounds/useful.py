@@ -14,8 +14,6 @@ from reconstruct.errors import InputError
 from reconstruct.networks import Box
 
 USEFUL = 2.0**40  # times what occurs: float64 has 13 bits left then
-SAMPLES = 4
-SEED = 20240601
 
 
 def require_useful(known: Reach, rational: bool = False) -> None:
@@ -26,7 +24,7 @@ def require_useful(known: Reach, rational: bool = False) -> None:
     if rational or not isinstance(known.box, Box):
         return
     network = known.network
-    points = known.box.sample(SAMPLES, np.random.default_rng(SEED))
+    points = known.box.sample(4, np.random.default_rng(20240601))
     with np.errstate(all="ignore"):
         occurs = {name: float(np.abs(v).max()) for name, v in network.values(points).items()}
         tops = {

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.certificates.forms import UNITS, places
+from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
+from reconstruct.certificates.forms import places
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Add, Domain, Map, Mixing, Network, Node, Scaling
 from reconstruct.networks.operation import ANY_POSITIONS
@@ -106,7 +107,7 @@ def seams(network: Network, cuts: set[str], grouped: bool = False) -> list[Node]
         node = network.node(name)
         if places(node.op) is not None:
             cut(node.inputs[0])
-        elif _mixes(node) and (stands[name] > 1 or network.sizes[name] <= UNITS):
+        elif _mixes(node) and (stands[name] > 1 or network.sizes[name] <= FORM_LIMITS.units):
             found.add(name)
         stands[name] = ANY_POSITIONS
 
@@ -139,11 +140,17 @@ def _stands(node: Node, stands: dict[str, int]) -> int | None:
     return counts[0] if counts[0] <= 1 else None
 
 
-POINTS = 48
-CLOSE = 1e-3  # relative to the largest value: far above rounding, far below another neuron
-SEED = 20240517
-MOST_UNITS = 2**11  # of an image whose pixels are each scaled by themselves
-MOST_VALUES = 2**28  # numbers: 2 GiB
+@dataclass(frozen=True)
+class AlignmentLimits:
+    """When two values are taken for the same one."""
+
+    points: int = 48  # at which values are compared
+    close: float = 1e-3  # relative to the largest: far above rounding, far below another neuron
+    units: int = 2**11  # of an image whose pixels are each scaled by themselves
+    values: int = 2**28  # numbers that are held: 2 GiB
+
+
+LIMITS = AlignmentLimits()
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,7 @@ def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[s
     """
     points = _points(box)
     theirs = cuts(candidate)
-    if len(points) * max(sum(net.sizes.values()) for net in (target, candidate)) > MOST_VALUES:
+    if len(points) * max(sum(net.sizes.values()) for net in (target, candidate)) > LIMITS.values:
         return ()
     left, right = _values(target, points), _values(candidate, points)
     pairs: list[tuple[str, str]] = []
@@ -255,7 +262,7 @@ def _is_cut(network: Network, node: Node) -> bool:
     so that it cannot be a part of the convolution."""
     if isinstance(node.op, Scaling):
         ahead = any(user.op.windowed for user in network.consumers(node.name))
-        return ahead and (node.op.repeats > 1 or network.sizes[node.name] <= MOST_UNITS)
+        return ahead and (node.op.repeats > 1 or network.sizes[node.name] <= LIMITS.units)
     return isinstance(node.op, Activation | Add)
 
 
@@ -268,7 +275,7 @@ def _alike(target: Network, node: Node, candidate: Network, other: Node) -> bool
 def _closest(gaps: list[float]) -> int | None:
     """The first whose gap is as small as any, if that is close; what is no number is not close."""
     least = min(gaps, default=np.inf)
-    if not least <= CLOSE:
+    if not least <= LIMITS.close:
         return None
     return next(place for place, gap in enumerate(gaps) if gap <= 2 * least + 1e-12)
 
@@ -288,8 +295,8 @@ def _compared(node: Node, values: dict[str, Array]) -> Array:
 
 
 def _points(box: Domain) -> Array:
-    rng = np.random.default_rng(SEED)
-    return np.concatenate([box.sample(POINTS, rng), box.corners(POINTS // 4, rng)])
+    rng = np.random.default_rng(20240517)
+    return np.concatenate([box.sample(LIMITS.points, rng), box.corners(LIMITS.points // 4, rng)])
 
 
 def _values(network: Network, points: Array) -> dict[str, Array]:

@@ -33,11 +33,20 @@ from reconstruct.numbers.given import at_least
 from reconstruct.numbers.rounding import require_gradual_underflow
 from reconstruct.progress import OutOfTime, Progress, Step, listener, until
 
+
+@dataclass(frozen=True)
+class TimeShares:
+    """How the time is shared where the layered proof does not do."""
+
+    seconds: float = 90.0  # for search and joint bound, where no limit is given
+    search: float = 0.3  # of what is left then
+    hopping: float = 0.15  # of the time that is left for the joint bound
+
+
+SHARES = TimeShares()
 RELATIVE_TOLERANCE = 1e-6
 FLOATS = ("float64_bound", "float32_bound", "target_float64_bound", "target_float32_bound")
-SEARCH_AND_JOINT = 90.0  # seconds for both, where no limit is given
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
-HOPPING_SHARE = 0.15  # of the time that is left for the joint bound
 
 
 def certify(
@@ -135,7 +144,7 @@ class _Work:
     def _deadline(self) -> float:
         """When search and joint bound have to end."""
         if self.time_limit is None:
-            return time.perf_counter() + SEARCH_AND_JOINT
+            return time.perf_counter() + SHARES.seconds
         return self.started + self.time_limit
 
     # --- the steps ------------------------------------------------------------------------------
@@ -240,7 +249,7 @@ class _Work:
         if callable(found):
             found = found()
         if found is None:
-            limit = max(1.0, 0.3 * (deadline - time.perf_counter()))
+            limit = max(1.0, SHARES.search * (deadline - time.perf_counter()))
             found = searching.search(
                 self.target, self.network, self.box, time_limit=limit, progress=self.tell
             )
@@ -262,7 +271,7 @@ class _Work:
             self.box,
             starts,
             beyond=tolerance,
-            deadline=now + HOPPING_SHARE * (deadline - now),
+            deadline=now + SHARES.hopping * (deadline - now),
         )
         if points:
             self.found = points[0][0]

@@ -10,9 +10,6 @@ from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting
 from reconstruct.numbers.given import at_least
 
-SCALE_POINTS = 512
-SEED = 11
-
 
 def comparable(
     target: Network, network: Network, domain: DomainLike, tolerance: float | None
@@ -35,8 +32,8 @@ def comparable(
 
 def output_scale(target: Network, box: Domain) -> float:
     """The largest |target| at sampled points: a lower bound of the true one, but for rounding."""
-    rng = np.random.default_rng(SEED)
-    points = np.concatenate([box.sample(SCALE_POINTS, rng), box.corners(SCALE_POINTS, rng)])
+    rng = np.random.default_rng(11)
+    points = np.concatenate([box.sample(512, rng), box.corners(512, rng)])
     with np.errstate(all="ignore"):
         top = float(np.max(np.abs(target(points)), initial=0.0))
     return top if np.isfinite(top) else 0.0

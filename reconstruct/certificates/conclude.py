@@ -15,11 +15,19 @@ from reconstruct.networks import Domain, Network
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, Step, silent
 
-SEARCH_SHARE = 0.3  # of the time limit: what the search may take before the proofs begin
-SEARCHED = 10_000  # inputs of a search that looks for a difference
-MEASURED = 1_000  # inputs where a difference that counts is excluded: for float32 and the page
-FEWEST = 100  # of them, where networks are large
-EFFORT = 2**36  # products of weights and inputs that they are worth
+
+@dataclass(frozen=True)
+class Effort:
+    """What is spent on looking for a difference."""
+
+    share: float = 0.3  # of the time limit: what the search may take before the proofs begin
+    searched: int = 10_000  # inputs of a search that looks for a difference
+    measured: int = 1_000  # inputs where one that counts is excluded: for float32 and the page
+    fewest: int = 100  # of them, where networks are large
+    products: int = 2**36  # of weights and inputs that they are worth
+
+
+EFFORT = Effort()
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ def conclude(
     progress: Progress = silent,
     known: Reach | None = None,
 ) -> Conclusion:
-    """Certify, searching for differences where the proof leaves room for one.
+    """Certify, searching for differences where the proof does not exclude one.
 
     Arguments as of `certify`. Where the certificate excludes a difference that counts there is
     nothing to look for: `samples` inputs (a thousand unless given, fewer of large networks) are
@@ -54,7 +62,7 @@ def conclude(
     """
     comparable(target, candidate, domain, tolerance)
     at_least(time_limit, "the time limit", 0)
-    share = None if time_limit is None else SEARCH_SHARE * time_limit
+    share = None if time_limit is None else EFFORT.share * time_limit
     look = _Looking(target, candidate, domain, share, progress)
     progress(Step("certifying", 0))
     certificate = certify(
@@ -64,7 +72,7 @@ def conclude(
         bounds=bounds,
         tolerance=tolerance,
         exact_norms=exact_norms,
-        search=lambda: look(samples or SEARCHED),
+        search=lambda: look(samples or EFFORT.searched),
         bound_anyway=bound_anyway,
         time_limit=time_limit,
         progress=progress,
@@ -72,12 +80,12 @@ def conclude(
     )
     if certificate.verdict is Verdict.CERTIFIED:
         return Conclusion(certificate, look(samples or measured(candidate), restarts=0))
-    return Conclusion(certificate, look(samples or SEARCHED))
+    return Conclusion(certificate, look(samples or EFFORT.searched))
 
 
 def measured(network: Network) -> int:
     """How many inputs tell what float arithmetic does, by default."""
-    return max(FEWEST, min(MEASURED, EFFORT // max(1, network.weights)))
+    return max(EFFORT.fewest, min(EFFORT.measured, EFFORT.products // max(1, network.weights)))
 
 
 @dataclass

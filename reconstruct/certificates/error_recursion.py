@@ -24,7 +24,8 @@ import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Rigorous
-from reconstruct.certificates.forms import UNITS, Composites, GroupedForm
+from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
+from reconstruct.certificates.forms import Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.networks import Activation, Affine, Network, Node
@@ -201,7 +202,12 @@ class Recursion:
         """The forms of both values, their channels at equally many positions."""
         count = max(self.ours.positions(ours), self.theirs.positions(theirs), pixels)
         size = self.target.sizes[ours]
-        if count == 1 and size > UNITS and self.ours.moves(ours) and self.theirs.moves(theirs):
+        if (
+            count == 1
+            and size > FORM_LIMITS.units
+            and self.ours.moves(ours)
+            and self.theirs.moves(theirs)
+        ):
             count = size  # units of cuts as they are: one row at every unit
         return self.ours.form(ours, count), self.theirs.form(theirs, count)
 

@@ -36,11 +36,19 @@ from reconstruct.networks import (
 from reconstruct.numbers.arrays import Array, dense
 from reconstruct.numbers.parallel import parallel_map
 
-LARGE = 2**29  # terms of a product of three matrices above which the order of products matters
-ROWS = 2**13  # of a wide layer that are looked at together, at most
-ELEMENTS = 2**20  # a block of them holds at most about this many numbers: 8 MiB stay in cache
-UNITS = 2**11  # units up to which the form of a cut itself is written as a matrix
-DEPTH = 32  # steps in a row after which a form is kept, so that no chain is too long to follow
+
+@dataclass(frozen=True)
+class FormLimits:
+    """Sizes that decide in which order maps are composed, and how many rows at a time."""
+
+    terms: int = 2**29  # of a product of three matrices above which the order of products matters
+    rows: int = 2**13  # of a wide layer that are looked at together
+    elements: int = 2**20  # a block of them holds at most about this many numbers: 8 MiB
+    units: int = 2**11  # up to which the form of a cut itself is written as a matrix
+    depth: int = 32  # steps in a row after which a form is kept: no chain is too long to follow
+
+
+LIMITS = FormLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +123,7 @@ class Composites(Generic[N]):
         if count > 1 or not all(moved):
             return count
         if len(moved) > 1:
-            return size if size > UNITS else 1
+            return size if size > LIMITS.units else 1
         return int(getattr(node.op, "repeats", getattr(node.op, "positions", 1)))
 
     def form(self, name: str, positions: int | None = None) -> Form[N]:
@@ -130,7 +138,7 @@ class Composites(Generic[N]):
     def spans(self, name: str) -> list[tuple[int, int]]:
         """The rows of the form of a node, block by block: where they start and stop."""
         size = self.network.sizes[name] // self.positions(name)
-        step = max(1, min(ROWS, ELEMENTS // (self._columns(name) + 1)))
+        step = max(1, min(LIMITS.rows, LIMITS.elements // (self._columns(name) + 1)))
         return [(start, min(size, start + step)) for start in range(0, size, step)]
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form[N]:
@@ -395,7 +403,7 @@ class Composites(Generic[N]):
         rows, inner = self.network.sizes[node.name], self.network.sizes[source]
         if source in self.sources or rows <= inner or isinstance(node.op, Convolution):
             return False
-        return rows * inner * self._columns(source) > LARGE
+        return rows * inner * self._columns(source) > LIMITS.terms
 
     def _pivot(self, name: str) -> str | None:
         """The narrow inner value behind a wide layer, if `name` is the output of such a layer."""
@@ -458,14 +466,14 @@ class Composites(Generic[N]):
     # --- long chains ----------------------------------------------------------------------------
 
     def _find_landings(self) -> list[str]:
-        """Nodes, in order, at most 2·DEPTH steps apart; maps where possible, kept in any case."""
+        """Nodes, in order, at most 2·`depth` steps apart; maps where possible, kept in any case."""
         used, found = self.network.needed(), []
         steps = dict.fromkeys([self.network.source, *self.sources], 0)
         for node in self.network.nodes:
             if node.name in steps or node.name not in used:
                 continue
             below = 1 + max(steps[i] for i in node.inputs)
-            landing = below >= (DEPTH if isinstance(node.op, Mixing) else 2 * DEPTH)
+            landing = below >= (LIMITS.depth if isinstance(node.op, Mixing) else 2 * LIMITS.depth)
             steps[node.name] = 0 if landing else below
             if landing:
                 found.append(node.name)

@@ -22,14 +22,15 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Arrival, Layered
-from reconstruct.certificates.forms import UNITS
+from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
 from reconstruct.certificates.on_leaves import Indices, OnLeaves
 from reconstruct.certificates.roundoff import Roundoff
 from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.double_double import TINY, UNIT, Enclosure, upward
+from reconstruct.numbers.double_double import UNDERFLOW, Enclosure, upward
 from reconstruct.numbers.parallel import parallel_map
+from reconstruct.numbers.rounding import UNIT
 
 # --------------------------------------------------------------------------------------------------
 # Slopes of chords: how an activation passes on the difference of two inputs.
@@ -42,28 +43,28 @@ from reconstruct.numbers.parallel import parallel_map
 class Secants:
     """Slopes of chords of an activation on ranges: within `middle` ± `radius`, (leaves, m).
 
-    A chord that leaves the range by more than `room` may be off by `more` for each unit beyond.
+    A chord that leaves the range by more than `margin` may be off by `more` for each unit beyond.
     """
 
     middle: Array
     radius: Array
-    room: Array
+    margin: Array
     more: Array
 
     def noise(self, before: Array) -> Array:
         """What `middle` times an error of at most `before`, (leaves, m, modes), leaves out."""
-        room = np.minimum(self.room[..., None], before)  # no less than nothing is beyond
-        beyond = before - room
+        margin = np.minimum(self.margin[..., None], before)  # no less than nothing is beyond
+        beyond = before - margin
         return upward(self.radius[..., None] * before + self.more[..., None] * beyond)
 
     def off(self, before: Array) -> Array:
         """By how much slopes may differ from `middle`, for errors of at most `before`."""
-        beyond = before > self.room[..., None]
+        beyond = before > self.margin[..., None]
         return upward(self.radius[..., None] + np.where(beyond, self.more[..., None], 0.0))
 
     def part(self, rows: slice) -> Secants:
         """The same on some leaves."""
-        return Secants(*(a[rows] for a in (self.middle, self.radius, self.room, self.more)))
+        return Secants(*(a[rows] for a in (self.middle, self.radius, self.margin, self.more)))
 
 
 def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
@@ -76,20 +77,20 @@ def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
         return Secants(none, one * op.lipschitz, none, none)
     least, most = min(p.slope for p in lines), max(p.slope for p in lines)
     small, large = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
-    room = np.full_like(lo, np.inf)
+    margin = np.full_like(lo, np.inf)
     for piece in lines:
         meets = (lo < piece.hi) & (hi > piece.lo)
         small = np.where(meets, np.minimum(small, piece.slope), small)
         large = np.where(meets, np.maximum(large, piece.slope), large)
         with np.errstate(invalid="ignore"):
-            room = np.where((piece.hi <= lo), np.minimum(room, lo - piece.hi), room)
-            room = np.where((piece.lo >= hi), np.minimum(room, piece.lo - hi), room)
+            margin = np.where((piece.hi <= lo), np.minimum(margin, lo - piece.hi), margin)
+            margin = np.where((piece.lo >= hi), np.minimum(margin, piece.lo - hi), margin)
     known = small <= large
     small, large = np.where(known, small, least), np.where(known, large, most)
     middle = (small + large) / 2
     radius = np.maximum(large - middle, middle - small)
     most_off = np.maximum(most - middle, middle - least)
-    return Secants(middle, upward(radius), room * (1 - 2 * UNIT), upward(most_off - radius))
+    return Secants(middle, upward(radius), margin * (1 - 2 * UNIT), upward(most_off - radius))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -105,9 +106,17 @@ def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
 # of *signed* maps A D̄ A D̄ …, of which absolute values are taken once, at the end. Ranges, and
 # with them the slopes, are those of a box of the partition.
 
-BATCH = 64
-MOST_WORK = 2.0**39  # products for one bound: about a minute
-MOST_KEPT = 2**26  # numbers that are held for all leaves
+
+@dataclass(frozen=True)
+class SignedLimits:
+    """Up to where errors are carried with their signs."""
+
+    batch: int = 64  # boxes at once: their forms stay in cache
+    work: float = 2.0**39  # products for one bound: about a minute
+    kept: int = 2**26  # numbers that are held for all boxes: half a gigabyte
+
+
+LIMITS = SignedLimits()
 
 Parts = tuple[tuple[str, Array], ...]
 
@@ -221,7 +230,10 @@ class SignedErrors:
             with np.errstate(all="ignore"):
                 one(rows)
 
-        batches = [slice(i, min(self.leaves, i + BATCH)) for i in range(0, self.leaves, BATCH)]
+        batches = [
+            slice(i, min(self.leaves, i + LIMITS.batch))
+            for i in range(0, self.leaves, LIMITS.batch)
+        ]
         list(parallel_map(quietly, batches))
 
     def _arriving(self, rows: slice, parts: Parts, noise: Array) -> Array:
@@ -236,7 +248,7 @@ class SignedErrors:
             np.multiply(spread.forms, middle[:, None], out=forms[:, :first])
             forms[:, first + np.arange(units), np.arange(units)] = 1.0
             total = np.abs(middle)[..., None] * spread.total + own
-            lost = float(np.max(np.abs(middle), initial=0.0)) * spread.lost + TINY
+            lost = float(np.max(np.abs(middle), initial=0.0)) * spread.lost + UNDERFLOW
             values[cut.name] = _Spread(forms, total, lost)
             sizes = np.concatenate([sizes, own], axis=1)
         spread = self._image(parts, values, sizes, noise.shape[1])
@@ -255,8 +267,8 @@ class SignedErrors:
             own, inner = value.forms.shape[1:]
             product = value.forms.reshape(-1, inner) @ matrix.T
             forms[:, :own] += product.reshape(count, own, units)
-            total += np.matmul(size, value.total) + TINY
-            lost += float(np.max(size.sum(axis=1), initial=0.0)) * value.lost + TINY
+            total += np.matmul(size, value.total) + UNDERFLOW
+            lost += float(np.max(size.sum(axis=1), initial=0.0)) * value.lost + UNDERFLOW
         return _Spread(forms, total, float(upward(lost)) if parts else 0.0)
 
 
@@ -266,7 +278,7 @@ def within_limits(leaves: int, modes: int, sizes: list[int]) -> bool:
     products = float(
         np.sum(before[:-1] * sizes[:-1] * np.array(sizes[1:]) * np.arange(len(sizes), 1, -1))
     )
-    return leaves * products < MOST_WORK and leaves * sum(sizes) * (modes + 6) < MOST_KEPT
+    return leaves * products < LIMITS.work and leaves * sum(sizes) * (modes + 6) < LIMITS.kept
 
 
 def _number(values: Array) -> Array:
@@ -424,7 +436,7 @@ def _cuts(facts: OnLeaves) -> list[CutPair]:
 def _taken(layered: Layered, inside: str) -> Form[Enclosure]:
     """The form of what an activation takes; units of a large cut as they are, without a matrix."""
     size = layered.own.network.sizes[inside]
-    large = size > UNITS and layered.own.moves(inside)
+    large = size > FORM_LIMITS.units and layered.own.moves(inside)
     return layered.own.form(inside, size if large else None)
 
 

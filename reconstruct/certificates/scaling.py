@@ -8,15 +8,25 @@ make the proof fail and nothing else.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from reconstruct.networks import Domain, Network, Node
 from reconstruct.networks.rescaling import scalable, telling_points, told
 from reconstruct.numbers.arrays import Array
 
-CLOSE = 2.0**-6  # a ratio this close to a power of two, in its logarithm, is taken for it
-LARGEST = 64
-ALIKE = 1e-3  # relative: far above rounding, far below another unit
+
+@dataclass(frozen=True)
+class ScaleLimits:
+    """When a unit is taken for a multiple of another by a power of two."""
+
+    close: float = 2.0**-6  # to a power of two, in its logarithm
+    largest: int = 64  # exponent
+    alike: float = 1e-3  # relative: far above rounding, far below another unit
+
+
+LIMITS = ScaleLimits()
 
 
 def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]:
@@ -61,7 +71,7 @@ def _multiples(left: Array, right: Array, exponents: Array) -> bool:
     """Whether the powers of two take `left` to `right`, but for what a proof will count."""
     with np.errstate(all="ignore"):
         apart = np.max(np.abs(np.ldexp(left, exponents) - right), initial=0.0)
-        return bool(apart <= ALIKE * np.max(np.abs(right), initial=0.0))
+        return bool(apart <= LIMITS.alike * np.max(np.abs(right), initial=0.0))
 
 
 def _ratio(left: Array, right: Array) -> Array:
@@ -70,6 +80,6 @@ def _ratio(left: Array, right: Array) -> Array:
         size = np.linalg.norm(right, axis=0) / np.linalg.norm(left, axis=0)
         logarithm = np.log2(size)
         nearest = np.rint(logarithm)
-        known = np.abs(logarithm - nearest) < CLOSE
-    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LARGEST) & told(left)
+        known = np.abs(logarithm - nearest) < LIMITS.close
+    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LIMITS.largest) & told(left)
     return np.where(known, nearest, 0.0).astype(np.int64)

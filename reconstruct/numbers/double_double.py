@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reconstruct.numbers.rounding import UNIT
+
 Array = NDArray[np.float64]
 
-UNIT = 2.0**-53  # unit roundoff of binary64
-TINY = 2.0**-1000  # above every loss by underflow that an expression of 2²⁰ terms can have
-_SLACK = 1 + 2.0**-30  # (1 + u)^(2²⁰) < 1 + 2⁻³²: room for 2²⁰ roundings and the product itself
+UNDERFLOW = 2.0**-1000  # above what an expression of 2²⁰ terms can lose below the normal floats
+_SLACK = 1 + 2.0**-30  # (1 + u)^(2²⁰) < 1 + 2⁻³²: enough for 2²⁰ roundings and the product itself
 _VELTKAMP = 2.0**27 + 1
 
 
 def upward(values: ArrayLike) -> Array:
     """An upper bound of a non-negative expression that was evaluated in floats."""
     found = np.asarray(values, dtype=np.float64) * _SLACK
-    found += TINY
+    found += UNDERFLOW
     return np.asarray(found)
 
 
@@ -115,7 +116,7 @@ class Enclosure:
         """
         p, e = two_product(self.high, other.high)
         if self.plain and other.plain:
-            return Enclosure(p + e, e, everywhere(TINY, p.shape))
+            return Enclosure(p + e, e, everywhere(UNDERFLOW, p.shape))
         cross = self.high * other.low + self.low * other.high
         tail = np.abs(self.high * other.low) + np.abs(self.low * other.high)
         dropped = 4 * UNIT * (np.abs(e) + tail) + np.abs(self.low * other.low)
@@ -151,7 +152,7 @@ def square_root(value: Enclosure) -> Enclosure:
     middle = Enclosure(root.high, root.low, np.zeros_like(root.high))
     defect = (middle * middle - value).magnitude()
     # r is `middle` itself, whatever the sum that it came from was rounded by
-    return middle.widened(upward(defect / middle.high))
+    return middle.widened(defect / middle.high)
 
 
 def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
@@ -163,4 +164,4 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
     defect = (middle * below - above).magnitude()
     least = (below.high - upward(np.abs(below.low) + below.radius)) * (1 - 2.0**-50)
     with np.errstate(all="ignore"):  # a divisor that may be zero bounds nothing
-        return middle.widened(np.where(least > 0, upward(defect / least), np.inf))
+        return middle.widened(np.where(least > 0, defect / least, np.inf))

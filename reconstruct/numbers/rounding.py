@@ -76,12 +76,11 @@ def down(x: Any) -> Array:
 def gamma(n: int) -> float:
     """An upper bound of `γ_n = n·u/(1 − n·u)`.
 
-    n·u is exact (a power of two times a small integer); the difference and the quotient are
-    rounded once each, to the safe side.
+    n·u and 1 − n·u are exact (small integers times a power of two); the quotient is rounded up.
     """
     if not 0 <= n < 2**40:
         raise ValueError(f"a sum of {n} terms is outside of what the rounding bounds cover")
-    return float(up(n * UNIT / down(1.0 - n * UNIT))) if n else 0.0
+    return float(up(n * UNIT / (1.0 - n * UNIT))) if n else 0.0
 
 
 def magnitude(lo: Array, hi: Array) -> Array:

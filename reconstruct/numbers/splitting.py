@@ -16,8 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.numbers.double_double import (
-    TINY,
-    UNIT,
+    UNDERFLOW,
     Array,
     Enclosure,
     constant,
@@ -25,6 +24,7 @@ from reconstruct.numbers.double_double import (
     two_sum,
     upward,
 )
+from reconstruct.numbers.rounding import UNIT
 
 BITS = 20
 SLICES = 5  # 100 bits
@@ -49,7 +49,7 @@ def _short_product(left: Array, right: Enclosure) -> Enclosure:
     exponent = e + f
     centre, tail = _scaled(sums.high, exponent), _scaled(sums.low, exponent)
     dropped = _dropped(len(rows), len(columns), left_full, right_full) * left.shape[1]
-    radius = _scaled(sums.radius + dropped + 2.0**-1000, exponent)
+    radius = _scaled(sums.radius + dropped + UNDERFLOW, exponent)
     return Enclosure(centre, tail, upward(radius + _doubt(left, right.radius)))
 
 
@@ -112,7 +112,7 @@ def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int])
             high, error = two_sum(high, exact * 2.0 ** (-BITS * (level + 2)))
             low = low + error
             radius += UNIT * np.abs(low)
-    return Enclosure(*two_sum(high, low), upward(radius) if radius.any() else radius)
+    return Enclosure(*two_sum(high, low), radius)
 
 
 def _dropped(p: int, q: int, left_rest: bool, right_rest: bool) -> float:
@@ -122,4 +122,4 @@ def _dropped(p: int, q: int, left_rest: bool, right_rest: bool) -> float:
     """
     pairs = sum(2.0 ** (-BITS * (i + j)) for i in range(p) for j in range(q) if i + j >= SLICES)
     rest = 2.0 ** (-BITS * SLICES)
-    return pairs + 2 * rest * (left_rest + right_rest) + TINY
+    return pairs + 2 * rest * (left_rest + right_rest)

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from reconstruct.certificates.document import Source, write_certificate
-from reconstruct.certificates.room import lacking_room
+from reconstruct.certificates.headroom import lacking_headroom
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.constructions import ExactNorm
 from reconstruct.constructions.sites import norm_at
@@ -139,7 +139,7 @@ def with_headroom(
     if forms.dtype != np.float32 or not forms.blocks or result.exact or result.known is None:
         return result
     progress(Step("headroom for float32", 0))
-    lacking = lacking_room(result.known, forms.spelled(result.network), forms.dtype)
+    lacking = lacking_headroom(result.known, forms.spelled(result.network), forms.dtype)
     norms = raised_norms(result.network, result.sites, lacking, forms.dtype, most)
     if not norms:
         return result

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from reconstruct.numbers import rounding
-from reconstruct.numbers.double_double import Enclosure, quotient, square_root
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
 from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.splitting import product
 
 U = 2.0**-53
 NEAR = 1 - 2.0**-20  # a little less than half a unit: rounded away, by nearly as much as can be
@@ -228,3 +229,67 @@ def test_radii_and_magnitudes_are_rounded_up() -> None:
     assert Fraction(float(one(1.0, little).magnitude()[0])) >= whole
     assert Fraction(one(1.0, 0.0, 1.0).widened(np.array([little])).radius[0]) >= whole
     assert Fraction((one(1.0, 0.0, 1.0) + one(1.0, 0.0, little)).radius[0]) >= whole
+
+
+def test_upward_counts_what_underflows() -> None:
+    """2^-600 · 2^-600 is 0 in floats, and 0 is no bound of it."""
+    assert upward(np.float64(2.0**-600) * 2.0**-600) >= 2.0**-1020
+    small = Enclosure(np.array([2.0**-600]), np.array([2.0**-660]), np.zeros(1))
+    assert holds(small * small, [(Fraction(2) ** -600 + Fraction(2) ** -660) ** 2])
+    matrix = np.array([[2.0**-600]])
+    assert holds(product(matrix, Enclosure.exact(matrix)), [Fraction(2) ** -1200])
+
+
+def test_a_divisor_that_is_nearly_unknown_has_its_sum_rounded_up() -> None:
+    """Y may be 2^-52 − 2^-54: |low| + radius rounds to 1 − 2^-52, which would leave 2^-52."""
+    low, radius = -(2.0**-54), 1 - 2.0**-52
+    below = Enclosure(np.ones(1), np.array([low]), np.array([radius]))
+    least = 1 + Fraction(low) - Fraction(radius)
+    assert holds(quotient(Enclosure.exact(np.ones(1)), below), [1 / least])
+
+
+def test_sums_of_exact_products_count_what_their_tails_round() -> None:
+    """Numbers of 53 bits have three slices each: every product is exact, and their sum is not."""
+    rng = np.random.default_rng(5)
+    left, right = rng.uniform(0.5, 1.0, (20, 1000)), rng.uniform(0.5, 1.0, (1000, 1))
+    found = product(left, Enclosure.exact(right))
+    column = [Fraction(x) for x in right[:, 0].tolist()]
+    truth = [
+        sum((Fraction(a) * b for a, b in zip(row, column, strict=True)), Fraction(0))
+        for row in left.tolist()
+    ]
+    middle = [
+        Fraction(h) + Fraction(t) for h, t in zip(found.high[:, 0], found.low[:, 0], strict=True)
+    ]
+    assert any(m != t for m, t in zip(middle, truth, strict=True))
+    assert holds(found, truth)
+
+
+def holds(found: Enclosure, truth: list[Fraction]) -> bool:
+    """Whether the enclosure holds these numbers, entry by entry."""
+    parts = (part.ravel().tolist() for part in (found.high, found.low, found.radius))
+    return all(
+        radius == np.inf or abs(Fraction(high) + Fraction(low) - true) <= Fraction(radius)
+        for high, low, radius, true in zip(*parts, truth, strict=True)
+    )
+
+
+def test_gammas_and_their_differences_are_rounded_up() -> None:
+    """Of hundreds of quotients some are rounded down, and would be no bound."""
+    unit = Fraction(1, 2**53)
+
+    def exact(n: int) -> Fraction:
+        return n * unit / (1 - n * unit)
+
+    double = Precision(np.float64)
+    for n in range(1, 400):
+        assert Fraction(rounding.gamma(n)) >= exact(n)
+        assert Fraction(double.gamma(n)) >= exact(n)
+        assert Fraction(double.more(n, 1)) >= exact(n + 1) - exact(n)
+
+
+def test_inflating_is_rounded_up() -> None:
+    rng = np.random.default_rng(6)
+    x, factor = rng.uniform(1.0, 2.0, 50), 1.1
+    found = rounding.inflate(x, factor)
+    assert all(Fraction(f) >= Fraction(a) * Fraction(factor) for f, a in zip(found, x, strict=True))

@@ -61,6 +61,18 @@ def test_entries_that_no_window_has_are_rejected(tmp_path, row) -> None:
     assert report.status is CheckStatus.REJECTED and report.field == "places"
 
 
+@pytest.mark.parametrize(
+    "path", [("note",), ("target", "note"), ("domain", "note"), ("segments", 0, "note")]
+)
+def test_fields_that_nobody_knows_are_rejected(tmp_path, path) -> None:
+    """Signed and harmless, perhaps: but no claim may stand in a certificate unread."""
+    pooled_pair(tmp_path)
+    edit(tmp_path, *path, value="float16_bound")
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED
+    assert report.field is not None and report.field.endswith("note")
+
+
 @pytest.mark.parametrize("entry", range(4))
 def test_other_entries_are_sound(tmp_path, entry) -> None:
     """The networks are equal, so that a bound of 0 follows whichever entry is named."""

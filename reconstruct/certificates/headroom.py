@@ -1,4 +1,4 @@
-"""How much room the hidden units of a network lack, for an evaluation in floats to be bounded.
+"""How much headroom the hidden units of a network lack, for an evaluation in floats to be bounded.
 
 A hidden unit is shifted so far that it stays on its piece in real arithmetic, and a little more.
 What rounding did before it may push it further: then its error passes through |M2| instead of the
@@ -30,8 +30,8 @@ from reconstruct.numbers.parallel import parallel_map
 SPARE = 1.02  # larger shifts are themselves rounded by more
 
 
-class _Roomy(Roundoff):
-    """An evaluation whose inner activations are given the room that they lack."""
+class _WithHeadroom(Roundoff):
+    """An evaluation whose inner activations are given the headroom that they lack."""
 
     def __init__(self, known: Evaluated, dtype: Any) -> None:
         super().__init__(known, dtype)
@@ -43,7 +43,7 @@ class _Roomy(Roundoff):
         return np.maximum(margin, wanted)
 
 
-def lacking_room(known: Reach, network: Network, dtype: Any) -> Mapping[str, Array]:
+def lacking_headroom(known: Reach, network: Network, dtype: Any) -> Mapping[str, Array]:
     """By inner activation what its units lack in an evaluation in `dtype`, 0 where nothing.
 
     `known` bounds the target with its units scaled as the network's are. Empty where the error
@@ -66,8 +66,8 @@ def _lacking(facts: OnLeaves, dtype: Any) -> Mapping[str, Array] | None:
     every, walk = np.arange(facts.count), Walk(facts)
     groups = facts.groups(every) if facts.apart else [every]
 
-    def on(rows: Indices) -> tuple[float, _Roomy]:
-        evaluation = _Roomy(facts.of_candidate(rows), dtype)
+    def on(rows: Indices) -> tuple[float, _WithHeadroom]:
+        evaluation = _WithHeadroom(facts.of_candidate(rows), dtype)
         errors = walk.run(facts, rows, [Floats(evaluation, facts.layered.arrivals)])
         return float(np.max(errors)), evaluation
 
