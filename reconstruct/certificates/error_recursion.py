@@ -368,7 +368,7 @@ class Recursion:
             e, h = (view.worst(part) for part in known)
             if e.any():
                 doubt = doubt + matrix.magnitude() @ e
-            doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ upward(h + e)
+            doubt = doubt + (np.abs(matrix.low) + matrix.radius) @ (h + e)
             doubt = doubt + 2.0**-52 * (np.abs(lo) + np.abs(hi))  # these sums' own rounding
         down, up = (upward(doubt + 2.0**-52 * np.abs(end)) for end in (lo, hi))
         return lo - down, hi + up

@@ -76,10 +76,6 @@ class Enclosure:
         none = everywhere(0.0, high.shape)
         return cls(high, none, none)
 
-    @classmethod
-    def zeros(cls, shape: tuple[int, ...]) -> Enclosure:
-        return cls.exact(np.zeros(shape))
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self.high.shape

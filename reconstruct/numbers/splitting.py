@@ -13,10 +13,11 @@ Rests on proofs_check: exact-splitting.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from reconstruct.numbers.double_double import (
-    UNDERFLOW,
     Array,
     Enclosure,
     constant,
@@ -34,11 +35,9 @@ ORDINARY = 900  # exponents up to which a power of two times a number neither ov
 
 def product(left: Array, right: Enclosure) -> Enclosure:
     """`left @ right` as an enclosure, for a matrix of floats and an enclosure of a matrix."""
-    total = Enclosure.zeros((left.shape[0], right.shape[1]))
-    for start in range(0, left.shape[1], CHUNK):
-        part = slice(start, start + CHUNK)
-        total = total + _short_product(left[:, part], right[part])
-    return total
+    starts = range(0, max(1, left.shape[1]), CHUNK)
+    parts = (_short_product(left[:, i : i + CHUNK], right[i : i + CHUNK]) for i in starts)
+    return reduce(Enclosure.__add__, parts)
 
 
 def _short_product(left: Array, right: Enclosure) -> Enclosure:
@@ -49,7 +48,7 @@ def _short_product(left: Array, right: Enclosure) -> Enclosure:
     exponent = e + f
     centre, tail = _scaled(sums.high, exponent), _scaled(sums.low, exponent)
     dropped = _dropped(len(rows), len(columns), left_full, right_full) * left.shape[1]
-    radius = _scaled(sums.radius + dropped + UNDERFLOW, exponent)
+    radius = _scaled(sums.radius + dropped, exponent)
     return Enclosure(centre, tail, upward(radius + _doubt(left, right.radius)))
 
 

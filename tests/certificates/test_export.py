@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,12 +13,10 @@ from reconstruct.equivalence.export import (
     difference_property,
     export,
     not_vacuous,
-    perturbed,
-    satisfied,
 )
 from reconstruct.errors import InputError
 from reconstruct.formats import load
-from reconstruct.networks import Box
+from reconstruct.networks import Affine, Box, Network, Node
 from tests.certificates.building import random_target, wide
 
 
@@ -92,3 +93,60 @@ def test_every_output_has_both_sides() -> None:
             values[j] = 0.5 * sign
             assert satisfied(text, [0.5], values)
     assert not satisfied(text, [0.5], np.full(3, 0.49))
+
+
+# --- an evaluator of properties: what was written is read again and decided -----------------------
+
+
+def perturbed(candidate: Network, by: float) -> Network:
+    """The candidate with `by` added to its first output."""
+    size = candidate.size_out
+    bias = np.zeros(size)
+    bias[0] = by
+    shift = Node("perturbed", Affine(np.eye(size), bias), (candidate.output,))
+    nodes = (*candidate.nodes, shift)
+    return Network(candidate.size_in, nodes, shift.name, candidate.source, candidate.metadata)
+
+
+def satisfied(text: str, inputs: Sequence[float] | Any, outputs: Sequence[float] | Any) -> bool:
+    """Evaluates a VNN-LIB 1.0 property, as `difference_property` writes it, at given values."""
+    values = {f"X_{i}": float(x) for i, x in enumerate(inputs)}
+    values |= {f"Y_{j}": float(y) for j, y in enumerate(outputs)}
+    clean = "\n".join(line.split(";")[0] for line in text.splitlines())
+    tokens = clean.replace("(", " ( ").replace(")", " ) ").split()
+    return all(
+        _truth(statement[1], values)
+        for statement in _parse(["(", *tokens, ")"])
+        if statement[0] == "assert"
+    )
+
+
+def _parse(tokens: list[str]) -> Any:
+    """Nested lists from parentheses."""
+    stack: list[list[Any]] = [[]]
+    for token in tokens:
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            done = stack.pop()
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token)
+    return stack[0][0]
+
+
+def _truth(expression: Any, values: dict[str, float]) -> bool:
+    match expression:
+        case ["and", *parts]:
+            return all(_truth(part, values) for part in parts)
+        case ["or", *parts]:
+            return any(_truth(part, values) for part in parts)
+        case [">=", left, right]:
+            return _number(left, values) >= _number(right, values)
+        case ["<=", left, right]:
+            return _number(left, values) <= _number(right, values)
+    raise AssertionError(f"the property has {expression!r}, which is not one of and, or, >=, <=")
+
+
+def _number(token: str, values: dict[str, float]) -> float:
+    return values[token] if token in values else float(token)
