@@ -13,8 +13,9 @@ from benchmarks.attack.graphs import draw_graph
 from benchmarks.attack.registry import Outcome, attack
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load
-from reconstruct.formats.onnx.agreement import FLOAT32, FLOAT64, follow
+from reconstruct.formats.onnx.agreement import follow
 from reconstruct.networks import Network
+from reconstruct.numbers.precision import Precision
 
 Array = NDArray[Any]
 SCALES = (0.0, 1e-3, 1.0, 30.0)
@@ -86,7 +87,7 @@ def _compared(network: Network, session: Any, content: bytes, rng: np.random.Gen
         if list(theirs.shape) != list(network.metadata["output_shape"]):
             return Outcome("another shape", f"shape {theirs.shape}", {"model.onnx": content})
         point = x.astype(np.float64).reshape(1, -1)
-        *_, last = follow(network, point, FLOAT64 if x.dtype == np.float64 else FLOAT32)
+        *_, last = follow(network, point, Precision(x.dtype))
         if last.disagreement([theirs]) is not None:
             ours = last.values[0].tolist()
             told = f"at {x.ravel().tolist()}: {theirs.ravel().tolist()} against {ours}"

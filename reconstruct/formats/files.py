@@ -46,6 +46,10 @@ class Limits:
     index: int = 9  # digits of an input's index: a network with more inputs fits nowhere
     nesting: int = 200  # parentheses: no property that anybody wrote goes deeper
     header: int = 2**16  # bytes of an .npy header, beyond what any array of numbers needs
+    message: int = 2**29  # bytes of weights in one ONNX file: protobuf ends at 2 GiB, and holds
+    # them several times in memory while it writes and reads them
+    beside: int = 2**10  # bytes; smaller tensors stay in the model
+    narrow: int = 2**16  # float32 numbers that a float64 file stores as they are, with a Cast
     shown: int = 2**12  # values of a constant that ONNX's shape inference is shown (axes, sizes)
     products: int = 2**16  # of a constant matrix product, which are added up as fractions
     dense: int = 2**18  # entries up to which diagonal and 0/1 matrices are stored dense

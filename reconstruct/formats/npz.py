@@ -80,11 +80,8 @@ def _npy_array(key: str, content: bytes) -> NDArray[Any]:
         raise InputError(f"entry {key!r} of the .npz archive is not an array")
     try:
         shape, fortran, dtype, end = _npy_header(content[: _announced(content)])
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as e:
-        raise InputError(
-            f"array {key!r} of the .npz archive is damaged ({e}): its header cannot be read"
-        ) from None
-    except tokenize.TokenError as e:
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError,
+            tokenize.TokenError) as e:  # fmt: skip
         raise InputError(
             f"array {key!r} of the .npz archive is damaged ({e}): its header cannot be read"
         ) from None

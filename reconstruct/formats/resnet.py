@@ -33,8 +33,6 @@ from reconstruct.networks import (
 from reconstruct.networks.maps.norm import KEYS
 
 Arrays = Mapping[str, NDArray[Any]]
-SIDE = 32  # pixels
-EPS = 1e-5  # torch's BatchNorm
 
 
 def looks_like(arrays: Arrays) -> bool:
@@ -58,11 +56,15 @@ def blocks(state: Arrays) -> list[str]:
 
 
 class _Builder:
+    side = 32  # pixels
+    eps = 1e-5  # torch's BatchNorm
+
     def __init__(self, state: Arrays) -> None:
         self.state = state
         self.nodes: list[Node] = []
         self.used: set[str] = set()
-        self.image = (int(self.array("conv1.weight").shape[1]), SIDE, SIDE)
+        self.colours = int(self.array("conv1.weight").shape[1])
+        self.image = (self.colours, self.side, self.side)
 
     def array(self, key: str) -> NDArray[Any]:
         if key not in self.state:
@@ -90,7 +92,7 @@ class _Builder:
         unused = set(self.state) - self.used - {k for k in self.state if "num_batches" in k}
         if unused:
             raise UnsupportedError(f"a ResNet has no array {sorted(unused)[0]!r}")
-        metadata = {"input_shape": [1, int(self.state["conv1.weight"].shape[1]), SIDE, SIDE]}
+        metadata = {"input_shape": [1, self.colours, self.side, self.side]}
         return Network(size, tuple(self.nodes), head, "input", metadata)
 
     def block(self, name: str, source: str) -> str:
@@ -132,7 +134,7 @@ class _Builder:
         self.image = op.out_shape
         gamma, beta, mean, var = (self.array(f"{norm}.{key}") for key in KEYS)
         made = self.emit(conv, op, source)
-        return self.emit(norm, Norm(gamma, beta, mean, var, EPS, op.positions), made)
+        return self.emit(norm, Norm(gamma, beta, mean, var, self.eps, op.positions), made)
 
 
 def _subsampled(before: tuple[int, int, int], channels: int) -> NDArray[Any]:

@@ -19,16 +19,10 @@ from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Mixing, Norm
-from reconstruct.networks.operation import Operation, check_finite
+from reconstruct.networks.operation import LIMITS, Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import precision as as_precision
 from reconstruct.numbers.parallel import parallel_map
-
-# A batch is evaluated in chunks of rows whose widest layer has so many values: 4 MiB stay in the
-# caches, and larger blocks are mapped and cleared anew by the system for every operation (ResNet-20
-# takes ten times as long with 8). Each chunk reads all weights, so that large networks take larger
-# ones: an eighth of their weights.
-CHUNK = 2**19
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +249,7 @@ class Network:
     ) -> Iterator[dict[str, Array]]:
         """`kept(value)` of these nodes, some rows of the batch at a time, on all processors."""
         batch = as_rows(self, as_points(x, dtype))
-        rows = max(1, max(CHUNK, self.weights // 8) // max(self.sizes.values()))
+        rows = max(1, max(LIMITS.chunk, self.weights // 8) // max(self.sizes.values()))
         starts = range(0, len(batch), rows)
 
         def part(start: int) -> dict[str, Array]:

@@ -27,6 +27,25 @@ ANY_POSITIONS = 0  # the positions of a value whose units can be read in any sha
 KINDS: dict[str, Restore] = {}  # by the word that files use: how to rebuild the operation
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How much is worked on at once; only time and memory depend on it.
+
+    A batch is evaluated in chunks of rows whose widest layer has `chunk` values: 4 MiB stay in the
+    caches, and larger blocks are mapped and cleared anew by the system for every operation
+    (ResNet-20 takes ten times as long with 8). Each chunk reads all weights, so that large
+    networks take larger ones: an eighth of their weights.
+    """
+
+    chunk: int = 2**19
+    tile: int = 2**22  # entries of a weight that are cast to another precision: 32 MiB
+    patches: int = 2**20  # numbers of patches: 8 MiB
+    image: int = 2**30  # pixels with pads, or entries of all patches: more fits nowhere
+
+
+LIMITS = Limits()
+
+
 class Operation(ABC):
     """One node's function; `kind` is the word by which files know it."""
 

@@ -20,24 +20,21 @@ from reconstruct.networks.maps import Affine, Dense, Mixing, Sparse
 from reconstruct.networks.points import Domain
 from reconstruct.numbers.arrays import Array, Matrix
 
-TELLING = 32
-SEED = 20240520
-TOLD = 2.0**-30  # of the largest unit's: smaller values may be nothing but rounding
-
 
 def telling_points(box: Domain) -> Array:
-    """Inputs at which the scales of units are read off."""
-    return box.sample(TELLING, np.random.default_rng(SEED))
+    """Inputs at which the scales of units are read off: a hint, so that a few will do."""
+    return box.sample(32, np.random.default_rng(20240520))
 
 
 def told(values: Array) -> Array:
     """The units whose values at these inputs, as rows, tell their scale: they are not all zero.
 
-    Units of other scale would go unnoticed, so that nobody scales those that tell nothing.
+    Units of other scale would go unnoticed, so that nobody scales those that tell nothing. Values
+    below 2^-30 of the largest unit's may be nothing but rounding.
     """
     with np.errstate(all="ignore"):
         sizes = np.linalg.norm(values, axis=0)
-        return np.asarray(sizes > TOLD * np.max(sizes, initial=0.0))
+        return np.asarray(sizes > 2.0**-30 * np.max(sizes, initial=0.0))
 
 
 def scalable(network: Network) -> tuple[Node, ...]:

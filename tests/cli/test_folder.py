@@ -19,6 +19,7 @@ import reconstruct.runs.files as run_files
 import reconstruct.runs.run as run_module
 import reconstruct.runs.verify as verify_module
 from reconstruct.formats import load, save
+from reconstruct.formats.files import Limits
 from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
 
@@ -164,8 +165,8 @@ def test_a_network_beyond_one_protobuf_message_is_published_whole(
     cli, target, tmp_path, monkeypatch
 ):
     out = tmp_path / "out"
-    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 100)
-    monkeypatch.setattr(onnx_external, "SMALLEST", 16)
+    for module in (onnx_write, onnx_external):
+        monkeypatch.setattr(module, "LIMITS", Limits(message=100, beside=16))
     code, stdout, stderr = cli("run", target, "-o", out, *DOMAIN)
     assert code == 0, stderr
     data = {"network.onnx.data", "network_folded.onnx.data"}
@@ -185,8 +186,8 @@ def test_a_large_guarded_network_shares_the_weights_of_the_plain_one(
 ):
     onnxruntime = pytest.importorskip("onnxruntime")
     out = tmp_path / "out"
-    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 100)
-    monkeypatch.setattr(onnx_external, "SMALLEST", 16)
+    for module in (onnx_write, onnx_external):
+        monkeypatch.setattr(module, "LIMITS", Limits(message=100, beside=16))
     monkeypatch.setattr(run_files, "MOST_FOLDED", 10)
     assert cli("run", target, "-o", out, *DOMAIN, "--guard")[0] == 0
     written = {"network.onnx.data", "network_guarded.onnx"}

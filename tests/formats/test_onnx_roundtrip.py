@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save, sha256_file
+from reconstruct.formats.files import Limits
 from reconstruct.formats.onnx import constants as onnx_constants
 from reconstruct.formats.onnx import write as onnx_write
 from reconstruct.networks import (
@@ -114,7 +115,7 @@ def test_numbers_too_large_for_float32_are_refused(tmp_path):
 @pytest.fixture
 def large(monkeypatch):
     """A network that counts as too large for one protobuf message."""
-    monkeypatch.setattr(onnx_write, "PROTOBUF_LIMIT", 1000)
+    monkeypatch.setattr(onnx_write, "LIMITS", Limits(message=1000))
     rng = np.random.default_rng(0)
     return Network.mlp([rng.normal(size=(40, 30)), rng.normal(size=(5, 40))])
 
@@ -167,13 +168,13 @@ def test_float32_weights_stay_so_in_a_float64_file(tmp_path, monkeypatch):
     """The numbers are the same, the file is half as large, and the products are in float64."""
     network, x = frozen_pair(500), np.random.default_rng(1).normal(size=(5, 4))
     for least in (1000, 10**9):
-        monkeypatch.setattr(onnx_write, "NARROW", least)
-        monkeypatch.setattr(onnx_constants, "NARROW", least)
+        monkeypatch.setattr(onnx_write, "LIMITS", Limits(narrow=least))
+        monkeypatch.setattr(onnx_constants, "LIMITS", Limits(narrow=least))
         save(network, tmp_path / f"{least}.onnx", dtype=np.float64)
     small, large = tmp_path / "1000.onnx", tmp_path / "1000000000.onnx"
     saved = 4 * 7 * 500
     assert abs(large.stat().st_size - small.stat().st_size - saved) < 600
-    monkeypatch.setattr(onnx_constants, "NARROW", 1000)
+    monkeypatch.setattr(onnx_constants, "LIMITS", Limits(narrow=1000))
     again = load(small)
     for name in ("M1", "M2"):
         kept, was = again.node(name).op.matrix, network.node(name).op.matrix
@@ -187,7 +188,7 @@ def test_constants_behind_a_widening_cast_are_folded_in_float64(tmp_path, monkey
     import onnx
     from onnx import helper, numpy_helper
 
-    monkeypatch.setattr(onnx_constants, "NARROW", 1)
+    monkeypatch.setattr(onnx_constants, "LIMITS", Limits(narrow=1))
     weight = numpy_helper.from_array(np.full((2, 2), 2.0**24, np.float32), "w")
     one = numpy_helper.from_array(np.ones((2, 2)), "one")
     double = onnx.TensorProto.DOUBLE

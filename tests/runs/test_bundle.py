@@ -15,6 +15,7 @@ import reconstruct.formats.onnx.write as onnx_write
 from reconstruct.certificates.document import Source
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
+from reconstruct.formats.files import Limits
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.runs.files import TARGET, take_along
 from tests.constructions.targets import mlp
@@ -52,8 +53,8 @@ def test_a_target_named_like_the_network_is_told_apart(cli, tmp_path):
 def test_the_data_file_of_a_target_travels_too(cli, tmp_path, monkeypatch):
     target = tmp_path / "large.onnx"
     with monkeypatch.context() as patch:
-        patch.setattr(onnx_write, "PROTOBUF_LIMIT", 100)
-        patch.setattr(onnx_external, "SMALLEST", 16)
+        for module in (onnx_write, onnx_external):
+            patch.setattr(module, "LIMITS", Limits(message=100, beside=16))
         save(mlp([3, 4, 2], 0), target)
     data = tmp_path / "large.onnx.data"
     content = data.read_bytes()

@@ -35,6 +35,8 @@ from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
 from reconstruct.formats.onnx.values import Flow
 from reconstruct.networks import Activation, Add, Box, Map, Mixing, Network, Node, Norm, Points
+from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.rounding import UNIT
 
 Array = NDArray[Any]
 FOLDER = "session.model_external_initializers_file_folder_path"
@@ -107,7 +109,7 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     by_node = {}
     for name in order:
         by_node.setdefault(reading.flows[name].node, []).append(name)
-    arithmetic = FLOAT64 if reading.kinds == {DOUBLE} else FLOAT32
+    arithmetic = Precision(np.float64 if reading.kinds == {DOUBLE} else np.float32)
     for step in follow(network, x, arithmetic):
         for name in by_node.get(step.name, ()):
             _check_value(reading, other, name, step, next(stream))
@@ -285,19 +287,6 @@ class _Evaluator:
 # --- agreement ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Format:
-    """Unit roundoff, smallest normal number and largest number of the file's arithmetic."""
-
-    unit: float
-    tiny: float
-    largest: float
-
-
-FLOAT32 = Format(2.0**-24, 2.0**-126, float(np.finfo(np.float32).max))
-FLOAT64 = Format(2.0**-53, 2.0**-1022, float(np.finfo(np.float64).max))
-
-
 @dataclass(frozen=True, eq=False)
 class SecondReading:
     """Where a reading is compared, and whether it may stand if no other program can evaluate it."""
@@ -376,7 +365,7 @@ def _box(near: Box | Points, rng: np.random.Generator, count: int) -> tuple[Arra
     return near.lo[None], near.hi[None]
 
 
-def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]:
+def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Followed]:
     """Every node's values at the points x in float64, with bounds on rounding errors in u."""
     values = {network.source: x}
     errors = {network.source: arithmetic.unit * np.abs(x) + arithmetic.tiny}  # of a conversion
@@ -387,7 +376,7 @@ def follow(network: Network, x: Array, arithmetic: Format) -> Iterator[Followed]
             value = node.op(*(values[i] for i in node.inputs))
             size, carried = _sizes(node, values, errors)
             steps = _summands(node) + EFFORT.operations
-            unit = arithmetic.unit + 2 * FLOAT64.unit  # ours is rounded too
+            unit = arithmetic.unit + 2 * UNIT  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
             values[node.name], errors[node.name] = value, carried + made
             peak = np.maximum(peak, (size + carried + made).max(axis=1))

@@ -20,7 +20,6 @@ from reconstruct.formats.files import LIMITS
 from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.values import Builder, Call
-from reconstruct.formats.onnx.write import NARROW
 
 Array = NDArray[Any]
 VALUES = {  # the attributes in which Constant keeps numbers
@@ -119,7 +118,7 @@ def cast(call: Call, build: Builder) -> Array:
     goal = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))
     if value.dtype.kind in "OSU" or "float8" in goal.name or "float4" in goal.name:
         raise call.refuse(f"converts a constant from {value.dtype} to {goal}; fold it")
-    if value.dtype == np.float32 and goal == np.float64 and value.size >= NARROW:
+    if value.dtype == np.float32 and goal == np.float64 and value.size >= LIMITS.narrow:
         return value  # the same numbers in half the space
     with np.errstate(all="ignore"):
         found = np.asarray(value.astype(goal))

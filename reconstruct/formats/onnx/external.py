@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import Budget, sha256_file
+from reconstruct.formats.files import LIMITS, Budget, sha256_file
 
-SMALLEST = 1024  # bytes; smaller tensors stay in the model
-ALIGNMENT = 4096  # so that a tensor can be mapped into memory
 DIGEST = "reconstruct.data_sha256"
 Array = NDArray[Any]
 
@@ -38,7 +36,7 @@ class DataFile:
 
     def tensor(self, name: str, array: Array) -> Any:
         """The array appended to the file, as a TensorProto that points there."""
-        self._write(b"\0" * (-self._end % ALIGNMENT))
+        self._write(b"\0" * (-self._end % 4096))  # so that a tensor can be mapped into memory
         offset = self._end
         little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
         self._write(little.reshape(-1).view(np.uint8))
@@ -80,7 +78,7 @@ class WrittenBefore(DataFile):
 
 def holds(array: Array) -> bool:
     """Whether a tensor of this size goes to the data file."""
-    return array.nbytes >= SMALLEST and array.dtype.kind == "f"
+    return array.nbytes >= LIMITS.beside and array.dtype.kind == "f"
 
 
 # Types whose numbers take whole bytes. ONNX packs INT4 and the like two or four to a byte, and a

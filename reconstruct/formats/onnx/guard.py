@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import write_atomically
+from reconstruct.formats.files import LIMITS, write_atomically
 from reconstruct.formats.onnx.external import DataFile, WrittenBefore
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.write import PROTOBUF_LIMIT, onnx_model, stored_bytes
+from reconstruct.formats.onnx.write import onnx_model, stored_bytes
 from reconstruct.networks import Network, Piece
 
 MARGIN = "margin"
@@ -51,7 +51,7 @@ def write_guarded(
     beside = None if plain is None else goal.with_name(f"{plain}.data")
     if beside is not None and beside.exists():
         data = WrittenBefore(import_onnx("writing ONNX files"), beside)
-    elif stored_bytes(network, dtype) > PROTOBUF_LIMIT:
+    elif stored_bytes(network, dtype) > LIMITS.message:
         raise InputError("a guarded model of this size is written beside the network's own file")
     model = guarded_model(network, watched, np.dtype(dtype), data)
     if data is not None:

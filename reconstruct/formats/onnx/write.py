@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import rounded, write_atomically, written_whole
+from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.networks import (
@@ -51,9 +51,6 @@ from reconstruct.networks.inputs import input_shape
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
-FLOAT32 = 4  # bytes
-PROTOBUF_LIMIT = 2**29  # bytes of weights in one file: protobuf ends at 2 GiB, and holds them
-# several times in memory while it writes and reads them
 
 
 def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
@@ -62,7 +59,7 @@ def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.f
     Beyond 512 MiB they go to `<path>.data` beside the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
-    if stored_bytes(network, kind) <= PROTOBUF_LIMIT:
+    if stored_bytes(network, kind) <= LIMITS.message:
         write_atomically(goal, onnx_model(network, kind).SerializeToString())
         return
     beside = goal.with_name(goal.name + ".data")
@@ -83,7 +80,10 @@ def stored_bytes(network: Network, dtype: Any) -> int:
         for a in node.op.arrays().values()
         if narrow(a, kind)
     )
-    return int(network.parameters * kind.itemsize - narrowed * (kind.itemsize - FLOAT32))
+    return int(
+        network.parameters * kind.itemsize
+        - narrowed * (kind.itemsize - np.dtype(np.float32).itemsize)
+    )
 
 
 def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None = None) -> Any:
@@ -153,12 +153,11 @@ def _flattened(network: Network, output: str, draft: Draft) -> str:
 # --- draft --------------------------------------------------------------------------------------
 
 Array = NDArray[Any]
-NARROW = 2**16  # float32 numbers from which a float64 file stores them as they are, with a Cast
 
 
 def narrow(values: Any, dtype: Any) -> bool:
     """Whether these weights are stored as float32 numbers in a file of wider ones."""
-    return bool(values.dtype == np.float32 and dtype != np.float32 and values.size >= NARROW)
+    return bool(values.dtype == np.float32 and dtype != np.float32 and values.size >= LIMITS.narrow)
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import ANY_POSITIONS, Operation, Part, register
+from reconstruct.networks.operation import ANY_POSITIONS, LIMITS, Operation, Part, register
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -31,9 +31,6 @@ from reconstruct.numbers.arrays import (
     nonzeros,
 )
 from reconstruct.numbers.rounding import smallest
-
-PATCH_ELEMENTS = 2**20  # numbers of patches that are held at once: 8 MiB
-LARGEST = 2**30  # pixels with pads, or entries of all patches: beyond what anything here can hold
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,10 @@ class Geometry:
         top, left, bottom, right = self.pads
         pixels = (self.height + top + bottom) * (self.width + left + right)
         entries = max(pixels, self.kernel[0] * self.kernel[1] * self.positions)
-        if self.channels * entries > LARGEST:
+        if self.channels * entries > LIMITS.image:
             raise InputError(
-                f"{self} asks for {self.channels * entries:.2g} numbers, more than the {LARGEST} "
-                "that can be worked with; use smaller images, kernels or pads"
+                f"{self} asks for {self.channels * entries:.2g} numbers, more than the "
+                f"{LIMITS.image} that can be worked with; use smaller images, kernels or pads"
             )
 
     def __str__(self) -> str:
@@ -354,7 +351,7 @@ class Convolution(Mixing):
 
     def _batches(self, count: int) -> Iterator[slice]:
         each = max(1, self.summands * self.groups * self.positions)
-        step = max(1, PATCH_ELEMENTS // each)
+        step = max(1, LIMITS.patches // each)
         return (slice(i, i + step) for i in range(0, count, step))
 
     # --- parts and entries ----------------------------------------------------------------------

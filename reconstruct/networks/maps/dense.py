@@ -13,7 +13,7 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import Operation, Part, register
+from reconstruct.networks.operation import LIMITS, Operation, Part, register
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -24,8 +24,6 @@ from reconstruct.numbers.arrays import (
     nonzeros,
 )
 from reconstruct.numbers.rounding import smallest
-
-TILE = 2**22  # entries of a weight that are cast at once: 32 MiB
 
 
 class MatrixMap(Mixing):
@@ -65,7 +63,7 @@ class MatrixMap(Mixing):
 
     def _times(self, rows: Array, part: Callable[[Matrix], Matrix]) -> Array:
         """`part(W) h` for every row h; no copy of a large W in another precision is made."""
-        kind, tiles = rows.dtype, self.spans(TILE)
+        kind, tiles = rows.dtype, self.spans(LIMITS.tile)
         if len(tiles) == 1:
             return np.asarray(rows @ part(self.weight.astype(kind, copy=False)).T)
         out = np.empty((*rows.shape[:-1], self.shape[0]), kind)

@@ -24,9 +24,6 @@ from reconstruct.numbers.rationals import RationalInterval, rational_root, root_
 from reconstruct.numbers.rounding import down, sum_error, up
 from reconstruct.numbers.rounding import times as scaled
 
-ROUNDINGS = Roundings(scaled=9, centre=10, shift=3, folded=9)  # casts, v + ε, √, 1/√, products
-UNSCALED = Roundings(scaled=3, centre=0, shift=2, folded=3)  # a cast and a product
-HELD = Roundings(scaled=1, centre=0, shift=0, folded=1)  # a product, and none to spare
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
 
@@ -235,11 +232,14 @@ class Norm(Diagonal):
 
     def _roundings(self, precision: Precision) -> Roundings:
         """Those that its parts meet in a format, of which fewer numbers need a cast or an operation
-        the plainer they are."""
+        the plainer they are: casts, v + ε, √, 1/√ and products; a cast and a product; a product,
+        and none to spare."""
         if not self._unscaled_in(precision):
-            return ROUNDINGS
+            return Roundings(scaled=9, centre=10, shift=3, folded=9)
         held = all(np.array_equal(precision.cast(p), p) for p in (self.gamma, self.beta))
-        return HELD if held else UNSCALED
+        if held:
+            return Roundings(scaled=1, centre=0, shift=0, folded=1)
+        return Roundings(scaled=3, centre=0, shift=2, folded=3)
 
     def _unscaled_in(self, precision: Precision) -> bool:
         """Whether the mean is 0 and var + eps exactly 1 in the format, so that s is gamma and no

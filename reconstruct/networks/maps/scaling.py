@@ -20,9 +20,6 @@ from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import down, up
 
-ROUNDINGS = Roundings(scaled=6, centre=0, shift=2, folded=6)  # two casts, a quotient, products
-SHIFTED = Roundings(scaled=0, centre=0, shift=0, folded=0)  # nothing but the sum itself
-
 
 @dataclass(frozen=True, eq=False)
 class Scaling(Diagonal):
@@ -137,10 +134,13 @@ class Scaling(Diagonal):
         return Rounding(error, upward(peak))
 
     def _roundings(self, precision: Precision) -> Roundings:
-        """None but the sum's, where all factors are 1 and offsets are numbers of the format."""
+        """None but the sum's, where all factors are 1 and offsets are numbers of the format; else
+        two casts, a quotient and products."""
         plain = bool(np.all(self.factor == 1) and np.all(self.divisor == 1))
         held = np.array_equal(precision.cast(self.offset), self.offset)
-        return SHIFTED if plain and held else ROUNDINGS
+        if plain and held:
+            return Roundings(scaled=0, centre=0, shift=0, folded=0)
+        return Roundings(scaled=6, centre=0, shift=2, folded=6)
 
     def arrays(self) -> dict[str, Array]:
         return {"factor": self.factor, "divisor": self.divisor, "offset": self.offset}
