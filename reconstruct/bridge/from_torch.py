@@ -62,6 +62,19 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
 
 
 def _rows(torch: Any, module: Any, example: Any) -> Any:
+    recurrent = next((m for m in module.modules() if isinstance(m, torch.nn.RNNBase)), None)
+    if recurrent is not None:
+        raise UnsupportedError(
+            f"a fixed graph of layers is needed, but the module holds an "
+            f"{type(recurrent).__name__}, which loops over a sequence; write out its steps for a "
+            "sequence of one length"
+        )
+    elsewhere = {p.device.type for p in module.parameters()} - {"cpu"}
+    if elsewhere:
+        raise InputError(
+            f"a module on the CPU is needed, but this one has parameters on {elsewhere.pop()}; "
+            "give module.cpu() (reconstruct works on processors alone)"
+        )
     kinds = {p.dtype for p in module.parameters() if p.is_floating_point()}
     if len(kinds) != 1 or not kinds <= {torch.float32, torch.float64}:
         raise UnsupportedError(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reconstruct.networks.maps.norm import KEYS
+
 if TYPE_CHECKING:
     import torch
-
-KEYS = ("weight", "bias", "running_mean", "running_var")
 
 
 def norm_layers(module: torch.nn.Module) -> dict[str, Any]:

@@ -28,7 +28,7 @@ KINDS: dict[str, Restore] = {}  # by the word that files use: how to rebuild the
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkLimits:
     """How much is worked on at once; only time and memory depend on it.
 
     A batch is evaluated in chunks of rows whose widest layer has `chunk` values: 4 MiB stay in the
@@ -43,7 +43,7 @@ class Limits:
     image: int = 2**30  # pixels with pads, or entries of all patches: more fits nowhere
 
 
-LIMITS = Limits()
+LIMITS = WorkLimits()
 
 
 class Operation(ABC):

@@ -124,6 +124,13 @@ def test_what_is_no_network_of_ours_is_refused_by_name(name):
         from_torch(module, torch.ones(2, 3))
 
 
+def test_loops_and_other_devices_are_refused_in_words():
+    with pytest.raises(UnsupportedError, match=r"holds an LSTM, which loops over a sequence"):
+        from_torch(nn.Sequential(nn.LSTM(3, 3)), torch.ones(2, 3))
+    with pytest.raises(InputError, match=r"parameters on meta; give module\.cpu\(\)"):
+        from_torch(nn.Linear(3, 3, device="meta"), torch.ones(2, 3))
+
+
 def test_an_example_needs_a_batch():
     with pytest.raises(InputError, match=r"its shape is \(3,\); use example\[None\]"):
         from_torch(nn.Linear(3, 3), torch.ones(3))

@@ -28,6 +28,16 @@ UNSUPPORTED = {
         {},
         r"'last' is of type Softmax.*remove the last node to use the network before it",
     ),
+    "transposed conv": (
+        [("ConvTranspose", ["x", "W"], "h"), ("Relu", ["h"], "y")],
+        W,
+        r"ConvTranspose, .* write it as a Conv of the image with zeros between its pixels",
+    ),
+    "recurrent": (
+        [("LSTM", ["x", "W", "W"], "h", {"hidden_size": 1}), ("Relu", ["h"], "y")],
+        W,
+        r"LSTM, .* unroll it over a sequence of one length",
+    ),
     "conv": ([("Conv", ["x", "W"], "y")], W, "sequences and images"),
     "max pool": (
         [("MaxPool", ["x"], "y", {"kernel_shape": [1]})],
@@ -155,7 +165,8 @@ def test_several_inputs(tmp_path):
 
 def test_several_outputs(tmp_path):
     content = onnx_bytes([("Relu", ["x"], "y")], [1, 4], outputs=("y", "x"))
-    refused(tmp_path, UnsupportedError, "2 outputs", content)
+    told = r"2 outputs \('y', 'x'\); choose one .*extract_model\(FILE, NEW_FILE, \['x'\], \['y'\]\)"
+    refused(tmp_path, UnsupportedError, told, content)
 
 
 def test_two_symbolic_dimensions(tmp_path):

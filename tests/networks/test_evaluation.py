@@ -19,7 +19,7 @@ from reconstruct.networks import (
     graph,
 )
 from reconstruct.networks.maps import dense
-from reconstruct.networks.operation import Limits
+from reconstruct.networks.operation import WorkLimits
 
 
 def dense_site(width: int = 700) -> Network:
@@ -65,7 +65,7 @@ def one_by_one(network: Network, x: np.ndarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
     for module in (graph, dense):
-        monkeypatch.setattr(module, "LIMITS", Limits(chunk=16000, tile=1000))
+        monkeypatch.setattr(module, "LIMITS", WorkLimits(chunk=16000, tile=1000))
     x = np.random.default_rng(2).normal(size=(9, network.size_in)).astype(dtype)
     plain = one_by_one(network, x)
     scale = max(np.abs(v).max() for v in plain.values()) * network.sizes["M1"] * np.finfo(dtype).eps
@@ -79,7 +79,7 @@ def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
 
 
 def test_the_hidden_layer_is_never_held_whole(monkeypatch):
-    monkeypatch.setattr(graph, "LIMITS", Limits(chunk=2**16))
+    monkeypatch.setattr(graph, "LIMITS", WorkLimits(chunk=2**16))
     network = dense_site(4096)
     x = np.zeros((1000, 6))
     network(x[:2])

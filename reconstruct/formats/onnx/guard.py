@@ -78,29 +78,24 @@ def guarded_model(
 
 def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any) -> list[str]:
     """The least distance of the unit's values from either end of the piece, (N, 1) each."""
-    flat = f"{unit.node}/watched"
-    graph.node.append(onnx.helper.make_node("Flatten", [unit.node], [flat], name=flat, axis=1))
-    ends = [("low", "ReduceMin", unit.piece.lo, 1.0), ("high", "ReduceMax", unit.piece.hi, -1.0)]
+
+    def node(op: str, inputs: list[str], name: str, **attributes: Any) -> str:
+        graph.node.append(onnx.helper.make_node(op, inputs, [name], name=name, **attributes))
+        return name
+
+    flat = node("Flatten", [unit.node], f"{unit.node}/watched", axis=1)
     found = []
-    for word, reduce, end, sign in ends:
+    for word, reduce, end in (
+        ("low", "ReduceMin", unit.piece.lo),
+        ("high", "ReduceMax", unit.piece.hi),
+    ):
         if not np.isfinite(end):
             continue
-        name = f"{unit.node}/{word}"
-        graph.node.append(
-            onnx.helper.make_node(reduce, [flat], [name], name=name, axes=[1], keepdims=1)
-        )
-        found.append(_beyond(onnx, graph, name, end, sign, kind))
+        value = node(reduce, [flat], f"{unit.node}/{word}", axes=[1], keepdims=1)
+        if word == "high" or end != 0:
+            limit = f"{value}.end"
+            graph.initializer.append(onnx.numpy_helper.from_array(np.array([end], kind), limit))
+            pair = [limit, value] if word == "high" else [value, limit]
+            value = node("Sub", pair, f"{value}/away")
+        found.append(value)
     return found
-
-
-def _beyond(onnx: Any, graph: Any, name: str, end: float, sign: float, kind: Any) -> str:
-    """`sign·(value − end)`."""
-    if end == 0 and sign == 1:
-        return name
-    constants = {f"{name}.end": end, f"{name}.sign": sign}
-    for key, value in constants.items():
-        graph.initializer.append(onnx.numpy_helper.from_array(np.array([value], kind), key))
-    away, turned = f"{name}/away", f"{name}/turned"
-    graph.node.append(onnx.helper.make_node("Sub", [name, f"{name}.end"], [away], name=away))
-    graph.node.append(onnx.helper.make_node("Mul", [away, f"{name}.sign"], [turned], name=turned))
-    return turned

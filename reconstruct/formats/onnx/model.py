@@ -72,7 +72,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         raise UnsupportedError(
             "a network with one input and one output is needed, but the ONNX graph has "
             f"{_listed(inputs, 'input')} and {_listed(graph.output, 'output')}"
-            f"{_guarded(graph.output)}"
+            f"{_chosen(inputs, graph.output)}"
         )
     source, goal = inputs[0], graph.output[0].name
     shape, batch = _input_shape(source, budget)
@@ -150,11 +150,16 @@ def array_of(tensor: Any) -> Array:
         raise InputError(f"the tensor {tensor.name!r} of the model is damaged ({error})") from None
 
 
-def _guarded(outputs: Any) -> str:
-    """What to do with a network that a run has written with its margin."""
-    if [output.name for output in outputs][1:] != ["margin"]:
+def _chosen(inputs: Any, outputs: Any) -> str:
+    """What to do: take the network without its margin, or cut one function out of the graph."""
+    if [output.name for output in outputs][1:] == ["margin"]:
+        return "; the margin is that of a guarded network: use network.onnx, the same without it"
+    if not inputs or not outputs:
         return ""
-    return "; the margin is that of a guarded network: use network.onnx, the same without it"
+    return (
+        "; choose one of each by name: onnx.utils.extract_model(FILE, NEW_FILE, "
+        f"[{inputs[0].name!r}], [{outputs[0].name!r}])"
+    )
 
 
 def _input_shape(info: Any, budget: Budget) -> tuple[tuple[int, ...], bool]:

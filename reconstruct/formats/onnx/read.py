@@ -108,6 +108,14 @@ SUPPORTED = (
     "BatchNormalization, MaxPool, AveragePool, Flatten, Reshape and others that only move values"
 )
 
+REMEDIES = {
+    "ConvTranspose": "; write it as a Conv of the image with zeros between its pixels",
+    **dict.fromkeys(
+        ["LSTM", "GRU", "RNN", "Loop", "Scan", "If"],
+        "; a network is a fixed graph of layers here: unroll it over a sequence of one length",
+    ),
+}
+
 
 def read_onnx(
     content: bytes,
@@ -254,7 +262,7 @@ def _seen(value: Value | None, uses: int) -> Value | None:
 
 def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
     kind = node.op_type if node.domain in DEFAULT_DOMAIN else f"{node.domain}.{node.op_type}"
-    remedy = ""
+    remedy = REMEDIES.get(node.op_type, "")
     if model.output in node.output:
         remedy = "; remove the last node to use the network before it"
     return UnsupportedError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isfinite, isnan
-from typing import Any
 
 import numpy as np
 
@@ -109,9 +108,6 @@ class Clip(Unitwise):
         ends = [end for end in (self.lo, self.hi) if isfinite(end)]
         moved = max((precision.moved(end) for end in ends), default=0.0)
         return np.full_like(computed, float(upward(moved)) if moved else 0.0)
-
-    def settings(self) -> dict[str, Any]:
-        return {"lo": self.lo, "hi": self.hi}
 
 
 register("Clip", lambda part, settings: Clip(**settings))

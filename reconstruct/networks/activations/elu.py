@@ -9,7 +9,6 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Any
 
 import numpy as np
 
@@ -121,9 +120,6 @@ class Elu(ExponentialUnit):
     def numbers(self) -> tuple[float, float]:
         return self.alpha, 1.0
 
-    def settings(self) -> dict[str, Any]:
-        return {"alpha": self.alpha}
-
 
 def _expm1(z: Array) -> Range:
     """Bounds of exp(z) − 1 for z ≤ 0, within [−1, 0]."""
@@ -153,9 +149,6 @@ class Selu(ExponentialUnit):
     @property
     def numbers(self) -> tuple[float, float]:
         return self.alpha, self.gamma
-
-    def settings(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "gamma": self.gamma}
 
 
 register("Selu", lambda part, settings: Selu(**settings))

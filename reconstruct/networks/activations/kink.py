@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any
 
 import numpy as np
 
@@ -162,9 +161,6 @@ class LeakyRelu(Kink):
     @property
     def sides(self) -> tuple[float, float]:
         return self.slope, 1.0
-
-    def settings(self) -> dict[str, Any]:
-        return {"slope": self.slope}
 
 
 register("LeakyRelu", lambda part, settings: LeakyRelu(**settings))

@@ -180,10 +180,7 @@ class Mixing(Map):
         with np.errstate(all="ignore"):
             centre = self.linear(h) + self.bias
             size = self.absolute(np.abs(h)) + np.abs(self.bias)
-            radius = inflate(size, gamma(self.summands + 1) * SLACK, 2.0 * lost)
-        lo, hi = widen(centre, radius)
-        bad = ~np.isfinite(centre)
-        return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
+        return _around(centre, size, self.summands + 1, lost)
 
     def touched(self, marked: Array) -> Array:
         """Which rows have an entry that is not zero at a marked coordinate."""
@@ -195,14 +192,10 @@ class Mixing(Map):
     ) -> Range:
         """Bounds of `L⁺·first + L⁻·second + b`, and infinite ones where the sum overflows."""
         plus, minus = parts
-        terms = 2 * self.summands + 1
         with np.errstate(all="ignore"):
             centre = plus.linear(first) + minus.linear(second) + self.bias
             size = plus.linear(np.abs(first)) - minus.linear(np.abs(second)) + np.abs(self.bias)
-            radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
-        lo, hi = widen(centre, radius)
-        bad = ~np.isfinite(centre)
-        return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
+        return _around(centre, size, 2 * self.summands + 1, lost)
 
     def loss(self, reach: Array) -> RoundingError:
         """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
@@ -227,3 +220,13 @@ class Mixing(Map):
     @property
     def parameters(self) -> int:
         return self.weights + len(self.bias)
+
+
+def _around(centre: Array, size: Array, terms: int, lost: float) -> Range:
+    """What a sum of so many terms is: its computed value with its rounding, given the sum of their
+    magnitudes and what underflows; nothing is known of one that overflows."""
+    with np.errstate(all="ignore"):
+        radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
+    lo, hi = widen(centre, radius)
+    bad = ~np.isfinite(centre)
+    return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
