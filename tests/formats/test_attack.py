@@ -15,11 +15,11 @@ def test_random_graphs(tmp_path):
     from benchmarks.attack.campaign import main
 
     code = main(
-        ["onnx-reader", "--cases", "250", "--minutes", "5", "--seed", "7", "-o", str(tmp_path)]
+        ["onnx-reader", "--cases", "100", "--minutes", "5", "--seed", "7", "-o", str(tmp_path)]
     )
     (row,) = json.loads((tmp_path / "attack.json").read_text())
-    assert (code, row["violations"], row["cases"]) == (0, 0, 250), list(tmp_path.iterdir())
-    assert row["outcomes"]["agrees"] >= 80
+    assert (code, row["violations"], row["cases"]) == (0, 0, 100), list(tmp_path.iterdir())
+    assert row["outcomes"]["agrees"] >= 30
 
 
 def test_a_violation_is_kept_as_files(tmp_path, monkeypatch):

@@ -192,7 +192,7 @@ TOKENS = ["(", ")", "assert", "and", "or", "<=", ">=", "X_0", "X_1", "Y_0", "1",
 
 
 @settings(
-    deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=st.lists(st.sampled_from(TOKENS), max_size=30))
 def test_anything_else_is_an_input_error(words, tmp_path):
@@ -203,7 +203,7 @@ def test_anything_else_is_an_input_error(words, tmp_path):
         assert str(path) in str(error)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(text=st.text(max_size=20))
 def test_any_text_is_a_box_or_an_input_error(text):
     with suppress(InputError):

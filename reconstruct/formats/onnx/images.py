@@ -51,7 +51,8 @@ def average_pool(call: Call, build: Builder) -> Flow:
 
 def _with_pads(call: Call, geometry: Geometry) -> Array:
     """How many pixels and pads, as the file states them, each window covers."""
-    stated = _pads(call, geometry)
+    sides = (geometry.height, geometry.width)
+    stated = _pads(call, sides, geometry.kernel, geometry.strides, geometry.dilations)
     top, left, bottom, right = stated
     more = tuple(have - said for have, said in zip(geometry.pads, stated, strict=True))
     wide = Geometry(
@@ -167,7 +168,7 @@ def _geometry(call: Call, flow: Flow, kernel: tuple[int, int]) -> Geometry:
     """As the file states it; `ceil_mode` makes the pads at the end as large as it needs."""
     image = _image(call, flow)
     strides, dilations = _pair(call, "strides"), _pair(call, "dilations")
-    pads = _pads(call, Geometry(*image, (1, 1), strides), kernel, dilations)
+    pads = _pads(call, image[1:], kernel, strides, dilations)
     if call.attributes.get("ceil_mode", 0):
         top, left, bottom, right = pads
         reach = (d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
@@ -187,9 +188,10 @@ def _ceiled(size: int, first: int, last: int, reach: int, stride: int) -> int:
 
 def _pads(
     call: Call,
-    geometry: Geometry,
-    kernel: tuple[int, int] | None = None,
-    dilations: tuple[int, int] | None = None,
+    sides: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
 ) -> tuple[int, int, int, int]:
     """The pads that the file states, by numbers or by `auto_pad`."""
     mode = call.attributes["auto_pad"]
@@ -203,10 +205,7 @@ def _pads(
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise call.fault(f"has the auto_pad {mode!r}, which ONNX does not know")
     pads = []
-    window = kernel or geometry.kernel
-    spread = dilations or geometry.dilations
-    sides = (geometry.height, geometry.width)
-    for size, k, d, stride in zip(sides, window, spread, geometry.strides, strict=True):
+    for size, k, d, stride in zip(sides, kernel, dilations, strides, strict=True):
         needed = max(0, (math.ceil(size / stride) - 1) * stride + d * (k - 1) + 1 - size)
         small, large = needed // 2, needed - needed // 2
         pads.append((small, large) if mode == "SAME_UPPER" else (large, small))
