@@ -35,7 +35,8 @@ SLOWEST = (
     "reports/test_browser.py",
     "proofs_check/certificates/test_pointwise.py",
     "cli/test_speech.py",
-    "khatri_rao/test_checkpoint.py",
+    "formats/test_resources.py",
+    "proofs_check/test_formal.py",
 )
 
 

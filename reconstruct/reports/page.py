@@ -139,6 +139,11 @@ def opening(run: RunFiles) -> Markup:
     )
 
 
+def card(report: Mapping[str, Any]) -> str:
+    """The opening for a notebook."""
+    return opening(RunFiles(report)).text
+
+
 def typeset(text: str) -> str:
     """`3.1e-08` inside of a sentence as 3.1·10⁻⁸."""
     return re.sub(r"\b[\d.]+e[-+]?\d+", lambda found: pretty(found[0]), text)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
+from reconstruct.formats.files import Budget, read_bytes, read_limit
+from reconstruct.formats.npz import read_arrays
 from reconstruct.numbers.arrays import Vector
 from reconstruct.reports.document import SCHEMA
 from reconstruct.reports.markup import elided
@@ -33,15 +33,6 @@ PARTS: dict[str, type] = {  # that the page and `rebuild` rely on
     "certificate": dict,
 }
 KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
-UNREADABLE = (
-    OSError,
-    ValueError,
-    TypeError,  # an array alone is no archive
-    EOFError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +108,10 @@ def as_written(folder: Path) -> Iterator[None]:
 
 def read_norms(path: Path) -> dict[str, Vector]:
     """Gammas, betas and statistics by name; finite numbers all of them."""
+    limit = read_limit()
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name]) for name in archive.files}
-    except UNREADABLE as error:
+        arrays = read_arrays(read_bytes(path, limit), Budget(limit))
+    except InputError as error:
         raise InputError(f"{path}: these are not readable norm parameters ({error})") from None
     for name, values in arrays.items():
         _require_numbers(f"{path}: {elided(name)}", values)

@@ -41,6 +41,7 @@ from reconstruct.progress import Progress, Step, listener, silent, until
 from reconstruct.reports.document import build_report
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs, guard_part
+from reconstruct.reports.page import card
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
 from reconstruct.runs.files import (
@@ -129,6 +130,9 @@ class RunOutcome:
 
     def __repr__(self) -> str:
         return f"RunOutcome({verdict_line(self.report)}; written to {self.output})"
+
+    def _repr_html_(self) -> str:
+        return card(self.report)
 
 
 def run(

@@ -18,6 +18,7 @@ from reconstruct.networks import Box, Network, Points
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
 from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.page import card
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.runs import given
 from reconstruct.runs.files import (
@@ -41,6 +42,9 @@ class VerifyOutcome:
 
     def __repr__(self) -> str:
         return f"VerifyOutcome({verdict_line(self.report)})"
+
+    def _repr_html_(self) -> str:
+        return card(self.report)
 
 
 def verify(

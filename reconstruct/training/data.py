@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +12,9 @@ from numpy.typing import NDArray
 
 from reconstruct.demo import PIXEL_MAX
 from reconstruct.errors import InputError, MissingDependencyError
-from reconstruct.formats.files import naming
+from reconstruct.formats.files import Budget, naming, read_bytes, read_limit
 from reconstruct.formats.labelled import SPLITS, Images, read_labelled
+from reconstruct.formats.npz import read_arrays
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def arrays(path: Path) -> Dataset:
     as it stands; `y` are N labels 0 … classes − 1.
     """
     with naming(path):
-        found = _read(path)
+        found = read_arrays(read_bytes(path), Budget(read_limit()))
         x, y = _examples(found, "x", "y")
         classes = int(y.max()) + 1
         if classes < 2:
@@ -125,16 +125,6 @@ def arrays(path: Path) -> Dataset:
                 f"{int(y_test.max())}"
             )
     return replace(data, train_x=x, train_y=y, test_x=x_test, test_y=y_test)
-
-
-def _read(path: Path) -> Mapping[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise InputError("there is no such file; check the path") from None
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(f"this is not a readable .npz ({error})") from None
 
 
 def _examples(

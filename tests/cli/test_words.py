@@ -93,6 +93,8 @@ def test_a_file_equals_itself(cli, target):
 def test_what_run_returns_is_shown_in_a_line(target, tmp_path):
     outcome = rc.run(target, tmp_path / "out", domain=(-1, 1), samples=50)
     assert repr(outcome).startswith("RunOutcome(CERTIFIED") and len(repr(outcome)) < 300
+    shown = outcome._repr_html_()  # in a notebook
+    assert "Certified: the two networks agree" in shown and len(shown) < 5000
 
 
 @pytest.mark.parametrize("name", ["run", "verify", "check", "inspect"])

@@ -55,11 +55,6 @@ def test_example_runs(path: Path, found: dict[str, tuple[str, str]]) -> None:
     assert printed.strip()
 
 
-def test_there_are_five_short_ones() -> None:
-    assert len(EXAMPLES) == 5
-    assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 80 for path in EXAMPLES)
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     """Its code cells in order, in one namespace: no package of notebooks is needed for that."""
@@ -72,7 +67,3 @@ def test_notebook_runs(path: Path, tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path), contextlib.redirect_stdout(io.StringIO()):
         for number, text in enumerate(sources):
             exec(compile(text, f"{path.name}, code cell {number + 1}", "exec"), names)
-
-
-def test_there_are_two_notebooks() -> None:
-    assert len(NOTEBOOKS) == 2

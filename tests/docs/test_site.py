@@ -8,13 +8,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
-from xml.etree import ElementTree
 
 import pytest
 
 import reconstruct
-from benchmarks import picture, tables, training_picture
+from benchmarks import tables
 from docs.reference import command_line, library, schemas
 from proofs_check.chain import GROUPS
 from tests.docs.commands import ROOT
@@ -170,22 +168,8 @@ def test_figures_are_those_of_the_benchmarks() -> None:
         assert text == tables.filled(text), "run python -m benchmarks.tables"
 
 
-@pytest.mark.parametrize("script", [picture, training_picture], ids=lambda s: s.PICTURE.name)
-def test_pictures_are_drawn_from_the_benchmarks(script: ModuleType) -> None:
-    drawn = ElementTree.fromstring(script.drawn())
-    assert drawn.get("viewBox") == ElementTree.parse(script.PICTURE).getroot().get("viewBox")
-
-
 def test_every_marked_place_is_filled() -> None:
     marked = {page: page.read_text(encoding="utf-8").count("<!-- figures:") for page in WRITTEN}
     assert {page for page, count in marked.items() if count} == set(tables.PAGES)
     for page in tables.PAGES:
         assert len(tables.MARKED.findall(page.read_text(encoding="utf-8"))) == marked[page]
-
-
-def test_every_picture_is_shown_on_a_page_that_names_its_script() -> None:
-    texts = [page.read_text(encoding="utf-8") for page in WRITTEN]
-    scripts = ("benchmarks/picture.py", "benchmarks/training_picture.py", "docs/diagrams.py")
-    for image in (DOCS / "images").glob("*"):
-        shown = [text for text in texts if f"images/{image.name})" in text]
-        assert any(script in text for text in shown for script in scripts), image.name

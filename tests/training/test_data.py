@@ -93,7 +93,7 @@ def test_what_is_no_data_at_all(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_data(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("x")
-    with pytest.raises(InputError, match=r"not a readable \.npz"):
+    with pytest.raises(InputError, match=r"not an \.npz archive"):
         load_data(tmp_path / "text.npz")
 
 
