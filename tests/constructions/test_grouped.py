@@ -432,3 +432,25 @@ def test_raised_shifts_of_blocks_leave_the_map_as_it_is() -> None:
     after = norms[site.layers[0].norm].effective()[1]
     assert np.all(after >= before + lack)
     assert gap(target, result.network.with_ops(norms)) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_norms_and_the_seed_give_the_files_again_and_torch_computes_them(tmp_path, dtype) -> None:
+    """Sizes that the block does not divide; frozen weights are drawn anew, norms are read."""
+    torch = pytest.importorskip("torch")
+    target, out = mlp(7, 10, 3), tmp_path / "out"
+    how = {"construction": rc.Grouped(block=4), "dtype": dtype, "bounds": rc.Crown()}
+    rc.run(target, out, domain=(-0.5, 0.5), samples=20, tolerance=10.0, page=False, **how)
+    names = ("network.onnx", "network_folded.onnx")
+    kept = {name: (out / name).read_bytes() for name in names}
+    for name in names:
+        (out / name).unlink()
+    rc.rebuild(out)
+    assert {name: (out / name).read_bytes() for name in names} == kept
+    network = rc.load(out / "network.onnx")
+    with np.load(out / "norms.npz") as norms:
+        first = network.norm_nodes()[0]
+        np.testing.assert_array_equal(norms[f"{first.name}.weight"], first.op.gamma)
+    x = np.random.default_rng(0).uniform(-0.5, 0.5, (5, 7))
+    found = rc.to_torch(network)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, network(x), atol=1e-9)
