@@ -148,9 +148,9 @@ def refined(layers: TwoLayers, task: Task, solution: Solution, progress: Progres
     if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
         return solution
     M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
-    better = polished(M1, M2, task.lifted, solution.s)
-    residual = solution.residual if better.residual is None else better.residual
-    solution = solution.replace(s=better.s, residual=residual)
+    s, residual = polished(M1, M2, task.lifted, solution.s)
+    residual = solution.residual if residual is None else residual
+    solution = solution.replace(s=s, residual=residual)
     if np.dtype(task.dtype) == np.float64:
         return solution
     deviation = layers.norm1.deviation

@@ -48,32 +48,25 @@ class CorrectionLimits:
 LIMITS = CorrectionLimits()
 
 
-@dataclass(frozen=True, eq=False)
-class Polished:
-    """`s`, and its relative residual where that was computed to all digits."""
-
-    s: Vector
-    residual: float | None = None
-
-
-def polished(M1: Matrix, M2: Matrix, W: Array, s: Vector) -> Polished:
-    """`s` with its residual at what rounding its entries leaves."""
+def polished(M1: Matrix, M2: Matrix, W: Array, s: Vector) -> tuple[Vector, float | None]:
+    """`s` with its residual at what rounding its entries leaves, and that residual, relative, where
+    it was computed to all digits."""
     (n, k), m = M1.shape, M2.shape[0]
     if n < m * k or not np.isfinite(s).all():
-        return Polished(s)
+        return s, None
     first, second = (np.asarray(to_dense(part), dtype=np.float64) for part in (M1, M2))
     R = exact_residual(first, second, W, s)
     size, scale = R.size, float(np.linalg.norm(W)) or 1.0
     if not (np.isfinite(size) and size > 0 and R.radius <= LIMITS.known * size):
-        return Polished(s)
+        return s, None
     solver: Solver = (
         Direct() if n < LIMITS.near_square * m * k else ConjugateGradient(tolerance=LIMITS.digits)
     )
     better = s + solve(first, second, R.values, solver).s
     least = exact_residual(first, second, W, better)
     if least.size + least.radius < size:
-        return Polished(better, least.size / scale)
-    return Polished(s, size / scale)
+        return better, least.size / scale
+    return s, size / scale
 
 
 @dataclass(frozen=True, eq=False)
