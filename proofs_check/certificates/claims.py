@@ -68,6 +68,7 @@ class FilePart:
     sha256: str
     data_sha256: Mapping[str, str]
     nnet_header: bool
+    casts: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)

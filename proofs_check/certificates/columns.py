@@ -32,7 +32,7 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.report import NotCheckable
-from reconstruct.networks.maps import Diagonal, Norm, Scaling
+from reconstruct.networks.maps import Cast, Diagonal, Norm, Scaling
 
 BITS = 256  # binary digits of what is irrational
 SHARED_BITS = 4096  # a common denominator of more bits than this is given up for BITS digits
@@ -123,6 +123,9 @@ def columns_of(
         return _norm(each, bits) if norm is None else _rational_norm(each, norm, bits)
     if isinstance(op, Scaling):
         return _scaling(op, bits, positions)
+    if isinstance(op, Cast):  # the identity
+        count = op.units // positions
+        return Column.of_floats(np.ones(count)), Column.of_floats(np.zeros(count))
     scales, shifts = op.rationals(bits)
     return Column.between(list(scales), bits), Column.between(list(shifts), bits)
 

@@ -13,7 +13,7 @@ from proofs_check.certificates.claims import FilePart
 from proofs_check.certificates.reader import NotPlain, read_plain
 from proofs_check.certificates.report import CheckFailed, Missing, Unreadable
 from reconstruct.errors import InputError
-from reconstruct.networks import Network
+from reconstruct.networks import Cast, Network
 
 SHARED = "read by the shared reader"  # in the metadata of a network
 
@@ -46,7 +46,7 @@ def read_network(part: FilePart, field: str, given: Path | None, folder: Path) -
         except InputError as error:
             failure = CheckFailed(f"{field}.file", f"{place.name} cannot be read ({error})")
             continue
-        differs = _differs(network.metadata, part)
+        differs = _differs(network, part)
         if differs is None:
             return network
         failure = CheckFailed(f"{field}.{differs[0]}", f"{place.name}: {differs[1]}")
@@ -85,11 +85,16 @@ def _is_file(place: Path) -> bool:
         return False
 
 
-def _differs(told: Mapping[str, object], part: FilePart) -> tuple[str, str] | None:
-    """The hash that is not the certified one, if any: of the file, or of its data."""
+def _differs(network: Network, part: FilePart) -> tuple[str, str] | None:
+    """The hash that is not the certified one, if any: of the file, or of its data; or casts that
+    are not named, which are the identity in real arithmetic alone."""
+    told = network.metadata
     if told.get("sha256") != part.sha256:
         return "sha256", "this is not the file that was certified"
     data = told.get("data_sha256") or {}
     if not isinstance(data, Mapping) or dict(data) != dict(part.data_sha256):
         return "data_sha256", "its weights lie in data files that are not those certified"
+    casts = {node.name: node.op.to for node in network.nodes if isinstance(node.op, Cast)}
+    if casts != dict(part.casts):
+        return "casts", "the casts of the network are not those that the certificate names"
     return None

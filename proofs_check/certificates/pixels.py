@@ -14,7 +14,7 @@ import numpy as np
 from proofs_check.certificates.views import Places, View, windows
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Unitwise
-from reconstruct.networks.maps import Diagonal, Norm, Placement, Scaling, Select
+from reconstruct.networks.maps import Cast, Diagonal, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
 
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
@@ -72,12 +72,14 @@ class Pixels:
 
     def _find_moved(self, node: Node) -> tuple[str, Places] | None:
         op = node.op
-        if not isinstance(op, Select | Placement):
+        if not isinstance(op, Cast | Select | Placement):
             return None
         found = self._looked(node.inputs[0])
         if found is None:
             return None
         source, index = found
+        if isinstance(op, Cast):
+            return source, index
         if isinstance(op, Select):
             return source, index[op.start : op.stop]
         return source, np.where(op.index >= 0, index[op.index], -1)
@@ -102,7 +104,7 @@ def alike(op: Diagonal, positions: int) -> bool:
     if isinstance(op, Norm):
         return op.positions == positions
     if not isinstance(op, Scaling):
-        return False
+        return isinstance(op, Cast)
     parts = (np.asarray(part).reshape(-1, positions) for part in (op.factor, op.divisor, op.offset))
     return all(bool((part == part[:, :1]).all()) for part in parts)
 

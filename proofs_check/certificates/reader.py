@@ -33,6 +33,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks import (
     Add,
     Affine,
+    Cast,
     Clip,
     Convolution,
     Dense,
@@ -53,6 +54,7 @@ from reconstruct.networks.operation import KINDS
 MOST = 2**32  # bytes that a file may unpack to here
 DENSE = 2**18  # entries up to which moves of units are matrices
 TYPES = {1: "<f4", 7: "<i8", 11: "<f8"}
+CASTS = {10: 11, 16: 8}  # float16 and bfloat16, with their binary digits
 Shape = tuple[int, ...]
 Flow = tuple[str, Shape]  # the node that makes a value, and the shape in which the file has it
 Values = npt.NDArray[np.generic]  # a tensor of the file, in its own type
@@ -298,7 +300,7 @@ class _Graph:
                 raise NotPlain("a tensor twice")
             self.constants[name] = array
         inputs = [i for i in map(_value_info, graph[11]) if i[0] not in self.constants]
-        (self.source, shape), (self.output, _) = inputs[0], _value_info(graph[12][0])
+        (self.source, shape, self.kind), (self.output, *_) = inputs[0], _value_info(graph[12][0])
         if len(inputs) != 1 or len(graph[12]) != 1 or not shape or min(shape[1:], default=1) < 1:
             raise NotPlain("one input and one output are needed")
         self.calls = [_Call(_fields(n, "1 2 3 4 5 6 7")) for n in graph[1] if not _foreign(n)]
@@ -307,11 +309,14 @@ class _Graph:
         self.size = math.prod(shape)
         self.flows: dict[str, Flow] = {self.source: (self.source, shape)}
         self.nodes: dict[str, Node] = {}
+        self.narrow: set[str] = set()  # values that were cast to a narrower type
 
     def network(self) -> Network:
         for call in self.calls:
             if call.output in self.flows or call.output in self.constants:
                 raise NotPlain("a value that is made twice")
+            if call.kind != "Cast" and not self.narrow.isdisjoint(call.inputs):
+                raise NotPlain("arithmetic in a narrower type than the network's")
             values = [self.constants.get(i) for i in call.inputs]
             if all(v is not None for v in values):
                 self.constants[call.output] = self._folded(call)
@@ -413,17 +418,18 @@ def _foreign(node: Field) -> bool:
     return False
 
 
-def _value_info(entry: Field) -> tuple[str, Shape]:
-    """A name and its shape, with 1 for a symbolic batch."""
+def _value_info(entry: Field) -> tuple[str, Shape, int]:
+    """A name, its shape, with 1 for a symbolic batch, and its type."""
     fields = _fields(entry, "1 2 3", "1 2")
     if not fields[2]:
-        return _text(fields[1]), ()
+        return _text(fields[1]), (), 0
     tensor = _fields(_fields(fields[2][0], "1", "1")[1][0], "1 2", "1 2")
     dims = [_fields(d, "1 2 3") for d in _fields(tensor[2][0], "1")[1]] if tensor[2] else []
     if _number(tensor[1]) not in (1, 11):
         raise NotPlain("a value that is neither float32 nor float64")
     sizes = [_number(d[1]) for d in dims]
-    return _text(fields[1]), tuple(n if i or n > 0 else 1 for i, n in enumerate(sizes))
+    shape = tuple(n if i or n > 0 else 1 for i, n in enumerate(sizes))
+    return _text(fields[1]), shape, _number(tensor[1])
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -546,6 +552,19 @@ def _relu(graph: _Graph, call: _Call) -> Flow:
     call.end()
     node, shape = graph.flows[call.inputs[0]]
     return graph.emit(call.name, Relu(), (node,), shape)
+
+
+def _cast(graph: _Graph, call: _Call) -> Flow:
+    """To float16 or bfloat16, and back to the network's own type."""
+    goal = call.take("to", 0)
+    call.end()
+    node, shape = graph.flows[call.inputs[0]]
+    if call.inputs[0] in graph.narrow and goal == graph.kind:
+        return node, shape
+    if call.inputs[0] in graph.narrow or goal not in CASTS:
+        raise NotPlain("a cast other than to float16 or bfloat16 and back")
+    graph.narrow.add(call.output)
+    return graph.emit(call.name, Cast(math.prod(shape), CASTS[goal]), (node,), shape)
 
 
 def _clip(graph: _Graph, call: _Call) -> Flow:
@@ -682,6 +701,7 @@ READERS: dict[str, Callable[[_Graph, _Call], Flow]] = {
     "MatMul": _matmul,
     "Conv": _conv,
     "Relu": _relu,
+    "Cast": _cast,
     "Clip": _clip,
     "BatchNormalization": _norm,
     "MaxPool": _max_pool,

@@ -228,12 +228,14 @@ def as_file(document: Mapping[str, Json], field: str) -> FilePart:
     entry = _object(document.get(field), field, field)
     path = entry.get("path")
     data = _object(entry.get("data_sha256", {}), f"{field}.data_sha256")
+    casts = _object(entry.get("casts", {}), f"{field}.casts")
     return FilePart(
         _text(entry.get("file"), f"{field}.file"),
         None if path is None else _text(path, f"{field}.path"),
         _text(entry.get("sha256"), f"{field}.sha256"),
         {name: _text(code, f"{field}.data_sha256") for name, code in data.items()},
         _flag(entry.get("nnet_header", False), f"{field}.nnet_header"),
+        {name: _text(to, f"{field}.casts") for name, to in casts.items()},
     )
 
 

@@ -40,7 +40,16 @@ from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Line, Unitwise
-from reconstruct.networks.maps import Dense, Diagonal, Mixing, Norm, Placement, Scaling, Select
+from reconstruct.networks.maps import (
+    Cast,
+    Dense,
+    Diagonal,
+    Mixing,
+    Norm,
+    Placement,
+    Scaling,
+    Select,
+)
 from reconstruct.networks.operation import Add
 
 # --------------------------------------------------------------------------------------------------
@@ -71,6 +80,14 @@ GAMMA_ALONE = Counts(scaled=2, centre=0, shift=1, folded=2)
 GAMMA_HELD = Counts(scaled=1, centre=0, shift=0, folded=1)
 SCALING = Counts(scaled=5, centre=0, shift=1, folded=5)
 SHIFTED = Counts(scaled=0, centre=0, shift=0, folded=0)
+
+
+# of a cast: the digits of its type, the exponent of half its smallest number, its largest number
+CASTS = {
+    11: (11, -25, 65504.0),
+    8: (8, -134, float.fromhex("0x1.fep127")),
+    24: (24, -150, float.fromhex("0x1.fffffep127")),
+}
 
 
 class Parts(NamedTuple):
@@ -287,6 +304,8 @@ class Evaluation:
             value = self._norm(node, op, first)
         elif isinstance(op, Scaling):
             value = self._scaling(node, op, first)
+        elif isinstance(op, Cast):
+            value = self._cast(node, op, first)
         elif isinstance(op, Add):
             value = self._sum([self.values[i] for i in node.inputs])
         elif isinstance(op, Unitwise):
@@ -470,6 +489,16 @@ class Evaluation:
         parts = Parts(scale, scaled, np.zeros_like(scale), shift, result)
         own = self._own(node, SHIFTED if self._shifts(op) else SCALING, parts)
         return Value(size, upper(scale * value.hidden), upper(scale * value.local + own + lost))
+
+    def _cast(self, node: Node, op: Cast, value: Value) -> Value:
+        """To a narrower type, perhaps by way of float32: u·|z| and half the smallest number."""
+        digits, least, top = CASTS[op.digits]
+        computed = value.computed
+        if not float(np.max(computed, initial=0.0)) < top:
+            raise NoBound(f"{node.name!r} may overflow {op.to}")
+        twice = 1.0 + 2.0**-12
+        moved = upper((computed * 2.0**-digits + 2.0**least) * twice)
+        return Value(value.size, value.hidden, upper(value.local + moved))
 
     def _limit_shifted(self, node: Node, ends: tuple[Floats, Floats]) -> None:
         """Where values that lie between these ends are moved by what is added to them next."""

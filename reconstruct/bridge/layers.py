@@ -16,6 +16,7 @@ from reconstruct.bridge import SELU
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Add,
+    Cast,
     Clip,
     Convolution,
     Dense,
@@ -113,6 +114,11 @@ class Applied(nn.Module):
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
         return self.act(*values, **{name: getattr(self, name) for name in self.names})
+
+
+def rounded_to(value: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """The value by way of a narrower type."""
+    return value.to(kind).to(value.dtype)
 
 
 def summed(*values: torch.Tensor) -> torch.Tensor:
@@ -248,6 +254,7 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Sparse: _linear,
     Norm: _norm,
     Scaling: _scaled,
+    Cast: lambda op, kind: Applied(partial(rounded_to, kind=getattr(torch, op.to))),
     Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
     SumPool: _window_sums,
     MaxPool: lambda op, kind: Applied(partial(window_maxima, geometry=op.geometry)),

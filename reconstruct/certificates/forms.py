@@ -22,6 +22,7 @@ from reconstruct.errors import UnsupportedError
 from reconstruct.networks import (
     Activation,
     Add,
+    Cast,
     Convolution,
     Dense,
     Diagonal,
@@ -495,6 +496,8 @@ def places(op: Operation) -> Array | None:
         return np.arange(op.start, op.stop)
     if isinstance(op, Placement):
         return op.index
+    if isinstance(op, Cast):
+        return np.arange(op.units)
     if not isinstance(op, Dense | Sparse) or op.bias.any() or op.nonzeros > op.shape[0]:
         return None
     rows, columns = op.weight.nonzero()

@@ -163,7 +163,7 @@ class Roundoff:
         value = self.values[name] = replace(value, size=np.minimum(value.size, known))
         top = float(np.max([np.max(part, initial=0.0) for part in (value.peak, value.computed)]))
         if not top < self.precision.largest / 4 and not self.reason:
-            kind = np.dtype(self.precision.dtype).name
+            kind = self.network.casts.get(name) or np.dtype(self.precision.dtype).name
             self.reason = f"node {name!r} may overflow {kind}"
         here = self._place[name]
         for old in [n for n in self.values if self._last[n] <= here]:

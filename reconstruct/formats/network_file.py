@@ -195,7 +195,8 @@ class Origin:
     The file's name, format and SHA-256 as stored; `data` gives those of files beside it.
 
     `nnet_header` says that the header of a .nnet file is a part of the function; `compared` that
-    no value was found to differ from another program's, which a user may waive (ONNX files).
+    no value was found to differ from another program's, which a user may waive (ONNX files);
+    `casts` the nodes that round to a narrower type, which are the identity in real arithmetic.
     """
 
     file: str
@@ -204,6 +205,7 @@ class Origin:
     data: Mapping[str, str] = field(default_factory=dict)
     nnet_header: bool = False
     compared: bool = True
+    casts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: Network) -> Origin | None:
@@ -218,6 +220,7 @@ class Origin:
             dict(told.get("data_sha256", {})),
             bool(told.get("nnet_header_folded", False)),
             told.get("compared", {}) is not None,
+            network.casts,
         )
 
     def document(self) -> dict[str, Any]:
@@ -229,6 +232,8 @@ class Origin:
             part["nnet_header"] = True
         if not self.compared:
             part["unchecked_reading"] = True
+        if self.casts:
+            part["casts"] = dict(self.casts)
         return part
 
     def differs(self, stated: Mapping[str, Any]) -> str | None:

@@ -17,6 +17,7 @@ from reconstruct.networks.box import Box
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import (
     Affine,
+    Cast,
     Convolution,
     Dense,
     Diagonal,
@@ -39,6 +40,7 @@ __all__ = [
     "Add",
     "Affine",
     "Box",
+    "Cast",
     "Clip",
     "Convolution",
     "Dense",

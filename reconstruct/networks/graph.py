@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.inputs import as_points, as_rows
-from reconstruct.networks.maps import Affine, Mixing, Norm
+from reconstruct.networks.maps import Affine, Cast, Mixing, Norm
 from reconstruct.networks.operation import LIMITS, Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import precision as as_precision
@@ -176,6 +176,11 @@ class Network:
     def mixing_nodes(self) -> tuple[Node, ...]:
         """The nodes whose map sums over its inputs; sums over windows, never rebuilt, included."""
         return tuple(n for n in self.nodes if isinstance(n.op, Mixing))
+
+    @property
+    def casts(self) -> dict[str, str]:
+        """The nodes that round to a narrower float type, and which: identities of real numbers."""
+        return {n.name: n.op.to for n in self.nodes if isinstance(n.op, Cast)}
 
     def norm_nodes(self) -> tuple[Node, ...]:
         return tuple(n for n in self.nodes if isinstance(n.op, Norm))

@@ -22,6 +22,7 @@ from reconstruct.networks.activations import MaxPool
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import (
     Affine,
+    Cast,
     Convolution,
     Diagonal,
     Mixing,
@@ -57,7 +58,7 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
     A map is merged into the next one only when nothing else uses its value, so that no weight is
     ever duplicated. With `merge=False` runs stay, and only norms are folded.
     """
-    pruned = prune(network)
+    pruned = prune(without_casts(network))
     chains: dict[str, tuple[str, ...]] = {}
     made: dict[str, Node] = {}
     for node in pruned.nodes:
@@ -146,6 +147,22 @@ def compose(after: Mixing, before: Mixing) -> Mixing:
     """`h ↦ W2 (W1 h + b1) + b2` as one dense map, in float64: for the small maps of a target."""
     second = dense(after.matrix)
     return Affine(second @ dense(before.matrix), second @ before.bias + after.bias)
+
+
+def without_casts(network: Network) -> Network:
+    """The same function of real numbers without casts to narrower types."""
+    if not network.casts:
+        return network
+    through: dict[str, str] = {}
+    kept = []
+    for node in network.nodes:
+        inputs = tuple(through.get(name, name) for name in node.inputs)
+        if isinstance(node.op, Cast):
+            (through[node.name],) = inputs
+        else:
+            kept.append(replace(node, inputs=inputs))
+    output = through.get(network.output, network.output)
+    return Network(network.size_in, tuple(kept), output, network.source, network.metadata)
 
 
 def prune(network: Network) -> Network:

@@ -148,6 +148,8 @@ def target_part(target: Network, path: str | None = None) -> dict[str, Any]:
     placed: dict[str, Any] = {} if path is None else {"path": path}
     if target.metadata.get("compared", {}) is None:
         placed["unchecked_reading"] = True
+    if target.casts:
+        placed["casts"] = target.casts
     return {
         "file": target.metadata.get("file"),
         **placed,

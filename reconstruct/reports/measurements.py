@@ -19,6 +19,7 @@ from reconstruct.constructions.scaling import LIMITS, deviation, variances_at_ou
 from reconstruct.constructions.sites import Site, mixing_at, norm_at
 from reconstruct.khatri_rao import KhatriRao
 from reconstruct.networks import Box, Domain, Network, Operation, dense
+from reconstruct.networks.normal_form import without_casts
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
 
@@ -105,7 +106,7 @@ def float32_histogram(target: Network, network: Network, domain: Domain) -> dict
     if not len(x):
         return None
     with np.errstate(all="ignore"):
-        g = target(x)
+        g = without_casts(target)(x)
         found = {
             name: np.max(np.abs(one(x, np.float32).astype(np.float64) - g), axis=1)
             for name, one in (("network", network), ("target", target))
@@ -173,8 +174,9 @@ def slice_through(
     points = np.clip(middle + position[:, None] * direction, box.lo, box.hi)
     single = _in_float32(points)
     with np.errstate(all="ignore"):
-        reference, candidate = target(points), network(points)
-        rounded = network(single, np.float32).astype(np.float64) - target(single)
+        exact = without_casts(target)
+        reference, candidate = exact(points), network(points)
+        rounded = network(single, np.float32).astype(np.float64) - exact(single)
     gap = candidate - reference
     if not (np.isfinite(gap).all() and np.isfinite(rounded).all()):
         return None

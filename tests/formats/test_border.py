@@ -105,14 +105,6 @@ def test_old_defaults_are_those_of_the_files_own_operator_set(tmp_path):
         load(stored(tmp_path, [("Selu", ["x"], "y")], opset=5))
 
 
-@pytest.mark.parametrize("kind", [10, 16, 11])
-def test_conversions_inside_of_a_network_are_refused(kind, tmp_path):
-    there, back = ("Cast", ["r"], "q", {"to": kind}), ("Cast", ["q"], "y", {"to": 1})
-    nodes = [("Relu", ["x"], "r"), there, back]
-    with pytest.raises(UnsupportedError, match="which rounds or mixes two arithmetics"):
-        load(stored(tmp_path, nodes))
-
-
 def test_a_wrong_constant_cannot_hide_in_a_bump(tmp_path, monkeypatch):
     """x + K·hat(x) with hat = 0 but between 1/2 and 5/8: K itself is compared."""
     from reconstruct.formats.onnx import read

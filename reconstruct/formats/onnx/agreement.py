@@ -34,7 +34,18 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
 from reconstruct.formats.onnx.values import Flow
-from reconstruct.networks import Activation, Add, Box, Map, Mixing, Network, Node, Norm, Points
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Box,
+    Cast,
+    Map,
+    Mixing,
+    Network,
+    Node,
+    Norm,
+    Points,
+)
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import UNIT
 
@@ -378,6 +389,8 @@ def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Follow
             steps = _summands(node) + EFFORT.operations
             unit = arithmetic.unit + 2 * UNIT  # ours is rounded too
             made = steps * (unit * (size + carried) + arithmetic.tiny)
+            if isinstance(node.op, Cast):
+                made = made + node.op.moved(size + carried)
             values[node.name], errors[node.name] = value, carried + made
             peak = np.maximum(peak, (size + carried + made).max(axis=1))
             telling = np.asarray(peak < arithmetic.largest)

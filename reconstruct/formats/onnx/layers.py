@@ -25,12 +25,16 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
 )
-from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Norm, Relu, Scaling, Selu
+from reconstruct.networks import Activation, Cast, Clip, Elu, LeakyRelu, Norm, Relu, Scaling, Selu
 
 Array = NDArray[Any]
 REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
-FLOAT, DOUBLE = 1, 11  # ONNX's type numbers
-FLOATS = {FLOAT: "float32", 10: "float16", DOUBLE: "float64", 16: "bfloat16"}
+FLOAT, HALF, DOUBLE, BFLOAT = 1, 10, 11, 16  # ONNX's type numbers
+# the types that hold every number of a type, and the digits of those that round
+WIDER = {FLOAT: (FLOAT, DOUBLE), HALF: (HALF, FLOAT, DOUBLE), DOUBLE: (DOUBLE,)}
+WIDER[BFLOAT] = (BFLOAT, FLOAT, DOUBLE)
+DIGITS = {HALF: 11, BFLOAT: 8, FLOAT: 24}
+NAMES = {HALF: "float16", BFLOAT: "bfloat16", FLOAT: "float32", DOUBLE: "float64"}
 
 
 def _applied(call: Call, build: Builder, op: Activation) -> Flow:
@@ -130,21 +134,16 @@ def dropout(call: Call, build: Builder) -> Flow:
 
 
 def cast(call: Call, build: Builder) -> Flow:
-    """To the type that the value has; the network's input may also be widened, which is exact.
-
-    Any other conversion rounds, or lets a part of the network be computed in another arithmetic
-    than the rest, so that what is claimed of float64 and float32 would not hold for the file.
-    """
-    flow, goal = call.flow(), int(call.attributes["to"])
-    here = call.kinds[0]
-    widened = (here, goal) == (FLOAT, DOUBLE) and flow.node == build.source and not flow.shared
-    if goal != here and not widened:
+    """The same value where every number of its type is one of the goal; else a rounding."""
+    flow, here, goal = call.flow(), call.kinds[0], int(call.attributes["to"])
+    if here not in WIDER or goal not in WIDER:
         raise call.refuse(
-            f"converts a value of the network from {FLOATS.get(here, here)} to "
-            f"{FLOATS.get(goal, 'a type that is not a float')}, which rounds or mixes two "
-            "arithmetics; export the model in one float type, without conversions"
+            f"converts a value of the network to {NAMES.get(goal, 'another type')}; casts "
+            f"between {', '.join(NAMES.values())} are supported"
         )
-    return flow
+    if goal in WIDER[here]:
+        return flow
+    return build.emit(call.name, Cast(flow.size, DIGITS[goal]), (flow,), flow.shape)
 
 
 # --- activations in basic steps ---

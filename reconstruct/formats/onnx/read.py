@@ -103,6 +103,9 @@ OPERATORS: dict[str, Operator] = {
     "ConstantOfShape": Operator(9, 25, "value", None, fold.filled),
     "Shape": Operator(1, 25, "start end", fold.shape_of, fold.shape_of),
 }
+# what rounds nothing in any type: all that is allowed in a narrower type than the network's
+EXACT = """Relu Max Min Neg Dropout Cast MaxPool GlobalMaxPool Pad Identity Flatten Reshape Squeeze
+Unsqueeze Transpose Slice Gather Split Concat Expand Shape"""
 SUPPORTED = (
     "Gemm, MatMul, Conv, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, "
     "BatchNormalization, MaxPool, AveragePool, Flatten, Reshape and others that only move values"
@@ -145,6 +148,7 @@ def read_onnx(
         name: flow
         for name, (flow, revision) in walk.flows.items()
         if walk.build.revisions[flow.node] == revision  # else a bias or factor joined it later
+        and (walk.schemas.kind(name) != layers.BFLOAT or name == model.output)  # numpy has none
     }
     reading = Reading(content, folder, model, network, where, walk.folded, walk.kinds)
     told = compared(reading, comparison or SecondReading())
@@ -195,6 +199,8 @@ class _Walk:
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
         kinds = tuple(self.schemas.kind(i) if i else 0 for i in node.input)
         call = Call(name, node.op_type, seen, attributes, self.model.opset, len(node.output), kinds)
+        if not fixed and node.op_type not in EXACT.split():
+            self._require_own_type(inputs, kinds)
         read = operator.constant if fixed else operator.flow
         assert read is not None
         try:
@@ -227,6 +233,19 @@ class _Walk:
                 else f"acts on a value that depends on the network's input, which is no {SUPPORTED}"
             )
         return found, self.schemas.attributes(node, found.attributes)
+
+    def _require_own_type(self, inputs: list[Value | None], kinds: tuple[int, ...]) -> None:
+        """Arithmetic is done in the type of the network's input or in a wider one.
+
+        In a narrower one every step would round in it, which no figure of a certificate counts.
+        """
+        for value, kind in zip(inputs, kinds, strict=True):
+            flows = isinstance(value, Flow | Tail)
+            if flows and kind not in layers.WIDER[self.model.kind]:
+                raise UnsupportedError(
+                    f"computes in {layers.NAMES.get(kind, 'another type')}, narrower than the "
+                    f"input's {layers.NAMES[self.model.kind]}; export the model in one float type"
+                )
 
     def _allow(self, shape: tuple[int, ...] | None, name: str, fixed: bool) -> None:
         """Memory for what the node makes, before it is made."""

@@ -29,6 +29,7 @@ from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.networks import (
     Add,
+    Cast,
     Clip,
     Convolution,
     Elu,
@@ -290,6 +291,22 @@ def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
     return shape
 
 
+def _cast(node: Node, op: Cast, draft: Draft) -> tuple[int, ...]:
+    """To the narrower type, under the node's name, and back; float32 itself from float64."""
+    goal = getattr(draft.onnx.TensorProto, "FLOAT" if op.to == "float32" else op.to.upper())
+    own = draft.onnx.helper.np_dtype_to_tensor_dtype(draft.dtype)
+    (value,) = node.inputs
+    made = draft.fresh(f"{node.name}/{op.to}")
+    if goal == own:
+        wide = draft.onnx.TensorProto.DOUBLE
+        value = draft.node("Cast", [value], draft.fresh(f"{node.name}/float64"), to=wide)
+        made = node.name
+    draft.node("Cast", [value], made, node.name, to=goal)
+    if goal != own:
+        draft.node("Cast", [made], node.name, f"{node.name}/back", to=own)
+    return draft.shapes[node.inputs[0]]
+
+
 def _add(node: Node, op: Add, draft: Draft) -> tuple[int, ...]:
     shapes = {draft.shapes[i] for i in node.inputs}
     alike = len(shapes) == 1
@@ -481,6 +498,7 @@ WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Mixing: _mixing,
     Norm: _norm,
     Scaling: _scaling,
+    Cast: _cast,
     Add: _add,
     Select: _select,
     Placement: _placement,

@@ -1,5 +1,6 @@
 """Linear maps, one file each."""
 
+from reconstruct.networks.maps.cast import Cast
 from reconstruct.networks.maps.convolution import Convolution, Geometry, SumPool
 from reconstruct.networks.maps.dense import Affine, Dense, Sparse
 from reconstruct.networks.maps.diagonal import Diagonal
@@ -12,6 +13,7 @@ from reconstruct.networks.maps.scaling import Scaling
 __all__ = [
     "UNIT_EPS",
     "Affine",
+    "Cast",
     "Convolution",
     "Dense",
     "Diagonal",
