@@ -233,7 +233,11 @@ ATTACKS = {
     "honest": "random reconstructions: the bound holds exactly, the checker accepts",
     "forged": "certificates with fields changed and signed anew, twelve for each case",
     "float-bounds": "float figures against adversarial orders of summation and onnxruntime",
-    "kill-and-resume": "runs killed at any moment and resumed: the same norms, accepted",
+    "kill-and-resume": "runs killed while they work and resumed: the same norms, accepted",
+    "border": "data files of all types, constants, old sets, texts, casts, links, pipes: as others "
+    "read them, or refused within 20 s",
+    "two-readers": "damaged files: what the checker's reader accepts, the other reads alike",
+    "commands": "odd arguments, guard, export, study, training: exit codes 0 to 3, in time",
 }
 
 

@@ -38,6 +38,9 @@ STARTS = (
     ["verify", "a.npz", "b.npz", "-o", "out"],
     ["export", "a.npz", "b.npz", "-o", "out", "--tolerance", "1e-3"],
     ["inspect", "a.npz"],
+    ["study", "width", "-o", "out", "--seeds", "1", "--grid", "d=2", "--quiet"],
+    ["study", "conditioning", "-o", "out", "--seeds", "1", "--quiet"],
+    ["train", "-o", "out", "--data", "d.npz", "--model", "mlp", "--width", "4", "--epochs", "1"],
 )
 
 
@@ -50,7 +53,9 @@ def commands(rng: np.random.Generator) -> Outcome:
         for name in ("a.npz", "b.npz"):
             save(network, place / name, dtype=None)
         words = list(STARTS[int(rng.integers(len(STARTS)))])
-        if words[0] != "inspect":
+        x = rng.normal(size=(12, 1, 2, 2)).astype(np.float32)
+        np.savez(place / "d.npz", x=x, y=np.arange(12) % 3)
+        if words[0] in ("run", "verify", "export"):
             words.append("--domain=-1,1")
         if rng.random() < 0.5:
             words += ODD[int(rng.integers(len(ODD)))]

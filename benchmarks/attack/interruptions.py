@@ -28,17 +28,27 @@ def kill_and_resume(rng: np.random.Generator) -> Outcome:
         pairs = enumerate(pairwise(sizes), start=1)
         weights = {f"W{i}": rng.standard_normal((m, k)) for i, (k, m) in pairs}
         np.savez(place / "target.npz", **weights)  # type: ignore[arg-type]
-        start = time.monotonic()
         whole = _run(place, "whole")
+        _wait_for(place / "whole", whole)
+        start = time.monotonic()
+        _wait_for(place / "whole" / "report.json", whole)
+        busy = time.monotonic() - start
         code = whole.wait(LAST)
         if code not in (0, 3):
             return Outcome("failed", f"a run ended with exit code {code}")
-        seconds = float(rng.uniform(0.0, 1.1)) * (time.monotonic() - start)
-        _kill(_run(place, "cut"), seconds)
-        partial = (place / "cut").exists()
-        again = _run(place, "cut", *(["--resume"] if partial else []))
+        seconds = float(rng.uniform(0.0, 1.0)) * busy
+        cut = _run(place, "cut")
+        _wait_for(place / "cut", cut)  # imports take longer than the work that is to be hit
+        hit = _kill(cut, seconds)
+        again = _run(place, "cut", "--resume")
         ended = again.wait(LAST)
-        return _compared(place, code, ended, "resumed" if partial else "killed before it began")
+        return _compared(place, code, ended, "killed and resumed" if hit else "was done by then")
+
+
+def _wait_for(place: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until the run has written that, or has ended."""
+    while not place.exists() and process.poll() is None:
+        time.sleep(0.005)
 
 
 def _run(place: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
@@ -52,13 +62,14 @@ def _run(place: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _kill(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Ends the process in the middle of whatever it does, unless it is done by then."""
+def _kill(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Ends the process in the middle of whatever it does; false where it was done by then."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         process.wait()
+    return process.returncode == -signal.SIGKILL
 
 
 def _compared(place: Path, code: int, ended: int, word: str) -> Outcome:

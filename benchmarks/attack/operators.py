@@ -322,9 +322,20 @@ def filled(d: Draft) -> str:
     return d.node("Add", [flow, d.node("ConstantOfShape", [sizes], value=value)])
 
 
+@step(3)
+def narrowed(d: Draft) -> str:
+    """A value of the network through other float types, sometimes moved about there."""
+    there = d.node("Cast", [d.flow()], to=int(d.pick((1, 11, 10, 16))))
+    if d.chance(0.4):
+        there = d.node(d.pick(("Relu", "Neg", "Identity", "Transpose", "Flatten")), [there])
+    if d.chance(0.2):
+        there = d.node("Cast", [there], to=int(d.pick((1, 11, 10, 16))))
+    return d.node("Cast", [there], to=d.kind)
+
+
 @step()
 def cast(d: Draft) -> str:
-    """A constant through another float type; values of the network may not be converted."""
+    """A constant through another float type."""
     flow = d.flow()
     there = d.node("Cast", [d.constant(d.numbers((1,)))], to=int(d.pick((1, 11, 10))))
     back = d.node("Cast", [there], to=d.kind)

@@ -12,10 +12,10 @@ from reconstruct.networks import (
     Add,
     Affine,
     Box,
+    Cast,
     Clip,
     Convolution,
     Dense,
-    Diagonal,
     Elu,
     Geometry,
     LeakyRelu,
@@ -92,7 +92,10 @@ def _windows(rng: Generator, channels: int, height: int, width: int) -> Convolut
 
 
 def _operation(rng: Generator, k: int) -> Operation:
-    word = rng.choice(["map", "bend", "norm", "factor", "pick"], p=[0.4, 0.4, 0.1, 0.06, 0.04])
+    words = ["map", "bend", "norm", "factor", "pick", "cast"]
+    word = rng.choice(words, p=[0.38, 0.38, 0.1, 0.06, 0.04, 0.04])
+    if word == "cast":
+        return Cast(k, int(rng.choice([8, 11, 24])))
     if word == "bend":
         return ACTIVATIONS[int(rng.integers(len(ACTIVATIONS)))]
     if word == "norm":
@@ -183,7 +186,7 @@ def doubled(network: Network, rng: Generator) -> Network:
 
 def changed(network: Network, rng: Generator) -> Network:
     """One number of a map, a norm or a factor moved, by little or much."""
-    nodes = [n for n in network.nodes if isinstance(n.op, Dense | Diagonal)]
+    nodes = [n for n in network.nodes if isinstance(n.op, Dense | Norm | Scaling)]
     node = nodes[int(rng.integers(len(nodes)))]
     by = float(rng.choice([1e-14, 1e-9, 1e-4, 0.3]))
     if isinstance(node.op, Dense):

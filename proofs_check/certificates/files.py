@@ -22,6 +22,8 @@ def read_certificate(path: Path) -> tuple[bytes, Path]:
     """The bytes of a certificate, given as a file or as the folder that holds it."""
     try:
         place = path / "certificate.json" if path.is_dir() else path
+        if place.exists() and not place.is_file():
+            raise Unreadable("certificate", f"{place} is no file")
         return place.read_bytes(), place.parent
     except FileNotFoundError:
         raise Missing("certificate", f"{path} holds no certificate.json") from None

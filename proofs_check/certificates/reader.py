@@ -19,6 +19,7 @@ import json
 import math
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +83,7 @@ def read_plain(path: Path) -> Network:
             network = _Graph(content, path.parent, told).network()
     except (InputError, ValueError, TypeError, KeyError, IndexError, EOFError) as error:
         raise NotPlain(str(error)) from None
-    except (struct.error, zipfile.BadZipFile, NotImplementedError, OverflowError) as error:
+    except (struct.error, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError) as error:
         raise NotPlain(str(error)) from None
     return Network(network.size_in, network.nodes, network.output, network.source, told)
 

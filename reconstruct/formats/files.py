@@ -128,12 +128,14 @@ GZIP_MAGIC = b"\x1f\x8b"
 def read_bytes(path: Path, limit: int = LIMITS.memory) -> bytes:
     """The bytes of the file as they are stored; refusals are meant to be raised in `naming`.
 
-    A regular file may be as large as it is; of anything else (a pipe, a device) `limit` bytes
-    are read at most.
+    A regular file may be as large as it is; of a pipe `limit` bytes are read at most. Devices,
+    which need not end, are refused.
     """
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
+            if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+                raise InputError("a file is needed, but this is a device; name a file")
             if stat.S_ISREG(found.st_mode):  # holes of a sparse file cost their maker nothing
                 Budget(limit).take(max(found.st_size - 512 * found.st_blocks, 0), "the file")
                 stored = file.read()

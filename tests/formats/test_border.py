@@ -339,3 +339,17 @@ def test_absurd_arguments_are_refused(words, tmp_path, capsys):
     start = ["run", str(tmp_path / "a.npz"), "-o", str(tmp_path / "out"), "--domain=-1,1"]
     assert main([*start, *words]) == 2
     assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.onnx", "a.vnnlib"])
+def test_devices_are_no_files(name, tmp_path):
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="this is a device; name a file"):
+        load_domain(tmp_path / name) if name == "a.vnnlib" else load(tmp_path / name)
+
+
+def test_a_pipe_in_the_place_of_a_certificate_is_not_waited_for(tmp_path):
+    from proofs_check.certificates import check
+
+    os.mkfifo(tmp_path / "certificate.json")
+    assert check(tmp_path).status.value == "unreadable"

@@ -141,3 +141,20 @@ def test_everything_else_is_read_by_the_shared_reader_and_said(tmp_path):
     report = check(tmp_path / "out")
     assert report.shared == ("target", "candidate")
     assert "target and candidate read by the shared reader" in as_text(report)
+
+
+@pytest.mark.parametrize("damage", ["locked", "deflated"])
+def test_archives_that_cannot_be_unpacked_are_left_to_the_shared_reader(damage, tmp_path):
+    """A flag that says "encrypted", or compressed bytes that are none: no crash."""
+    place = tmp_path / "a.npz"
+    np.savez_compressed(place, W1=np.eye(3))
+    content = bytearray(place.read_bytes())
+    entry = content.index(b"PK\x01\x02")
+    if damage == "locked":
+        content[6] |= 1
+        content[entry + 8] |= 1
+    else:
+        content[50:60] = b"\xff" * 10
+    place.write_bytes(content)
+    with pytest.raises(NotPlain):
+        read_plain(place)
