@@ -287,7 +287,7 @@ def _distinct(window: View, forms: Forms) -> tuple[View, Places]:
         (name,) = (n for n, known in forms.sources.items() if known == window.source)
         return View(window.source, forms.network.sizes[name]), index[:, 0]
     _, first, column = np.unique(index, axis=0, return_index=True, return_inverse=True)
-    kept = [place for place in np.sort(first) if (index[place] >= 0).any()]
+    kept = [place for place in np.sort(first) if (index[place] >= 0).any()] or [0]
     number = {place: at for at, place in enumerate(kept)}
     places = np.array([number.get(first[c], -1) for c in column.ravel()])
     return View.of(window.source, index[kept]), places

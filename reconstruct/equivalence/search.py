@@ -17,6 +17,7 @@ import numpy as np
 
 from reconstruct.networks import Box, Domain, Network
 from reconstruct.networks.gradients import gradient
+from reconstruct.networks.normal_form import without_casts
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.progress import Progress, Step, silent
@@ -111,10 +112,13 @@ def search(
 
 
 class Difference:
-    """`max_j |f_j − g_j|`, g the target and f the candidate, in float64, and its gradient."""
+    """`max_j |f_j − g_j|`, g the target and f the candidate, in float64, and its gradient.
+
+    g is a function of real numbers: its casts to narrower types are left out.
+    """
 
     def __init__(self, target: Network, candidate: Network) -> None:
-        self.target, self.candidate = target, candidate
+        self.target, self.candidate = without_casts(target), candidate
         self.evaluations = 0
 
     def __call__(self, points: Array) -> Array:
@@ -248,7 +252,7 @@ class _Search:
         gaps, truth = self.difference.measure(points)
         self.scale = max(self.scale, float(np.max(np.abs(truth[np.isfinite(truth)]), initial=0.0)))
         near = _representable(points, self.box)
-        expected = self.target(near)
+        expected = self.difference.target(near)
         ours = self.candidate(near, dtype=np.float32).astype(np.float64)
         theirs = self.target(near, dtype=np.float32).astype(np.float64)
         self.single = max(self.single, _largest(ours - expected))

@@ -21,6 +21,7 @@ from reconstruct.networks import (
     Node,
     Points,
     Relu,
+    SumPool,
 )
 
 from .models import onnx_bytes
@@ -353,3 +354,34 @@ def test_a_pipe_in_the_place_of_a_certificate_is_not_waited_for(tmp_path):
 
     os.mkfifo(tmp_path / "certificate.json")
     assert check(tmp_path).status.value == "unreadable"
+
+
+def test_a_pool_whose_windows_see_pads_alone_is_checked(tmp_path):
+    """A subsampling of which every window lies on a pad: both channels are 0."""
+    import reconstruct as rc
+    from proofs_check.certificates import check
+
+    first = Convolution(np.ones((2, 1, 2, 1)), Geometry(1, 2, 3, (2, 1)))
+    pool = SumPool(Geometry(2, 1, 3, (1, 1), (2, 2), (1, 1, 0, 0)))
+    nodes = (
+        Node("c", first, ("input",)),
+        Node("a", LeakyRelu(0.5), ("c",)),
+        Node("p", pool, ("a",)),
+        Node("b", Clip(-1.0, 1.0), ("p",)),
+        Node("end", Affine(np.ones((1, pool.shape[0]))), ("b",)),
+    )
+    network = Network(6, nodes, "end")
+    for name in ("a.npz", "b.npz"):
+        rc.save(network, tmp_path / name)
+    out = tmp_path / "out"
+    other = network.with_ops({"end": Affine(np.ones((1, pool.shape[0])) * 2)})
+    rc.save(other, tmp_path / "b.npz")
+    files = tmp_path / "a.npz", tmp_path / "b.npz"
+    rc.verify(*files, domain=(-1.0, 1.0), tolerance=5.0, output=out, samples=20)
+    assert check(out).status.value == "accepted"
+
+
+def test_the_second_output_of_a_node_is_refused_by_name(tmp_path):
+    nodes = [("Dropout", ["x"], ["d", "mask"]), ("Cast", ["mask"], "y", {"to": 1})]
+    with pytest.raises(UnsupportedError, match="uses 'mask', which is not read: a second output"):
+        load(stored(tmp_path, nodes))

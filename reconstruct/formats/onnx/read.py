@@ -193,6 +193,11 @@ class _Walk:
             raise InputError(f"node {name!r} ({node.op_type}) is malformed ({error})") from None
 
     def _step(self, node: Any, name: str) -> None:
+        for missing in (i for i in node.input if i and i not in self.values):
+            raise UnsupportedError(
+                f"uses {missing!r}, which is not read: a second output, as Dropout's mask and "
+                "MaxPool's indices, or the output of no node"
+            )
         inputs = [self.values[i] if i else None for i in node.input]
         fixed = all(v is None or isinstance(v, np.ndarray) for v in inputs)
         operator, attributes = self._operator(node, name, fixed)
