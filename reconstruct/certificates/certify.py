@@ -298,7 +298,8 @@ class _Work:
         if not outcome.bound < _or_inf(found.bound):
             return witness, found
         proof = {} if outcome.proof is None else asdict(outcome.proof)
-        return witness, replace(self._general(found, float(outcome.bound)), **proof)
+        bound = max(float(outcome.bound), 2.0**-1000)  # what underflows differs by the proof
+        return witness, replace(self._general(found, bound), **proof)
 
     def _general(self, found: Certificate, bound: float) -> Certificate:
         """A bound without segments, which nobody but we can repeat; bounds of floats are kept."""

@@ -124,6 +124,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--force": _flag("overwrite the results in OUT"),
     "--json": _flag("print the report as JSON on stdout"),
     "--quiet": _flag("the verdict line alone"),
+    "--unchecked-reading": _flag(
+        "read ONNX files that no other program can evaluate; the verdict says so"
+    ),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
     "--property": _word("domain and tolerance from a VNN-LIB 2.0 property of both", "FILE.vnnlib"),
@@ -166,19 +169,21 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "--activation "
         "| how to reconstruct: --construction --rank --block --layers --bounds --bounds-seconds "
         "--solver --dtype --nnet-header "
-        "| checking and output: --samples --tolerance --resume --force --json --quiet",
+        "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "
+        "--quiet",
     ),
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
         "--domain --property --instances --timeout --split --count --normalise --radius --bounds "
         "--bounds-seconds --samples --tolerance --time-limit --nnet-header -o --force --json "
+        "--unchecked-reading "
         "--quiet",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --trusted --json --quiet",
+        "--target --candidate --trusted --json --unchecked-reading --quiet",
     ),
     "inspect": (
         "show a network and what each construction would cost",
