@@ -42,8 +42,8 @@ FIELDS = {  # what may stand in an object, by its place; whatever else does is n
     "bound float64_bound float32_bound alignment lines places tree pairs scales segments "
     "exact_identity exact_norms witness tried seconds digest",
     "domain": "kind lo hi",
-    "target": "file sha256 data_sha256 path nnet_header",
-    "candidate": "file sha256 data_sha256 path nnet_header",
+    "target": "file sha256 data_sha256 path nnet_header unchecked_reading casts",
+    "candidate": "file sha256 data_sha256 path nnet_header unchecked_reading casts",
     "segments": "target_node candidate_node maps rows columns residual_bound constant_bound "
     "error_in error_out inner margin",
     "exact_norms": "gamma beta",
