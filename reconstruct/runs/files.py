@@ -85,7 +85,7 @@ def write_networks(folder: Path, result: Result, forms: Forms) -> Network:
     if forms.folded and result.network.weights <= MOST_FOLDED:
         save(forms.spelled(fold_norms(result.network)), folder / FOLDED, dtype=dtype)
     if forms.guarded:
-        write_guarded(network, result.watched, folder / GUARDED, dtype, NETWORK)
+        write_guarded(network, result.watched, folder / GUARDED, dtype)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
     write_atomically(folder / "norms.npz", buffer.getvalue())

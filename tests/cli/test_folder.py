@@ -181,16 +181,14 @@ def test_a_network_beyond_one_protobuf_message_is_published_whole(
     assert cli("check", out)[0] != 0
 
 
-def test_a_large_guarded_network_shares_the_weights_of_the_plain_one(
-    cli, target, tmp_path, monkeypatch
-):
+def test_a_large_guarded_network_has_its_weights_beside_it(cli, target, tmp_path, monkeypatch):
     onnxruntime = pytest.importorskip("onnxruntime")
     out = tmp_path / "out"
     for module in (onnx_write, onnx_external):
         monkeypatch.setattr(module, "LIMITS", Limits(message=100, beside=16))
     monkeypatch.setattr(run_files, "MOST_FOLDED", 10)
     assert cli("run", target, "-o", out, *DOMAIN, "--guard")[0] == 0
-    written = {"network.onnx.data", "network_guarded.onnx"}
+    written = {"network.onnx.data", "network_guarded.onnx", "network_guarded.onnx.data"}
     assert set(os.listdir(out)) == {*FILES, "target", *written} - {"network_folded.onnx"}
     x = np.random.default_rng(0).uniform(-1, 1, size=(20, 3))
     session = onnxruntime.InferenceSession(out / "network_guarded.onnx")

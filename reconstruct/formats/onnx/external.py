@@ -8,7 +8,6 @@ model is never read with the weights of another.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import LIMITS, Budget, sha256_file
+from reconstruct.formats.files import LIMITS, Budget
 
 DIGEST = "reconstruct.data_sha256"
 Array = NDArray[Any]
@@ -40,14 +39,10 @@ class DataFile:
         offset = self._end
         little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
         self._write(little.reshape(-1).view(np.uint8))
-        return self._told(name, array.dtype, array.shape, offset)
-
-    def _told(self, name: str, dtype: Any, shape: tuple[int, ...], offset: int) -> Any:
-        kind = self._onnx.helper.np_dtype_to_tensor_dtype(dtype)
-        tensor = self._onnx.TensorProto(name=name, data_type=kind, dims=shape)
+        kind = self._onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        tensor = self._onnx.TensorProto(name=name, data_type=kind, dims=array.shape)
         tensor.data_location = self._onnx.TensorProto.EXTERNAL
-        length = math.prod(shape) * dtype.itemsize
-        place = {"location": self._name, "offset": offset, "length": length}
+        place = {"location": self._name, "offset": offset, "length": array.nbytes}
         for key, value in place.items():
             tensor.external_data.add(key=key, value=str(value))
         return tensor
@@ -60,20 +55,6 @@ class DataFile:
     def sign(self, model: Any) -> None:
         """Notes in the model the digest of the file, which is still open."""
         model.metadata_props.add(key=DIGEST, value=self._digest.hexdigest())
-
-
-class WrittenBefore(DataFile):
-    """A file that another model of the same weights has written: they lie at the same places."""
-
-    def __init__(self, onnx: Any, path: Path) -> None:
-        super().__init__(onnx, io.BytesIO(), path.name)
-        self._path = path
-
-    def _write(self, data: Any) -> None:
-        self._end += len(data)
-
-    def sign(self, model: Any) -> None:
-        model.metadata_props.add(key=DIGEST, value=sha256_file(self._path))
 
 
 def holds(array: Array) -> bool:

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import LIMITS, write_atomically
-from reconstruct.formats.onnx.external import DataFile, WrittenBefore
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.write import onnx_model, stored_bytes
+from reconstruct.formats.onnx.write import write_onnx
 from reconstruct.networks import Network, Piece
 
 MARGIN = "margin"
@@ -40,40 +37,21 @@ def write_guarded(
     watched: Sequence[WatchedUnits],
     path: str | os.PathLike[str],
     dtype: Any = np.float64,
-    plain: str | None = None,
 ) -> None:
-    """Writes the network with the output `margin` behind its own.
+    """Writes the network with the output `margin` behind its own."""
+    onnx, kind = import_onnx("writing ONNX files"), np.dtype(dtype)
 
-    `plain` names the same network's file beside it: where that one keeps its weights in a file of
-    their own, both have the same.
-    """
-    goal, data = Path(path), None
-    beside = None if plain is None else goal.with_name(f"{plain}.data")
-    if beside is not None and beside.exists():
-        data = WrittenBefore(import_onnx("writing ONNX files"), beside)
-    elif stored_bytes(network, dtype) > LIMITS.message:
-        raise InputError("a guarded model of this size is written beside the network's own file")
-    model = guarded_model(network, watched, np.dtype(dtype), data)
-    if data is not None:
-        data.sign(model)
-    write_atomically(goal, model.SerializeToString())
+    def finish(model: Any) -> None:
+        graph = model.graph
+        parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind)]
+        if not parts:
+            raise InputError("a guard needs hidden activations to watch, but the network has none")
+        least = "Identity" if len(parts) == 1 else "Min"
+        graph.node.append(onnx.helper.make_node(least, parts, [MARGIN], name=MARGIN))
+        number = onnx.helper.np_dtype_to_tensor_dtype(kind)
+        graph.output.append(onnx.helper.make_tensor_value_info(MARGIN, number, ["N", 1]))
 
-
-def guarded_model(
-    network: Network, watched: Sequence[WatchedUnits], dtype: Any, data: DataFile | None = None
-) -> Any:
-    """The model as a ModelProto."""
-    onnx = import_onnx("writing ONNX files")
-    model = onnx_model(network, dtype, data)
-    graph, kind = model.graph, np.dtype(dtype)
-    parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind)]
-    if not parts:
-        raise InputError("a guard needs hidden activations to watch, but the network has none")
-    least = "Identity" if len(parts) == 1 else "Min"
-    graph.node.append(onnx.helper.make_node(least, parts, [MARGIN], name=MARGIN))
-    number = onnx.helper.np_dtype_to_tensor_dtype(kind)
-    graph.output.append(onnx.helper.make_tensor_value_info(MARGIN, number, ["N", 1]))
-    return model
+    write_onnx(network, path, dtype, finish)
 
 
 def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any) -> list[str]:

@@ -54,21 +54,27 @@ from reconstruct.version import __version__
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
 
 
-def write_onnx(network: Network, path: str | os.PathLike[str], dtype: Any = np.float64) -> None:
+def write_onnx(
+    network: Network,
+    path: str | os.PathLike[str],
+    dtype: Any = np.float64,
+    finish: Callable[[Any], None] = lambda model: None,
+) -> None:
     """Writes the network with its numbers rounded to `dtype`, whole or not at all.
 
-    Beyond 512 MiB they go to `<path>.data` beside the model.
+    Beyond 512 MiB they go to `<path>.data` beside the model. `finish` may add to the model.
     """
     kind, goal = np.dtype(dtype), Path(path)
     if stored_bytes(network, kind) <= LIMITS.message:
-        write_atomically(goal, onnx_model(network, kind).SerializeToString())
-        return
-    beside = goal.with_name(goal.name + ".data")
-    with written_whole(beside) as file:
-        data = DataFile(import_onnx("writing ONNX files"), file, beside.name)
-        model = onnx_model(network, kind, data)
-        data.sign(model)
-        goal.unlink(missing_ok=True)  # an older model must not meet the new weights
+        model = onnx_model(network, kind)
+    else:
+        beside = goal.with_name(goal.name + ".data")
+        with written_whole(beside) as file:
+            data = DataFile(import_onnx("writing ONNX files"), file, beside.name)
+            model = onnx_model(network, kind, data)
+            data.sign(model)
+            goal.unlink(missing_ok=True)  # an older model must not meet the new weights
+    finish(model)
     write_atomically(goal, model.SerializeToString())
 
 
