@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconstruct.studies import STUDIES, Study, run_study
-from reconstruct.studies.runner import ROWS, means, read_rows
-from reconstruct.studies.study import Rows
+from reconstruct.studies.study import ROWS, Rows, means, read_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "studies"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from reconstruct.formats.files import write_atomically
-from reconstruct.reports import difference, systems
+from reconstruct.reports import sections
 from reconstruct.reports.markup import (
     Markup,
     details,
@@ -79,13 +79,13 @@ def render(run: RunFiles) -> str:
     report = run.report
     parts = (  # id, name in the navigation, section; in the order in which they are read
         ("witness", "witness", witness_section(run)),
-        ("errors", "errors", difference.errors_section(run)),
-        ("inputs", "inputs", difference.inputs_section(run)),
+        ("errors", "errors", sections.errors_section(run)),
+        ("inputs", "inputs", sections.inputs_section(run)),
         ("networks", "networks", networks_section(run)),
-        ("layers", "layers", systems.layers_section(run)),
-        ("norms", "γ and β", systems.norms_section(run)),
-        ("solves", "solves", systems.solves_section(run)),
-        ("difference", "difference", difference.differences_section(run)),
+        ("layers", "layers", sections.layers_section(run)),
+        ("norms", "γ and β", sections.norms_section(run)),
+        ("solves", "solves", sections.solves_section(run)),
+        ("difference", "difference", sections.differences_section(run)),
         ("reproduce", "do it again", again_section(run)),
     )
     links = [element("a", name, href=f"#{key}") for key, name, made in parts if made is not None]

@@ -3,10 +3,9 @@
 from reconstruct.studies.blocks import BLOCKS
 from reconstruct.studies.conditioning import CONDITIONING
 from reconstruct.studies.depth import DEPTH
-from reconstruct.studies.runner import Settings, run_study
 from reconstruct.studies.sparsity import SPARSITY
 from reconstruct.studies.stacked import STACKED
-from reconstruct.studies.study import Finding, Parameter, Study
+from reconstruct.studies.study import Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.width import WIDTH
 
 STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS)}

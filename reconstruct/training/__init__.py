@@ -21,7 +21,7 @@ from reconstruct.errors import MissingDependencyError
 
 _HOMES = {
     "data": ("Dataset", "digits", "images", "load_data"),
-    "features": ("gammas", "small_share", "switched_off"),
+    "experiment": ("gammas", "small_share", "switched_off"),
     "fine_tuning": ("fine_tuned",),
     "freezing": ("Tuning", "tunable"),
     "loop": ("History", "Schedule", "accuracy", "train"),

@@ -1,8 +1,13 @@
 """One model, one dataset, one tuning, some seeds: a training as the command line runs it, with
-checkpoints, report.json and a page in a directory."""
+checkpoints, report.json and a page in a directory.
+
+What it leaves are features, one channel behind a norm each, `γ ∘ (z − μ)/√(v + ε) + β`. With γ = 0
+one is a constant: switched off.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -12,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from reconstruct.bridge.from_torch import from_torch
-from reconstruct.bridge.norms import norm_bytes
+from reconstruct.bridge.norms import norm_bytes, norm_layers
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically
@@ -23,18 +29,13 @@ from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.document import environment, peak_bytes, to_bytes
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.training.data import Dataset, load_data
-from reconstruct.training.features import (
-    SMALL,
-    Vector,
-    gammas,
-    random_off,
-    small_share,
-    switched_off,
-)
 from reconstruct.training.freezing import Tuning
 from reconstruct.training.loop import History, Schedule, accuracy, train
 from reconstruct.training.models import Gamma, mlp, resnet, vgg
 from reconstruct.training.page import percent, render
+
+SMALL = 0.01  # |γ| below this counts as near zero, as in the paper
+Vector = NDArray[np.float64]
 
 
 class Family(StrEnum):
@@ -291,3 +292,40 @@ def train_into(
 
 def _network(seed: int) -> str:
     return f"network-{seed}.onnx"
+
+
+def gammas(module: nn.Module) -> dict[str, Vector]:
+    """γ of every norm layer, by the layer's name."""
+    return {
+        name: layer.weight.detach().numpy().astype(np.float64)
+        for name, layer in norm_layers(module).items()
+    }
+
+
+def small_share(values: Mapping[str, Vector], below: float = SMALL) -> float:
+    """The share of all γ with |γ| < `below`; 0 where there are none."""
+    count = sum(v.size for v in values.values())
+    return sum(int(np.sum(np.abs(v) < below)) for v in values.values()) / max(count, 1)
+
+
+def switched_off(module: nn.Module, below: float = SMALL) -> nn.Module:
+    """A copy of the module in which every γ with |γ| < `below` is 0."""
+    changed = copy.deepcopy(module)
+    with torch.no_grad():
+        for layer in norm_layers(changed).values():
+            layer.weight[layer.weight.abs() < below] = 0.0
+    return changed
+
+
+def random_off(module: nn.Module, share: float, seed: int = 0) -> nn.Module:
+    """A copy with that share of all γ, chosen at random, set to 0: what chance would do."""
+    changed = copy.deepcopy(module)
+    layers = list(norm_layers(changed).values())
+    ends = np.cumsum([layer.num_features for layer in layers])
+    total = int(ends[-1]) if layers else 0
+    chosen = np.random.default_rng(seed).permutation(total)[: round(share * total)]
+    with torch.no_grad():
+        for layer, end in zip(layers, ends, strict=True):
+            inside = chosen[(chosen < end) & (chosen >= end - layer.num_features)]
+            layer.weight[torch.from_numpy(inside - (end - layer.num_features))] = 0.0
+    return changed

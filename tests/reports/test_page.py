@@ -12,7 +12,7 @@ import pytest
 
 from reconstruct.cli import main
 from reconstruct.errors import InputError
-from reconstruct.reports import systems
+from reconstruct.reports import sections
 from reconstruct.reports.page import command, render
 from reconstruct.reports.reading import RunFiles, read_run
 from tests.reports.conftest import (
@@ -130,7 +130,7 @@ def test_a_failed_solve_is_named(report: dict[str, Any]) -> None:
 
 def test_shares_of_all_norms_read_as_such(report: dict[str, Any]) -> None:
     zeros = {"a": np.zeros(4), "b": np.zeros(2)}
-    text = str(systems.norms_section(RunFiles(report, zeros, zeros)))
+    text = str(sections.norms_section(RunFiles(report, zeros, zeros)))
     assert "100 % of the γ are near zero" in text and text.count("<td>100 %</td>") == 2
     assert "e+02" not in text
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from reconstruct.training import gammas, mlp, small_share, switched_off
-from reconstruct.training.features import random_off
+from reconstruct.training.experiment import random_off
 
 
 def planted(images):
