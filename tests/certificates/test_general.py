@@ -247,3 +247,11 @@ def test_no_exact_difference_at_data_exceeds_the_bound(seed):
     result = bound_difference(first, second, data, tolerance=1e-4, time_limit=0.2)
     for point in [*data.x, *data.sample(4, rng)]:
         assert exact_gap(first, second, point) <= Fraction(result.bound)
+
+
+def test_a_bound_that_another_proof_loses_to_underflow_is_not_claimed_as_zero():
+    """A pair of which branch and bound proved 0, and the checker 8e-323: found by the attacks."""
+    from benchmarks.attack.pairs import pairs
+    from benchmarks.attack.registry import generator
+
+    assert pairs(generator("pairs", 5001, 44)).violation is None
