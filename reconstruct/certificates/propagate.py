@@ -57,11 +57,6 @@ class Secants:
         beyond = before - margin
         return upward(self.radius[..., None] * before + self.more[..., None] * beyond)
 
-    def off(self, before: Array) -> Array:
-        """By how much slopes may differ from `middle`, for errors of at most `before`."""
-        beyond = before > self.margin[..., None]
-        return upward(self.radius[..., None] + np.where(beyond, self.more[..., None], 0.0))
-
     def part(self, rows: slice) -> Secants:
         """The same on some leaves."""
         return Secants(*(a[rows] for a in (self.middle, self.radius, self.margin, self.more)))

@@ -133,9 +133,6 @@ class Enclosure:
         """An upper bound of |X|."""
         return upward(np.abs(self.high) + np.abs(self.low) + self.radius)
 
-    def finite(self) -> bool:
-        return bool(np.all(np.isfinite(self.high)) and np.all(np.isfinite(self.radius)))
-
 
 def square_root(value: Enclosure) -> Enclosure:
     """√X for X > 0, by one Newton step in doubled precision and its defect as the radius.
