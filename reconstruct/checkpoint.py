@@ -21,7 +21,7 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.ranks import from_first
-from reconstruct.networks import Norm
+from reconstruct.networks import LayerNorm, LiveNorm, Norm, RMSNorm
 
 KEY_FILE = "key.json"
 
@@ -68,14 +68,15 @@ class SiteStore:
             return
         arrays: dict[str, Any] = {}
         for i, norm in enumerate(solution.norms.values()):
-            arrays |= {f"{i}.{part}": getattr(norm, part) for part in PARTS}
+            parts = PARTS if isinstance(norm, Norm) else PARTS[:2]
+            arrays |= {f"{i}.{part}": getattr(norm, part) for part in parts}
         for i, row in enumerate(solution.systems):
             arrays[f"{i}.s"] = row.s
         if solution.left_out is not None:
             arrays["left.weight"] = solution.left_out.weight
             arrays["left.bias"] = solution.left_out.bias
         head = {
-            "norms": [[name, [n.eps, n.positions]] for name, n in solution.norms.items()],
+            "norms": [[name, [n.kind, n.eps, n.positions]] for name, n in solution.norms.items()],
             "systems": [_told(row) for row in solution.systems],
             "exact": {
                 name: [[_hex(v) for v in norm.gamma], [_hex(v) for v in norm.beta]]
@@ -110,11 +111,16 @@ def worth_resuming(folder: Path) -> bool:
 
 
 PARTS = ("gamma", "beta", "mean", "var")
+LIVE: dict[str, type[LiveNorm]] = {kind.kind: kind for kind in (LayerNorm, RMSNorm)}
 
 
-def _norm(data: Mapping[str, Any], i: int, kept: list[Any]) -> Norm:
+def _norm(data: Mapping[str, Any], i: int, kept: list[Any]) -> Norm | LiveNorm:
+    kind, *rest = kept
+    if kind != Norm.kind:
+        gamma, beta = (data[f"{i}.{part}"] for part in PARTS[:2])
+        return LIVE[kind](gamma, beta, *rest)
     gamma, beta, mean, var = (data[f"{i}.{part}"] for part in PARTS)
-    return Norm(gamma, beta, mean, var, *kept)
+    return Norm(gamma, beta, mean, var, *rest)
 
 
 def run_key(parts: dict[str, Any]) -> str:

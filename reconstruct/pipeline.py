@@ -37,7 +37,6 @@ from reconstruct.constructions.sites import (
     activation_at,
     find_sites,
     mixing_at,
-    norm_at,
 )
 from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, task_of
 from reconstruct.constructions.two_layers import rounded_norm
@@ -50,6 +49,7 @@ from reconstruct.networks import (
     Box,
     Domain,
     DomainLike,
+    LiveNorm,
     Matrix,
     Network,
     Node,
@@ -101,9 +101,9 @@ class Result:
         return None if self.known is None else self.known.partition
 
     @property
-    def norms(self) -> dict[str, Norm]:
+    def norms(self) -> dict[str, Norm | LiveNorm]:
         """The norm layers by name, gammas and betas as solved for."""
-        return {n.name: norm_at(self.network, n.name) for n in self.network.norm_nodes()}
+        return {n.name: n.op for n in self.network.nodes if isinstance(n.op, Norm | LiveNorm)}
 
     @property
     def status(self) -> Status:

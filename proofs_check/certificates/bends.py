@@ -16,9 +16,10 @@ from math import inf, isfinite
 
 import numpy as np
 
+from proofs_check.certificates import curves
 from proofs_check.certificates.arithmetic import Floats, Marks, above, below, float_above
 from proofs_check.certificates.report import NotCheckable
-from reconstruct.networks.activations import Exponential, Line, Unitwise
+from reconstruct.networks.activations import Curve, Exponential, Line, Unitwise
 
 DEEP = -800  # e^z is below 2^-1100 from here on
 EXP_BITS = 192
@@ -39,8 +40,13 @@ class Bend:
 
     def __init__(self, op: Unitwise) -> None:
         self.pieces = tuple(op.pieces)
-        if not self.pieces or any(not isinstance(p, Line | Exponential) for p in self.pieces):
+        known = all(isinstance(p, Line | Exponential | Curve) for p in self.pieces)
+        if not self.pieces or not known:
             raise NotCheckable(f"{type(op).__name__} declares no pieces that the checker knows")
+        found = [p for p in self.pieces if isinstance(p, Curve)]
+        self.curve = found[0] if found else None
+        if found and (len(self.pieces) > 1 or found[0].rule not in curves.SLOPES):
+            raise NotCheckable(f"{type(op).__name__} is a curve that the checker does not know")
         self.breaks = tuple(piece.hi for piece in self.pieces[:-1])
         self._require(op)
         slopes = [abs(end) for piece in self.pieces for end in _slopes(piece)]
@@ -90,14 +96,21 @@ class Bend:
     def range(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
         """f over `[lo, hi]`: every piece is monotone, so its ends and the breakpoints decide."""
         pairs = [self.values(z) for z in self._vertices(lo, hi)]
-        return (
-            np.minimum.reduce([small for small, _ in pairs]),
-            np.maximum.reduce([large for _, large in pairs]),
-        )
+        low = np.minimum.reduce([small for small, _ in pairs])
+        return self._dipped(lo, hi, low), np.maximum.reduce([large for _, large in pairs])
+
+    def _dipped(self, lo: Floats, hi: Floats, low: Floats) -> Floats:
+        """The least value, that of a minimum inside of the interval included."""
+        dip = curves.DIPS.get(self.curve.rule) if self.curve is not None else None
+        if dip is None:
+            return low
+        left, right, floor = (float(below(float(end))) for end in dip)
+        inside = (lo <= float(above(right))) & (hi >= left)
+        return np.where(inside, np.minimum(low, float(below(floor))), low)
 
     def straight(self, lo: Floats) -> Marks:
         """Whether all of [lo, ∞) is made of lines."""
-        ends = [p.hi for p in self.pieces if isinstance(p, Exponential)]
+        ends = [p.hi for p in self.pieces if isinstance(p, Exponential | Curve)]
         return np.asarray(lo >= max(ends)) if ends else np.ones(lo.shape, dtype=bool)
 
     def band(self, lo: Floats, hi: Floats, slopes: tuple[Floats, Floats]) -> Band:
@@ -109,7 +122,7 @@ class Bend:
             small, large = self.values(z)
             low = np.minimum(low, _less(small, first, z, upward=False))
             high = np.maximum(high, _less(large, second, z, upward=True))
-        return Band(first, second, low, high)
+        return Band(first, second, self._dipped(lo, hi, low), high)
 
     def _vertices(self, lo: Floats, hi: Floats) -> list[Floats]:
         return [lo, *(np.clip(point, lo, hi) for point in self.breaks), hi]
@@ -120,6 +133,9 @@ class Bend:
         """f over an interval of rationals, to within 2^-bits where it is irrational."""
         inside = [Fraction(b) for b in self.breaks if low < b < high]
         ends = [self._at(z, bits) for z in (low, *inside, high)]
+        dip = curves.DIPS.get(self.curve.rule) if self.curve is not None else None
+        if dip is not None and low <= dip[1] and high >= dip[0]:
+            ends.append((dip[2], dip[2]))
         return min(a for a, _ in ends), max(b for _, b in ends)
 
     def _at(self, z: Fraction, bits: int) -> tuple[Fraction, Fraction]:
@@ -127,37 +143,55 @@ class Bend:
         if isinstance(piece, Line):
             value = Fraction(piece.slope) * z + Fraction(piece.intercept)
             return value, value
+        if isinstance(piece, Curve):
+            return curves.value(piece.rule, z, bits, exponential)
         factor = Fraction(piece.gain) * Fraction(piece.alpha)
         ends = [factor * (e - 1) for e in exponential(z, bits)]
         return min(ends), max(ends)
 
 
-def _numbers(piece: Line | Exponential) -> tuple[float, float]:
+def _numbers(piece: Line | Exponential | Curve) -> tuple[float, ...]:
+    if isinstance(piece, Curve):
+        return ()
     if isinstance(piece, Line):
         return piece.slope, piece.intercept
     return piece.alpha, piece.gain
 
 
-def _slopes(piece: Line | Exponential) -> tuple[Fraction, ...]:
+def _slopes(piece: Line | Exponential | Curve) -> tuple[Fraction, ...]:
     """The extremes of the derivative: 0 and gain·alpha below zero."""
+    if isinstance(piece, Curve):
+        return -curves.SLOPES[piece.rule], curves.SLOPES[piece.rule]
     if isinstance(piece, Line):
         return (Fraction(piece.slope),)
     return Fraction(0), Fraction(piece.gain) * Fraction(piece.alpha)
 
 
-def _value_at(piece: Line | Exponential, z: float) -> Fraction | None:
+def _value_at(piece: Line | Exponential | Curve, z: float) -> Fraction | None:
     """The exact value at a breakpoint, None where it is irrational."""
     if isinstance(piece, Line):
         return Fraction(piece.slope) * Fraction(z) + Fraction(piece.intercept)
     return Fraction(0) if z == 0 else None
 
 
-def _on_piece(piece: Line | Exponential, z: Floats) -> tuple[Floats, Floats]:
+def _on_piece(piece: Line | Exponential | Curve, z: Floats) -> tuple[Floats, Floats]:
     if isinstance(piece, Line):
         return _line_value(piece, z)
+    if isinstance(piece, Curve):
+        return _curve_value(piece.rule, z)
     factor = Fraction(piece.gain) * Fraction(piece.alpha)
     pairs = [_exponential_value(factor, x) for x in z.tolist()]
     return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
+
+
+def _curve_value(rule: str, z: Floats) -> tuple[Floats, Floats]:
+    """Between two floats; where z is no number, or an end at infinity, nothing is known."""
+    low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
+    for place, x in enumerate(z.tolist()):
+        if isfinite(x):
+            least, most = curves.value(rule, Fraction(x), EXP_BITS, exponential)
+            low[place], high[place] = -_float_at_least(-least), _float_at_least(most)
+    return low, high
 
 
 def _line_value(piece: Line, z: Floats) -> tuple[Floats, Floats]:

@@ -16,9 +16,10 @@ from proofs_check.certificates.claims import Claims, Witness
 from proofs_check.certificates.columns import Column, Interval
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.live import normed_between
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import Network
+from reconstruct.networks import LiveNorm, Network
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 
 BITS = (320, 1280)
@@ -117,6 +118,10 @@ class _Constants(Forms):
             elif isinstance(node.op, MaxPool):
                 form = self.whole(node.inputs[0])
                 self.values[name] = _greatest(Windows(node.op, form.rows), form, self.bits)
+            elif isinstance(node.op, LiveNorm):
+                form = self.rows(node.inputs[0], 0, self.network.sizes[name])
+                column = Column.between(normed_between(_intervals(form), node.op), self.bits)
+                self.values[name] = Form((), column.whole, column.unit, column.slip[:, None])
             else:
                 self.values[name] = super().rows(name, 0, self.network.sizes[name])
         return self.values[name].part(start, stop)

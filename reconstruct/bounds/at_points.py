@@ -19,6 +19,7 @@ from reconstruct.networks import (
     Convolution,
     Dense,
     Diagonal,
+    LiveNorm,
     Network,
     Operation,
     Placement,
@@ -26,7 +27,7 @@ from reconstruct.networks import (
     Select,
 )
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.double_double import Enclosure, upward
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
 from reconstruct.numbers.rounding import down, midpoint, up
 from reconstruct.numbers.splitting import product
 
@@ -111,6 +112,35 @@ def _relu(op: Relu, h: Enclosure) -> Enclosure:
     )
 
 
+def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
+    """gamma·P z/ρ + beta at each position; sums over the units are products with ones.
+
+    Where the radius does not leave ρ away from 0 nothing is known.
+    """
+    n = op.channels
+    rows = Enclosure(*(getattr(z, key).reshape(op.positions, n).T for key in KEYS))
+    if op.centred:
+        rows = rows - quotient(product(np.ones((1, n)), rows), _same(n, op.positions))
+    square = quotient(product(np.ones((1, n)), rows * rows), _same(n, op.positions))
+    square = square + Enclosure.exact(np.full((1, op.positions), op.eps))
+    safe = square.high > 4 * upward(np.abs(square.low) + square.radius)
+    whole = Enclosure(
+        np.where(safe, square.high, 1.0),
+        np.where(safe, square.low, 0.0),
+        np.where(safe, square.radius, 0.0),
+    )
+    root = square_root(whole).widened(np.where(safe, 0.0, np.inf))
+    made = quotient(
+        rows, Enclosure(*(np.broadcast_to(getattr(root, key), rows.shape) for key in KEYS))
+    )
+    made = made * Enclosure.exact(op.gamma[:, None]) + Enclosure.exact(op.beta[:, None])
+    return Enclosure(*(getattr(made, key).T.ravel() for key in KEYS))
+
+
+def _same(number: float, count: int) -> Enclosure:
+    return Enclosure.exact(np.full((1, count), float(number)))
+
+
 def _sum(op: Add, *inputs: Enclosure) -> Enclosure:
     total = inputs[0]
     for more in inputs[1:]:
@@ -124,6 +154,7 @@ RULES: dict[type[Any], Callable[..., Enclosure]] = {
     Convolution: _convolution,
     Dense: _dense,
     Diagonal: _diagonal,
+    LiveNorm: _live_norm,
     Placement: _placement,
     Relu: _relu,
     Select: lambda op, h: h[op.start : op.stop],

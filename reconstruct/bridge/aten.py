@@ -30,6 +30,7 @@ class OnnxGraph:
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
         self.eps: dict[str, float] = {}  # of each norm; the attribute in ONNX is only a float32
+        self.opset = 17  # 20 where Gelu is used
         self._taken: set[str] = set()
 
     def input(self, name: str) -> str:
@@ -61,7 +62,7 @@ class OnnxGraph:
             [helper.make_tensor_value_info("result", kind, None)],
             list(self.constants.values()),
         )
-        opsets = [helper.make_opsetid("", 15)]
+        opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         content: bytes = model.SerializeToString()
         return content
@@ -129,6 +130,76 @@ def batch_norm(call: OperatorCall, graph: OnnxGraph) -> str:
     name = graph.node("BatchNormalization", inputs, call.name, epsilon=call["eps"])
     graph.eps[name] = float(call["eps"])
     return name
+
+
+def layer_norm(call: OperatorCall, graph: OnnxGraph) -> str:
+    over = list(call["normalized_shape"])
+    weight = call["weight"] or graph.constant(f"{call.name}.ones", np.ones(over))
+    inputs = [call["input"], weight] + ([call["bias"]] if call["bias"] else [])
+    name = graph.node("LayerNormalization", inputs, call.name, axis=-len(over), epsilon=call["eps"])
+    graph.eps[name] = float(call["eps"])
+    return name
+
+
+def rms_norm(call: OperatorCall, graph: OnnxGraph) -> str:
+    """In steps: RMSNormalization is of a later operator set. Without eps torch takes that of its
+    float type."""
+    if len(call["normalized_shape"]) != 1:
+        raise call.refuse("normalises over several axes; RMSNorm over the last one is read")
+    eps = np.finfo(graph.kind).eps if call["eps"] is None else call["eps"]
+    x = call["input"]
+    square = graph.node("Mul", [x, x], f"{call.name}.square")
+    mean = graph.node("ReduceMean", [square], f"{call.name}.mean", axes=[-1], keepdims=1)
+    added = graph.constant(f"{call.name}.eps", eps)
+    root = graph.node(
+        "Sqrt", [graph.node("Add", [mean, added], f"{call.name}.sum")], f"{call.name}.root"
+    )
+    if not call["weight"]:
+        return graph.node("Div", [x, root], call.name)
+    unit = graph.node("Div", [x, root], f"{call.name}.unit")
+    return graph.node("Mul", [unit, call["weight"]], call.name)
+
+
+def group_norm(call: OperatorCall, graph: OnnxGraph) -> str:
+    """One group is LayerNorm over all units of an example."""
+    if call["num_groups"] != 1:
+        raise call.refuse(
+            f"has {call['num_groups']} groups, each with a deviation of its own; one group, which "
+            f"is LayerNorm, is read"
+        )
+    over = call.shape[1:]
+    parts = []
+    for key, neutral in (("weight", 1.0), ("bias", 0.0)):
+        given = np.full(over[:1], neutral) if not call[key] else graph.value(call[key])
+        assert given is not None
+        column = given.reshape(-1, *[1] * (len(over) - 1))
+        parts.append(graph.constant(f"{call.name}.{key}", np.broadcast_to(column, over)))
+    name = graph.node(
+        "LayerNormalization", [call["input"], *parts], call.name, axis=1, epsilon=call["eps"]
+    )
+    graph.eps[name] = float(call["eps"])
+    return name
+
+
+def gelu(call: OperatorCall, graph: OnnxGraph) -> str:
+    if call["approximate"] != "none":
+        raise call.refuse("is approximated by tanh; GELU itself is read")
+    if graph.kind == np.float64:
+        raise call.refuse("is compared with ONNX's Gelu in float32 alone; bring module.float()")
+    graph.opset = 20
+    return graph.node("Gelu", [call["self"]], call.name)
+
+
+def silu(call: OperatorCall, graph: OnnxGraph) -> str:
+    gate = graph.node("Sigmoid", [call["self"]], f"{call.name}.gate")
+    return graph.node("Mul", [call["self"], gate], call.name)
+
+
+def softplus(call: OperatorCall, graph: OnnxGraph) -> str:
+    """torch takes z itself beyond its threshold, 2e-9 away from log(1 + e^z) at 20."""
+    if call["beta"] != 1 or call["threshold"] < 20:
+        raise call.refuse("has a beta or a threshold of its own; Softplus with beta 1 is read")
+    return graph.node("Softplus", [call["self"]], call.name)
 
 
 def leaky_relu(call: OperatorCall, graph: OnnxGraph) -> str:
@@ -349,8 +420,16 @@ RULES: dict[str, Rule] = {
         ["flatten", "view", "_unsafe_view", "reshape", "unflatten", "squeeze", "unsqueeze"], reshape
     ),
     "linear": linear,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "group_norm": group_norm,
     "relu": plain("Relu", "self"),
     "leaky_relu": leaky_relu,
+    "sigmoid": plain("Sigmoid", "self"),
+    "tanh": plain("Tanh", "self"),
+    "softplus": softplus,
+    "silu": silu,
+    "gelu": gelu,
     "elu": elu,
     "selu": selu,
     "hardtanh": clip("min_val", "max_val"),

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import torch
 
 SUPPORTED = (
-    "Linear, Conv2d, BatchNorm1d and 2d, ReLU, LeakyReLU, ELU, SELU, ReLU6, Hardtanh, pooling, "
-    "Flatten, Dropout, sums, products with constants and what only moves values"
+    "Linear, Conv2d, BatchNorm1d and 2d, LayerNorm, RMSNorm, ReLU, LeakyReLU, ELU, SELU, ReLU6, "
+    "Hardtanh, pooling, Flatten, Dropout, sums, products with constants and what only moves values"
 )
 
 
@@ -189,10 +189,10 @@ def _output(program: Any) -> str:
 def _with_eps(network: Network, eps: Mapping[str, float]) -> Network:
     """The norms with the eps of the module, which need not be a float32 number as in ONNX."""
     exact = {}
-    for node in network.norm_nodes():
+    for node in network.nodes:
         norm: Any = node.op
         if node.name in eps:
-            exact[node.name] = replace(norm, eps=eps[node.name])
+            exact[node.name] = norm.with_eps(eps[node.name])
     return network.with_ops(exact)
 
 

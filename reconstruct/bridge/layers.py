@@ -22,17 +22,21 @@ from reconstruct.networks import (
     Dense,
     Elu,
     Geometry,
+    LayerNorm,
     LeakyRelu,
+    LiveNorm,
     MaxPool,
     Norm,
     Placement,
     Relu,
+    RMSNorm,
     Scaling,
     Select,
     Selu,
     Sparse,
     SumPool,
 )
+from reconstruct.networks.activations import Gelu, Sigmoid, Silu, Softplus, Tanh
 from reconstruct.numbers.arrays import dense
 
 
@@ -160,6 +164,21 @@ class PixelNorm(nn.BatchNorm1d):
         return super().forward(h.unflatten(1, (-1, self.positions))).flatten(1)
 
 
+class LiveRows(nn.Module):
+    """LayerNorm or RMSNorm of `positions` runs of units; torch's RMSNorm has no bias."""
+
+    def __init__(self, op: LiveNorm, kind: Any) -> None:
+        super().__init__()
+        self.weight, self.bias = (nn.Parameter(_tensor(a, kind)) for a in (op.gamma, op.beta))
+        self.eps, self.positions, self.centred = op.eps, op.positions, op.centred
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        rows, over = h.unflatten(1, (self.positions, -1)), tuple(self.weight.shape)
+        if self.centred:
+            return functional.layer_norm(rows, over, self.weight, self.bias, self.eps).flatten(1)
+        return (functional.rms_norm(rows, over, self.weight, self.eps) + self.bias).flatten(1)
+
+
 def images(rows: torch.Tensor, geometry: Geometry, filling: float = 0.0) -> torch.Tensor:
     """Rows as channels × height × width with their pads around them: torch's own layers pad both
     sides alike, and no more than half of a window."""
@@ -253,6 +272,8 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Dense: _linear,
     Sparse: _linear,
     Norm: _norm,
+    LayerNorm: LiveRows,
+    RMSNorm: LiveRows,
     Scaling: _scaled,
     Cast: lambda op, kind: Applied(partial(rounded_to, kind=getattr(torch, op.to))),
     Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
@@ -265,6 +286,11 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),
     Clip: lambda op, kind: Applied(partial(torch.clamp, min=op.lo, max=op.hi)),
     Elu: lambda op, kind: nn.ELU(op.alpha),
+    Sigmoid: lambda op, kind: nn.Sigmoid(),
+    Tanh: lambda op, kind: nn.Tanh(),
+    Softplus: lambda op, kind: nn.Softplus(threshold=100.0),
+    Silu: lambda op, kind: nn.SiLU(),
+    Gelu: lambda op, kind: nn.GELU(),
     Selu: _selu,
 }
 

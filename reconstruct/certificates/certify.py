@@ -16,7 +16,7 @@ from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
-from reconstruct.certificates.at_points import bound_at_points
+from reconstruct.certificates.at_points import bound_at_points, bound_by_values
 from reconstruct.certificates.comparable import comparable, output_scale
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
@@ -27,7 +27,7 @@ from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.search import Search, hop
 from reconstruct.equivalence.witness import Replay, Witness
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Box, Domain, DomainLike, Network, Points
+from reconstruct.networks import Box, Domain, DomainLike, LiveNorm, Network, Points
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.given import at_least
 from reconstruct.numbers.rounding import require_gradual_underflow
@@ -230,7 +230,10 @@ class _Work:
         if self.box.radius > 0:
             return found
         try:
-            bound = bound_at_points(self._reach(), self.network, alignment, self._tick)
+            if any(isinstance(node.op, LiveNorm) for node in self.network.nodes):
+                bound = bound_by_values(self.target, self.network, self.box.x, self._tick)
+            else:
+                bound = bound_at_points(self._reach(), self.network, alignment, self._tick)
         except UnsupportedError as error:
             self.tried.append(f"with signs at every input: {error}")
             return found

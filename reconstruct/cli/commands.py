@@ -84,7 +84,7 @@ def _check_together(options: Namespace) -> None:
         raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
     if options.ratio == "auto" and options.construction != "wide":
         raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
-    for name in ("rank", "block", "layers"):
+    for name in ("rank", "block", "layers", "norm"):
         homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
         if getattr(options, name) is not None and options.construction not in homes:
             raise InputError(

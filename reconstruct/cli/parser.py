@@ -92,6 +92,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "wide grouped factored deep stacked fitted",
         default="wide",
     ),
+    "--norm": _choice(
+        "norms of wide frozen layers: batch (statistics as constants), layer or rms (live); by "
+        "default live ahead of the target's own live norms, and constants elsewhere",
+        "batch layer rms",
+    ),
     "--rank": _word("rank for factored (default: exact)", "R", int),
     "--block": _word("block size for grouped, deep", "K", int),
     "--layers": _word("hidden layers per map for stacked", "L", int),
@@ -167,8 +172,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "-o! --domain --split --count --normalise --radius --slack --guard --memory --time-limit "
         "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
         "--activation "
-        "| how to reconstruct: --construction --rank --block --layers --bounds --bounds-seconds "
-        "--solver --dtype --nnet-header "
+        "| how to reconstruct: --construction --norm --rank --block --layers --bounds "
+        "--bounds-seconds --solver --dtype --nnet-header "
         "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "
         "--quiet",
     ),

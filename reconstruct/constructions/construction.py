@@ -19,7 +19,7 @@ from scipy.linalg import block_diag
 
 from reconstruct.constructions.sites import Blueprint, Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
-from reconstruct.networks import Matrix, Mixing, Network, Norm, dense
+from reconstruct.networks import LiveNorm, Matrix, Mixing, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.progress import Progress
 
@@ -179,7 +179,7 @@ class SiteSolution:
     `left_out` when the map that it computes is another one.
     """
 
-    norms: Mapping[str, Norm]
+    norms: Mapping[str, Norm | LiveNorm]
     systems: tuple[LayerSolution, ...]
     exact: Mapping[str, ExactNorm] | None = None
     left_out: LeftOut | None = None

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.constructions.construction import Construction, SitePlan
-from reconstruct.constructions.sites import Blueprint, mixing_at, norm_at
+from reconstruct.constructions.sites import Blueprint, Drawn, mixing_at, norm_at
 from reconstruct.constructions.wide import Wide
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Activation,
     Add,
+    Affine,
+    LiveNorm,
     Map,
     Matrix,
     Mixing,
@@ -72,15 +74,19 @@ def lay_out(target: Network, construction: Construction, *, merge: bool = True) 
 
 def plans_of(form: Network, construction: Construction) -> dict[str, SitePlan]:
     """The plan of each map of a network in normal form."""
+    live = getattr(construction, "live_plan", None)
+    found = {} if live is None else {n.name: live(form, n) for n in rebuilt_nodes(form)}
     return {
-        node.name: construction.plan(mixing_at(form, node.name)) for node in rebuilt_nodes(form)
+        node.name: found.get(node.name) or construction.plan(mixing_at(form, node.name))
+        for node in rebuilt_nodes(form)
     }
 
 
 def check_target(network: Network) -> None:
     """Refuse what no error bound passes: activations that are not Lipschitz, unknown operations."""
     for node in network.nodes:
-        if isinstance(node.op, Activation) and not isfinite(node.op.lipschitz):
+        live = isinstance(node.op, LiveNorm)  # bounded by its range where it has no slope
+        if isinstance(node.op, Activation) and not (live or isfinite(node.op.lipschitz)):
             raise UnsupportedError(
                 f"node {node.name!r} of the target is a {type(node.op).__name__}, whose slope has "
                 f"no bound; an activation that stands in the frozen network as in the target needs "
@@ -243,18 +249,33 @@ def _draw_site(
                 entering = f"{name}.x{i}"
                 nodes.append(Node(entering, Select(start, stop), (source,)))
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
-            nodes.append(Node(label_in, made(weight), (entering,)))
+            drawn = (
+                made(weight)
+                if shape.live is None
+                else _live(sampler, layer, label, weight, shape.live)
+            )
+            nodes.append(Node(label_in, drawn, (entering,)))
             parts.append(label_in)
         if len(parts) == 2:
             nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
-        norm = sampler.norm(layer, label + 2, shape.width, op.positions)
-        nodes.append(Node(f"{name}.norm{i}", norm, (parts[0],)))
-        last, width = f"{name}.norm{i}", shape.width
+        last, width = parts[0], shape.width
+        if not shape.bare:
+            norm = sampler.norm(layer, label + 2, shape.width, op.positions)
+            nodes.append(Node(f"{name}.norm{i}", shape.live.norm if shape.live else norm, (last,)))
+            last = f"{name}.norm{i}"
         if i < len(blueprint.layers):
             nodes.append(Node(f"{name}.act{i}", activation, (last,)))
             last = f"{name}.act{i}"
     return nodes
+
+
+def _live(sampler: Sampler, layer: int, label: int, weight: Matrix, drawn: Drawn) -> Mixing:
+    """The map ahead of a live norm, with frozen biases where it needs them."""
+    if drawn.bias is None:
+        return Affine(np.ldexp(weight, drawn.power))
+    column = to_dense(sampler.matrix(layer, label + 3, weight.shape[0], 1, hidden=0))[:, 0]
+    return Affine(np.ldexp(weight, drawn.power), np.ldexp(column, drawn.bias).astype(np.float64))
 
 
 def _elsewhere_zero(weight: Matrix, start: int, cols: int) -> Matrix:

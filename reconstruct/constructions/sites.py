@@ -31,11 +31,13 @@ from reconstruct.networks import (
     Add,
     Affine,
     Convolution,
+    LiveNorm,
     Matrix,
     Mixing,
     Network,
     Node,
     Norm,
+    Operation,
     Piece,
     Placement,
     Select,
@@ -45,12 +47,23 @@ from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import number
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A frozen layer with a live norm: the norm as drawn, the power of two of its weights, and that
+    of its frozen biases beside them (None: no biases)."""
+
+    norm: LiveNorm
+    power: int
+    bias: int | None
+
+
 @dataclass(frozen=True)
 class LayerPlan:
     """One frozen layer: its width, the input block that enters, and whether it carries on.
 
     A layer whose units do not see all that is before them says how many entries a row has, `cols`,
-    and what is `made` of its kernel.
+    and what is `made` of its kernel. A `live` layer has a norm by live statistics, a `bare` one
+    none.
     """
 
     width: int
@@ -58,6 +71,8 @@ class LayerPlan:
     carry: bool
     cols: int | None = None
     made: Callable[[Matrix], Mixing] | None = None
+    live: Drawn | None = None
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ class Blueprint:
     @property
     def tunable(self) -> int:
         """Gammas and betas of the site."""
-        return sum(2 * layer.width for layer in self.layers)
+        return sum(2 * layer.width for layer in self.layers if not layer.bare)
 
 
 def hidden_width(ratio: float, equations: int) -> int:
@@ -210,7 +225,10 @@ UNFUSED = (
 
 @dataclass(frozen=True)
 class Layer:
-    """One frozen layer by its node names: `carry` M, `entry` A with its block, norm, activation."""
+    """One frozen layer by its node names: `carry` M, `entry` A with its block, norm, activation.
+
+    A bare layer ends in its map, which stands for the norm.
+    """
 
     carry: str | None
     entry: str | None
@@ -338,7 +356,8 @@ class _Finder:
         assert value is not None
         if carry is not None and entry is not None:
             value = self.sum(carry, entry, where)
-        norm = self.norm(value, where)
+        wanted = Norm if shape.live is None else type(shape.live.norm)
+        norm = value if shape.bare else self.norm(value, where, wanted)
         activation = None if final else self.activation(norm, where)
         return Layer(carry, entry, shape.block, norm, activation)
 
@@ -375,9 +394,9 @@ class _Finder:
                 return self.take(candidate).name
         raise InputError(f"{where} needs an Add of {carry!r} and {entry!r}, but there is none")
 
-    def norm(self, source: str, where: str) -> str:
+    def norm(self, source: str, where: str, wanted: type[Operation]) -> str:
         followers = self.free(source)
-        if len(followers) == 1 and isinstance(followers[0].op, Norm):
+        if len(followers) == 1 and isinstance(followers[0].op, wanted):
             return self.take(followers[0]).name
         if self._norm_comes_late(followers):
             raise UnsupportedError(

@@ -163,7 +163,7 @@ def refined(layers: TwoLayers, task: Task, solution: Solution, progress: Progres
     return solution.replace(s=found)
 
 
-def rounded_norm(norm: Norm, dtype: Any) -> Norm:
+def rounded_norm(norm: Any, dtype: Any) -> Any:
     """The norm with gamma and beta rounded to `dtype` (its statistics are frozen as they are)."""
     if np.dtype(dtype) == np.float64:
         return norm
@@ -276,7 +276,7 @@ def raised_norms(
     """
     norms: dict[str, Norm] = {}
     for site in sites:
-        if len(site.layers) != 2:
+        if len(site.layers) != 2 or not isinstance(network.node(site.layers[0].norm).op, Norm):
             continue
         first, second = site.layers
         lack = lacking.get(first.activation or "")

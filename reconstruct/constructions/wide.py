@@ -6,10 +6,12 @@ layerwise-to-network.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
+from reconstruct.constructions.live import NORMS, LivePlan, live_plan
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -19,8 +21,9 @@ from reconstruct.constructions.sites import (
     hidden_width,
 )
 from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
-from reconstruct.networks import Mixing, Network
+from reconstruct.networks import Mixing, Network, Node
 from reconstruct.progress import Progress
 
 
@@ -29,6 +32,7 @@ class Wide(Construction):
     """`ratio` hidden neurons for each of the m·k equations; 1 is the paper's square system."""
 
     ratio: float = 1.5
+    norm: str | None = None  # batch (constants), layer or rms (live); None: as the target has it
 
     summary: ClassVar[str] = (
         "each affine map of the target is rebuilt by two frozen layers with at least "
@@ -38,10 +42,21 @@ class Wide(Construction):
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
+        if self.norm not in (None, "batch", *NORMS):
+            words = ", ".join(("batch", *NORMS))
+            raise InputError(f"the norm must be one of {words}, but is {self.norm!r}")
+
+    def live_plan(self, form: Network, node: Node) -> LivePlan | None:
+        """Two layers with a live norm between them, where one is asked for or the target has one
+        behind the map."""
+        return live_plan(form, node, self.ratio, self.norm)
 
     def plan(self, op: Mixing) -> WidePlan:
         m, k = op.kernels[0].shape
         return WidePlan(op, m, k, hidden_width(self.ratio, m * k), len(op.kernels))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"ratio": self.ratio} | ({"norm": self.norm} if self.norm else {})
 
 
 @dataclass(frozen=True, eq=False)

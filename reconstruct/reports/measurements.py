@@ -16,9 +16,9 @@ from scipy import sparse
 
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.constructions.scaling import LIMITS, deviation, variances_at_outputs
-from reconstruct.constructions.sites import Site, mixing_at, norm_at
+from reconstruct.constructions.sites import Site, mixing_at
 from reconstruct.khatri_rao import KhatriRao
-from reconstruct.networks import Box, Domain, Network, Operation, dense
+from reconstruct.networks import Box, Domain, LiveNorm, Network, Norm, Operation, dense
 from reconstruct.networks.normal_form import without_casts
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
@@ -245,8 +245,13 @@ def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vecto
     """The variance of a site's outputs in units of `u²`, carried through its own layers."""
     variance = squares = np.zeros(0)  # of the layer before: its errors, and its values, by channel
     for layer in site.layers:
-        norm = norm_at(frozen, layer.norm)
-        s, t = (values[:: norm.positions] for values in norm.effective())
+        norm = frozen.node(layer.norm).op
+        if isinstance(norm, Norm):
+            s, t = (values[:: norm.positions] for values in norm.effective())
+        elif isinstance(norm, LiveNorm):
+            s, t = norm.gamma, norm.beta
+        else:  # a map without a norm behind it
+            s, t = np.ones(frozen.sizes[layer.norm]), np.zeros(frozen.sizes[layer.norm])
         arriving = np.zeros(len(s))
         if layer.carry is not None:
             kernels = mixing_at(frozen, layer.carry).kernels
@@ -260,7 +265,7 @@ def site_variance(frozen: Network, site: Site, *, blocks: bool = False) -> Vecto
             arriving = np.concatenate([np.asarray(part) for part in squared])
         squares = t**2  # a hidden value is about as large as its shift
         variance = s**2 * arriving + (squares if layer.activation is not None else 0.0)
-    return norm.spread(variance)
+    return norm.spread(variance) if isinstance(norm, Norm) else variance
 
 
 def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import LIMITS, naming, write_atomically, written_whole
 from reconstruct.formats.onnx.guard import write_guarded
-from reconstruct.networks import Network, in_blocks
+from reconstruct.networks import LiveNorm, Network, Norm, in_blocks
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent
@@ -98,8 +98,9 @@ def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:
     for name, norm in result.norms.items():
         arrays[f"{name}.weight"] = norm.gamma.astype(dtype)
         arrays[f"{name}.bias"] = norm.beta.astype(dtype)
-        arrays[f"{name}.running_mean"] = norm.mean.astype(dtype)
-        arrays[f"{name}.running_var"] = norm.var.astype(dtype)
+        if isinstance(norm, Norm):
+            arrays[f"{name}.running_mean"] = norm.mean.astype(dtype)
+            arrays[f"{name}.running_var"] = norm.var.astype(dtype)
         arrays[f"{name}.eps"] = np.float64(norm.eps)
     return arrays
 
@@ -138,6 +139,8 @@ def with_headroom(
     """
     if forms.dtype != np.float32 or not forms.blocks or result.exact or result.known is None:
         return result
+    if any(isinstance(norm, LiveNorm) for norm in result.norms.values()):
+        return result  # its shifts have to cancel by themselves: no norm behind takes them away
     progress(Step("headroom for float32", 0))
     lacking = lacking_headroom(result.known, forms.spelled(result.network), forms.dtype)
     norms = raised_norms(result.network, result.sites, lacking, forms.dtype, most)

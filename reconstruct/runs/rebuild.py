@@ -18,11 +18,11 @@ import numpy as np
 
 from reconstruct.constructions import CONSTRUCTIONS, Construction, Frozen, draw
 from reconstruct.constructions.frozen import as_stored, weights_hash
-from reconstruct.constructions.sites import find_sites, norm_at
+from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, load
 from reconstruct.formats.files import as_path
-from reconstruct.networks import Activation, Box, Network, Norm
+from reconstruct.networks import Activation, Box, LiveNorm, Network, Norm
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.operation import KINDS
 from reconstruct.pipeline import Result
@@ -206,7 +206,7 @@ def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen
     return Frozen(network, recipe.made(), recipe.merge)
 
 
-def _norms(place: Path, network: Network) -> dict[str, Norm]:
+def _norms(place: Path, network: Network) -> dict[str, Norm | LiveNorm]:
     """Every norm of the frozen network with the gammas and betas of norms.npz."""
     path = place / "norms.npz"
     if not path.exists():
@@ -215,15 +215,16 @@ def _norms(place: Path, network: Network) -> dict[str, Norm]:
     stored = as_stored(network)
     try:
         return {
-            name: norm_at(stored, name).tuned(arrays[f"{name}.weight"], arrays[f"{name}.bias"])
-            for name in (node.name for node in stored.norm_nodes())
+            node.name: node.op.tuned(arrays[f"{node.name}.weight"], arrays[f"{node.name}.bias"])
+            for node in stored.nodes
+            if isinstance(node.op, Norm | LiveNorm)
         }
     except (KeyError, InputError, ValueError) as error:
         raise InputError(f"{path}: these norms are not of this network ({error})") from None
 
 
 def _result(
-    report: Mapping[str, Any], target: Network, frozen: Frozen, norms: Mapping[str, Norm]
+    report: Mapping[str, Any], target: Network, frozen: Frozen, norms: Mapping[str, Norm | LiveNorm]
 ) -> Result:
     """The reconstruction without its solves: enough to write its networks."""
     layout = frozen.layout_of(target)

@@ -39,6 +39,7 @@ from reconstruct.networks import (
     Add,
     Box,
     Cast,
+    LiveNorm,
     Map,
     Mixing,
     Network,
@@ -411,6 +412,9 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     if isinstance(op, Add):
         size = np.sum([np.abs(values[i]) for i in node.inputs], axis=0)
         return size, np.sum([errors[i] for i in node.inputs], axis=0)
+    if isinstance(op, LiveNorm):
+        near = op.carried_near(errors[first], values[first], values[first])
+        return op.sizes(values[first]), near
     assert isinstance(op, Activation)
     return op.magnitude(np.abs(values[first]) + 1), op.carried(errors[first])
 
@@ -419,4 +423,6 @@ def _summands(node: Node) -> int:
     """How many products or values a unit adds up."""
     if isinstance(node.op, Mixing):
         return node.op.summands
+    if isinstance(node.op, LiveNorm):
+        return 2 * node.op.channels
     return len(node.inputs)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.onnx import layers
+from reconstruct.formats.onnx import layers, live
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
+    Moment,
     Tail,
     Value,
     broadcast_shape,
@@ -36,6 +37,8 @@ def arithmetic(call: Call, build: Builder) -> Value:
     """Add, Sub, Mul or Div of two tensors, with ONNX's broadcasting."""
     if any(isinstance(value, Tail) for value in call.inputs):
         return layers.elu_step(call, build)
+    if any(isinstance(value, Moment) for value in call.inputs):
+        return live.step(call, build)
     a, b = call.value(0), call.value(1)
     if call.kind == "Add":
         return add_values(call, build, a, b)
@@ -89,11 +92,16 @@ def shifted(call: Call, build: Builder, flow: Flow, constant: Array) -> Flow:
     return shifted_by(build, call.name, flow, offset)
 
 
-def _multiplied(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) -> Flow:
+def _multiplied(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) -> Value:
     if isinstance(a, Flow) and isinstance(b, np.ndarray):
         return _scaled(call, build, a, b)
     if isinstance(a, np.ndarray) and isinstance(b, Flow):
         return _scaled(call, build, b, a)
+    if isinstance(a, Flow) and isinstance(b, Flow):
+        if a.node == b.node:
+            return live.squared(call, a, b)
+        if (gated := layers.gated(call, build, a, b)) is not None:
+            return gated
     raise call.refuse(
         "multiplies two values that both depend on the network's input; only a constant factor "
         "is an affine map"
@@ -168,6 +176,8 @@ def scaled_by(build: Builder, name: str, flow: Flow, factor: Any, divisor: Any =
     )
     if np.array_equal(top, bottom):
         return flow
+    if np.all(bottom == 1) and (made := live.tuned(build, flow, name, gamma=top)) is not None:
+        return made
     op = build.op(flow)
     plain = isinstance(op, Scaling) and not np.any(op.offset) and np.all(op.divisor == 1)
     if isinstance(op, Scaling) and plain and not flow.shared and np.all(top == 1):
@@ -179,6 +189,8 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
     """`flow + offset`: the bias of a map that has none yet and that nothing else uses, else new."""
     if not np.any(offset):
         return flow
+    if (norm := live.tuned(build, flow, name, beta=offset)) is not None:
+        return norm
     op = build.op(flow)
     if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
         return build.exchange(flow, Affine(op.weight, offset))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx.values import Builder, Call, Flow
+from reconstruct.formats.onnx import live
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Value
 from reconstruct.networks import Convolution, Geometry, MaxPool, Placement, Scaling, SumPool
 
 Array = NDArray[Any]
@@ -83,8 +84,10 @@ def _whole(call: Call, *, columns: bool = False) -> Geometry:
     return Geometry(channels, height, width, (height, 1 if columns else width))
 
 
-def reduce_mean(call: Call, build: Builder) -> Flow:
-    """The mean over all pixels of each channel; any other mean is refused."""
+def reduce_mean(call: Call, build: Builder) -> Value:
+    """The mean over all pixels of each channel, or a step of a norm; any other is refused."""
+    if (moment := live.mean(call)) is not None:
+        return moment
     if not _reduced(call, over_columns=False):
         raise call.refuse("is supported over the pixels of an image, all of them")
     made = global_average(call, build)

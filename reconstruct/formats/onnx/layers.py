@@ -26,6 +26,7 @@ from reconstruct.formats.onnx.values import (
     expanded,
 )
 from reconstruct.networks import Activation, Cast, Clip, Elu, LeakyRelu, Norm, Relu, Scaling, Selu
+from reconstruct.networks.activations import SMOOTH, Sigmoid, Silu
 
 Array = NDArray[Any]
 REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
@@ -64,6 +65,22 @@ def _leaky(call: Call, build: Builder, slope: float) -> Flow:
     if not math.isfinite(slope):
         raise call.fault(f"has the slope {slope}, but a finite number is needed")
     return _applied(call, build, LeakyRelu(slope) if slope else Relu())
+
+
+def smooth(call: Call, build: Builder) -> Flow:
+    """Sigmoid, Tanh, Softplus and Gelu; the approximation of Gelu by tanh is another function."""
+    if call.attributes.get("approximate", "none") not in ("none", b"none"):
+        raise call.refuse("is approximated by tanh; export GELU without the approximation")
+    return _applied(call, build, SMOOTH[call.kind]())
+
+
+def gated(call: Call, build: Builder, a: Flow, b: Flow) -> Flow | None:
+    """SiLU, where one of two factors is the Sigmoid of the other."""
+    for flow, gate in ((a, b), (b, a)):
+        made = isinstance(build.op(gate), Sigmoid) and build.inputs(gate) == (flow.node,)
+        if made and flow.shape == gate.shape:
+            return build.emit(call.name, Silu(), (flow,), flow.shape)
+    return None
 
 
 def elu(call: Call, build: Builder) -> Flow:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
-from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes
+from reconstruct.formats.onnx import elementwise, images, layers, linear, live, shapes
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
 from reconstruct.formats.onnx.schema import Schemas
-from reconstruct.formats.onnx.values import Builder, Call, Flow, Tail, Value
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Moment, Tail, Value
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
@@ -61,7 +61,9 @@ OPERATORS: dict[str, Operator] = {
     "Mul": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.multiply)),
     "Div": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(fold.quotient)),
     "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
-    "Sqrt": Operator(6, 13, "", None, fold.arithmetic(np.sqrt)),
+    "Sqrt": Operator(6, 13, "", live.root, fold.arithmetic(np.sqrt)),
+    "Reciprocal": Operator(6, 13, "", live.root),
+    "Pow": Operator(7, 15, "", live.power),
     "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
     "Exp": Operator(6, 13, "", layers.exponential),
     "Max": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.maximum)),
@@ -70,12 +72,22 @@ OPERATORS: dict[str, Operator] = {
     "Relu": Operator(6, 14, "", layers.relu, fold.arithmetic(fold.rectified)),
     "LeakyRelu": Operator(6, 16, "alpha", layers.leaky_relu),
     "PRelu": Operator(7, 16, "", layers.prelu),
+    "Sigmoid": Operator(6, 13, "", layers.smooth),
+    "Tanh": Operator(6, 13, "", layers.smooth),
+    "Softplus": Operator(1, 22, "", layers.smooth),
+    "Gelu": Operator(20, 20, "approximate", layers.smooth),
     "Elu": Operator(6, 22, "alpha", layers.elu),
     "Selu": Operator(6, 22, "alpha gamma", layers.selu),
     "Clip": Operator(6, 13, "min max", layers.clip),
     "BatchNormalization": Operator(
         7, 15, "epsilon momentum spatial training_mode", layers.batch_normalization
     ),
+    "LayerNormalization": Operator(17, 17, "axis epsilon stash_type", live.layer_normalization),
+    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", live.rms_normalization),
+    "GroupNormalization": Operator(
+        21, 21, "epsilon num_groups stash_type", live.group_normalization
+    ),
+    "InstanceNormalization": Operator(1, 22, "epsilon", live.instance_normalization),
     "Dropout": Operator(7, 22, "ratio seed", layers.dropout),
     "Cast": Operator(6, 28, "to saturate round_mode", layers.cast, fold.cast),
     # pooling
@@ -108,7 +120,8 @@ EXACT = """Relu Max Min Neg Dropout Cast MaxPool GlobalMaxPool Pad Identity Flat
 Unsqueeze Transpose Slice Gather Split Concat Expand Shape"""
 SUPPORTED = (
     "Gemm, MatMul, Conv, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, "
-    "BatchNormalization, MaxPool, AveragePool, Flatten, Reshape and others that only move values"
+    "BatchNormalization, LayerNormalization, MaxPool, AveragePool, Flatten, Reshape and others "
+    "that only move values"
 )
 
 REMEDIES = {
@@ -139,8 +152,8 @@ def read_onnx(
     output = walk.values.get(model.output)
     if not isinstance(output, Flow):
         raise UnsupportedError(
-            f"the output {model.output!r} is {'Exp' if isinstance(output, Tail) else 'constant'} "
-            "or made by no node, but a function of the input is needed"
+            f"the output {model.output!r} is constant, a step of an operation such as Exp, or made "
+            "by no node, but a function of the input is needed"
         )
     metadata = _metadata(model, output)
     network = walk.build.network(output, metadata)
@@ -245,7 +258,7 @@ class _Walk:
         In a narrower one every step would round in it, which no figure of a certificate counts.
         """
         for value, kind in zip(inputs, kinds, strict=True):
-            flows = isinstance(value, Flow | Tail)
+            flows = isinstance(value, Flow | Tail | Moment)
             if flows and kind not in layers.WIDER[self.model.kind]:
                 raise UnsupportedError(
                     f"computes in {layers.NAMES.get(kind, 'another type')}, narrower than the "

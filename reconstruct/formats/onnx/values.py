@@ -49,7 +49,27 @@ class Tail:
         return self.base.shape
 
 
-Value: TypeAlias = "Flow | Tail | Array"
+@dataclass(frozen=True)
+class Moment:
+    """A step of a norm by the statistics of `base`: its mean, what is left without it, its square,
+    their mean (and eps), the root, one over it."""
+
+    base: Flow
+    stage: str
+    centred: bool = False
+    eps: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        whole = self.stage in ("centred", "square")
+        return self.base.shape if whole else (*self.base.shape[:-1], 1)
+
+    def same(self, other: Moment) -> bool:
+        """Whether both are steps of the same value."""
+        return self.base.node == other.base.node and self.centred == other.centred
+
+
+Value: TypeAlias = "Flow | Tail | Moment | Array"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +103,8 @@ class Call:
             raise self.fault(f"lacks its input {index + 1}")
         if isinstance(found, Tail):
             raise self.refuse("uses the result of Exp, which is supported only as a part of Elu")
+        if isinstance(found, Moment):
+            raise self.refuse("uses a statistic of a value, which is read only as a part of a norm")
         return found
 
     def flow(self, index: int = 0) -> Flow:
@@ -95,7 +117,7 @@ class Call:
     def constant(self, index: int, what: str) -> Array | None:
         """The input of that index if it is there, which must then be constant."""
         found = self.get(index)
-        if isinstance(found, Flow | Tail):
+        if isinstance(found, Flow | Tail | Moment):
             raise self.refuse(f"has {what} that depend on the network's input; only constants can")
         return found
 

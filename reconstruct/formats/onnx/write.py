@@ -34,7 +34,9 @@ from reconstruct.networks import (
     Convolution,
     Elu,
     Geometry,
+    LayerNorm,
     LeakyRelu,
+    LiveNorm,
     MaxPool,
     Mixing,
     Network,
@@ -48,10 +50,12 @@ from reconstruct.networks import (
     SumPool,
     Unitwise,
 )
+from reconstruct.networks.activations import Silu, Smooth
 from reconstruct.networks.inputs import input_shape
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
+LIVE_OPSET, GELU_OPSET = 17, 20  # the first that have LayerNormalization, and Gelu
 
 
 def write_onnx(
@@ -125,7 +129,7 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
     return onnx.helper.make_model(
         graph,
         ir_version=IR_VERSION,
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        opset_imports=[onnx.helper.make_opsetid("", draft.opset)],
         producer_name="reconstruct",
         producer_version=__version__,
     )
@@ -181,6 +185,7 @@ class Draft:
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    opset: int = OPSET
 
     def constant(self, name: str, values: Any, dtype: Any = None) -> str:
         unique = self.fresh(name)
@@ -275,6 +280,41 @@ def _norm(node: Node, op: Norm, draft: Draft) -> tuple[int, ...]:
     value = draft.shaped(node.inputs[0], shape)
     draft.node("BatchNormalization", [value, *parts], node.name, epsilon=eps)
     return shape
+
+
+def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
+    """LayerNormalization, where its eps, which ONNX keeps in float32, is ours; else in steps.
+
+    ONNX would have the statistics of float64 values in float32 unless stash_type says otherwise.
+    """
+    shape = (op.positions, op.channels) if op.positions > 1 else (op.channels,)
+    value = draft.shaped(node.inputs[0], shape)
+    parts = draft.parameters(node, weight=op.gamma, bias=op.beta)
+    if isinstance(op, LayerNorm) and op.eps == float(np.float32(op.eps)):
+        draft.opset = max(draft.opset, LIVE_OPSET)
+        stash = draft.onnx.helper.np_dtype_to_tensor_dtype(draft.dtype)
+        settings = {"axis": -1, "epsilon": op.eps, "stash_type": stash}
+        draft.node("LayerNormalization", [value, *parts], node.name, **settings)
+        return shape
+    eps = draft.constant(f"{node.name}.eps", op.eps)
+    if isinstance(op, LayerNorm):
+        mean = _mean(node.name, value, draft)
+        value = draft.step("Sub", [value, mean], node.name)
+    square = _mean(node.name, draft.step("Mul", [value, value], node.name), draft)
+    root = draft.step("Sqrt", [draft.step("Add", [square, eps], node.name)], node.name)
+    value = draft.step("Div", [value, root], node.name)
+    draft.node("Add", [draft.step("Mul", [value, parts[0]], node.name), parts[1]], node.name)
+    return shape
+
+
+def _mean(name: str, value: str, draft: Draft) -> str:
+    made = draft.fresh(f"{name}/mean")
+    if draft.opset >= GELU_OPSET:
+        raise InputError(
+            f"node {name!r} is a norm in steps beside Gelu, which ONNX files of one operator set "
+            "cannot hold here; save the network as .npz"
+        )
+    return draft.node("ReduceMean", [value], made, axes=[-1], keepdims=1)
 
 
 def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
@@ -455,6 +495,16 @@ def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
 def _write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
     if isinstance(op, Relu):
         draft.node("Relu", [source], name)
+    elif isinstance(op, Silu):
+        draft.node("Mul", [source, draft.step("Sigmoid", [source], name)], name)
+    elif isinstance(op, Smooth):  # onnxruntime has Softplus in float32 alone, ONNX's reference both
+        if op.kind == "Gelu" and draft.dtype == np.float64:
+            raise InputError(
+                f"node {name!r}: no program that evaluates ONNX has Gelu in float64; write the "
+                "network in float32 (--dtype float32), or save it as .npz"
+            )
+        draft.opset = max(draft.opset, GELU_OPSET if op.kind == "Gelu" else OPSET)
+        draft.node(op.kind, [source], name)
     elif isinstance(op, Clip):
         bounds = ((op.lo, "min"), (op.hi, "max"))
         parts = [
@@ -503,6 +553,7 @@ def _without_trailing(parts: list[str]) -> Iterator[str]:
 WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Mixing: _mixing,
     Norm: _norm,
+    LiveNorm: _live_norm,
     Scaling: _scaling,
     Cast: _cast,
     Add: _add,

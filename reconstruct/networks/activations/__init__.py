@@ -4,6 +4,7 @@ from reconstruct.networks.activations.activation import (
     TIE,
     Activation,
     Band,
+    Curve,
     Exponential,
     Line,
     Piece,
@@ -13,22 +14,43 @@ from reconstruct.networks.activations.activation import (
 from reconstruct.networks.activations.clip import Clip
 from reconstruct.networks.activations.elu import Elu, Selu
 from reconstruct.networks.activations.kink import Kink, LeakyRelu, Relu
+from reconstruct.networks.activations.live_norm import LayerNorm, LiveNorm, RMSNorm
 from reconstruct.networks.activations.max_pool import MaxPool
+from reconstruct.networks.activations.smooth import (
+    SMOOTH,
+    Gelu,
+    Sigmoid,
+    Silu,
+    Smooth,
+    Softplus,
+    Tanh,
+)
 
 __all__ = [
+    "SMOOTH",
     "TIE",
     "Activation",
     "Band",
     "Clip",
+    "Curve",
     "Elu",
     "Exponential",
+    "Gelu",
     "Kink",
+    "LayerNorm",
     "LeakyRelu",
     "Line",
+    "LiveNorm",
     "MaxPool",
     "Piece",
+    "RMSNorm",
     "Relu",
     "Selu",
+    "Sigmoid",
+    "Silu",
+    "Smooth",
+    "Softplus",
     "Support",
+    "Tanh",
     "Unitwise",
 ]

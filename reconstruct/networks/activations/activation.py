@@ -63,6 +63,15 @@ class Exponential:
     gain: float
 
 
+@dataclass(frozen=True)
+class Curve:
+    """`act(z)` is the function of this name for `lo ≤ z ≤ hi`."""
+
+    lo: float
+    hi: float
+    rule: str
+
+
 class Support(Enum):
     """Which slope the line opposite of the chord takes; neither is the better one everywhere."""
 
@@ -162,7 +171,7 @@ class Unitwise(Activation):
 
     @property
     @abstractmethod
-    def pieces(self) -> tuple[Line | Exponential, ...]:
+    def pieces(self) -> tuple[Line | Exponential | Curve, ...]:
         """The function, piece by piece, from −∞ to ∞."""
 
     @abstractmethod

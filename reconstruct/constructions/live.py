@@ -1,0 +1,216 @@
+"""Frozen layers with live norms: LayerNorm and RMSNorm by the statistics of their own input.
+
+A site is h ↦ M2 · act( norm_{s,t}( M1 h + c ) ), no norm behind it. With P the projection that
+the norm begins with (P z = z − mean z, or P = I for RMSNorm) and ρ(h) its deviation,
+
+    M2 · act(…) = M2 diag(s) P (M1 h + c) / ρ(h) + M2 t     where every hidden unit is active.
+
+*Exactly*, for a map that a live norm follows in the target: that norm sees neither positive factors
+nor, if it takes the mean away, a common shift. With U an orthonormal basis of what it sees,
+
+    U M2 diag(s) P [M1 | c] = U [W | b],     U M2 t = 0,    t ≥ −min s∘P z/ρ
+
+make f = g for every h, up to eps: the norm then acts with eps·ρ²/λ², (s, t) being free up to a
+factor λ. Frozen biases c much larger than M1 h keep ρ near λ. (m − 1)(k + 1) equations.
+
+*Approximately*, for any other map: frozen weights of size δ leave ρ = √eps up to the factor
+1 + R²/(2·n·eps), R = |P M1 h| = O(δ), so that M2 diag(s) P M1 = √eps·W and M2 t = b do. δ = 2^-40
+puts that below the rounding of float64.
+
+|P z|_j ≤ √(n − 1)·ρ: the shift t = |s|·√(n − 1) would do for every h, without any domain; shifts
+here cover the domain, which is less. They exist as soon as 0 lies inside the convex hull of the
+columns of U M2 (Wendel: with probability 1 − 2^(1−n)·Σ_{i<m−1} C(n−1, i) for symmetric weights).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from reconstruct.constructions.construction import LayerSolution, SitePlan, SiteSolution, Task
+from reconstruct.constructions.shifts import find_shift
+from reconstruct.constructions.sites import (
+    Blueprint,
+    Drawn,
+    LayerPlan,
+    Site,
+    activation_at,
+    hidden_width,
+    mixing_at,
+)
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.khatri_rao import Solver, solve
+from reconstruct.khatri_rao.matrices import to_dense
+from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
+from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.exact_dot import exact_dot
+from reconstruct.progress import Progress
+
+NORMS: dict[str, type[LiveNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
+EPS = float(np.float32(1e-5))  # torch's default
+SMALL = -40  # of two, δ: δ² is far below eps·2^-53, and float32 holds squares of such numbers
+LARGE = 6  # of two, frozen biases beside weights: ρ varies by percents, and 6 digits are lost
+
+
+@dataclass(frozen=True, eq=False)
+class LivePlan(SitePlan):
+    """One map m × k in two frozen layers with a live norm between them.
+
+    `behind` is the norm that follows the map in the target: then the map is rebuilt exactly, as far
+    as that norm sees it; without one, approximately. `norm` is the hidden norm's kind and eps.
+    """
+
+    op: Mixing
+    width: int
+    norm: LiveNorm
+    behind: LiveNorm | None
+
+    alone = False  # λ is chosen by what the sites before it hand on
+
+    @property
+    def rows(self) -> int:
+        return int(self.op.shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.op.shape[1])
+
+    @property
+    def blueprint(self) -> Blueprint:
+        power = SMALL if self.behind is None else 0
+        bias = None if self.behind is None else LARGE * (self.behind.eps > 0)
+        drawn = Drawn(self.norm, power, bias)
+        hidden = LayerPlan(self.width, (0, self.cols), carry=False, live=drawn)
+        last = LayerPlan(self.rows, None, carry=True, bare=True)
+        return Blueprint(self.rows, self.cols, (hidden, last))
+
+    @property
+    def systems(self) -> tuple[tuple[int, int, int], ...]:
+        if self.behind is None:
+            return ((self.rows, self.cols, self.width),)
+        return ((self.rows - self.behind.centred, self.cols + 1, self.width),)
+
+    def check(self, site: Site, frozen: Network, number: int) -> None:
+        m, k, _ = self.systems[0]
+        width = frozen.sizes[site.layers[0].norm]
+        if width < m * k:
+            raise InputError(
+                f"map {number} ({site.target!r}) needs a hidden width of at least {m}·{k} = "
+                f"{m * k} with live norms, but the frozen network has {width} neurons at "
+                f"{site.layers[0].norm!r}; widen it by {m * k - width}"
+            )
+
+    def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        first, second = site.layers
+        one, two = mixing_at(frozen, first.entry), mixing_at(frozen, second.carry)
+        piece = activation_at(frozen, first.activation).piece
+        if piece.lo != 0 or np.isfinite(piece.hi):
+            raise UnsupportedError(
+                "live norms need an inner activation that is a line from 0 on, such as ReLU; use "
+                "one, or --norm batch"
+            )
+        M1, M2 = (to_dense(op.kernels[0]).astype(np.float64) for op in (one, two))
+        outer, aim = self._seen(np.column_stack([task.weight, task.bias]))
+        if self.behind is None:
+            inner = self._projected(M1) / sqrt(self.norm.eps)
+            aim, offset = aim[:, :-1], task.bias - two.channel_bias
+        else:
+            inner = self._projected(np.column_stack([M1, one.channel_bias]))
+            offset = -two.channel_bias
+        solution = solve(inner, outer @ M2, aim, solver, progress=progress)
+        s = solution.s / piece.slope
+        need = self._needed(task, M1, one.channel_bias, s)
+        t = _cancelling(outer @ M2, need, outer @ offset / piece.slope)
+        scale = self._scale(task, M1, one.channel_bias)
+        norm = self.norm.tuned(scale * s, scale * t)
+        row = LayerSolution.of(task, solution, float(np.max(np.abs(norm.beta))))
+        return SiteSolution({first.norm: norm}, (row,))
+
+    def _seen(self, whole: Array) -> tuple[Array, Array]:
+        """U, and U [W | b]: what a norm that takes the mean away sees."""
+        m = len(whole)
+        if self.behind is None or not self.behind.centred:
+            return np.eye(m), whole
+        basis = np.linalg.svd(np.ones((1, m)))[2][1:]
+        return basis, basis @ whole
+
+    def _projected(self, values: Array) -> Array:
+        return values - values.mean(axis=0) if self.norm.centred else values
+
+    def _needed(self, task: Task, M1: Array, c: Vector, s: Vector) -> Vector:
+        """Shifts that keep every unit active for what reaches the map."""
+        rows, constant = self._projected(M1), self._projected(c)
+        lo, hi = task.functionals(rows)
+        ends = (lo + constant)[None], (hi + constant)[None]
+        plain = RMSNorm(np.ones(len(s)), np.zeros(len(s)), self.norm.eps)
+        low, high = (end[0, 0] for end in plain.units(*ends))
+        below = np.minimum(s * low, s * high)
+        magnitude = np.abs(s) * np.maximum(np.abs(low), np.abs(high))
+        shift = find_shift(Piece(0.0, inf, 1.0), below, np.maximum(s * low, s * high), magnitude)
+        return np.asarray(shift.shift)
+
+    def _scale(self, task: Task, M1: Array, c: Vector) -> float:
+        """λ: the middle of ρ² on inputs of the domain, so that eps·ρ²/λ² is about eps."""
+        if self.behind is None or self.behind.eps == 0:
+            return 1.0
+        assert task.examples is not None
+        z = self._projected((task.examples()[0] @ M1.T + c).T)
+        square = (z * z).mean(axis=0) + self.norm.eps
+        return float(np.sqrt(0.5 * (square.min() + square.max())))
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"norm": self.norm.kind, "exact_up_to_eps": self.behind is not None}
+
+
+def live_plan(form: Network, node: Node, ratio: float, norm: str | None) -> LivePlan | None:
+    """What a map becomes with live norms; None where its statistics stay constants.
+
+    Without a word for the norm, maps that a live norm follows in the target get one of its kind.
+    """
+    op = node.op
+    users = form.consumers(node.name)
+    behind = users[0].op if len(users) == 1 and node.name != form.output else None
+    if not isinstance(behind, LiveNorm) or behind.positions > 1:
+        behind = None
+    if norm == "batch" or (norm is None and behind is None):
+        return None
+    if not isinstance(op, Mixing) or not op.own_entries:
+        raise UnsupportedError(
+            f"live norms are drawn for fully connected maps, but {node.name!r} is a "
+            f"{type(op).__name__}; use --norm batch"
+        )
+    m, k = op.shape
+    kind = type(behind) if norm is None and behind is not None else NORMS[norm or "layer"]
+    equations = m * k if behind is None else (m - behind.centred) * (k + 1)
+    # the projection takes one direction away, which counts where there are few equations
+    width = hidden_width(ratio, equations + 1)
+    eps = EPS if behind is None else behind.eps
+    template = kind(np.ones(width), np.zeros(width), eps)
+    return LivePlan(op, width, template, behind)
+
+
+def _cancelling(columns: Array, need: Vector, wanted: Vector) -> Vector:
+    """t ≥ need with columns·t = wanted: shifts that cancel behind M2.
+
+    Non-negative least squares finds what to add, with few non-zeros; what its rounding leaves is
+    taken up by all shifts together, by far less than the slack that they have.
+    """
+    gap = wanted - exact_dot(columns, need)
+    found, left = nnls(columns, gap, maxiter=50 * columns.shape[1])
+    t = need + found
+    for _ in range(3):
+        t = t + np.linalg.lstsq(columns, wanted - exact_dot(columns, t), rcond=None)[0]
+    if left > 1e-6 * max(1.0, float(np.abs(gap).max())):
+        raise InputError(
+            f"shifts that cancel behind the second frozen layer need 0 inside the convex hull of "
+            f"its columns, but these {columns.shape[1]} columns in {columns.shape[0]} dimensions "
+            f"miss it by {left:.1e}; widen the frozen layer (--ratio)"
+        )
+    return np.asarray(t)

@@ -1,0 +1,225 @@
+"""Smooth activations that stand in f as in g: Sigmoid, Tanh, Softplus, SiLU and GELU.
+
+They have no linear piece; a certificate needs their values, ranges and Lipschitz constants. All of
+them rise, but SiLU and GELU fall to one minimum first, between `dip`'s two ends, and are nowhere
+below its floor. Their largest slopes, 1.0998 and 1.1289, are at ±2.3994 and √2.
+
+In floats the platform's functions are taken to err by no more than 2^-44 of the value (real ones
+are within 2^-50); exact arithmetic is Python's decimal, whose exp and ln are correctly rounded, and
+the series of the normal distribution. A checker has its own rational arithmetic for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks.activations.activation import Curve, Piece, Support, Unitwise
+from reconstruct.networks.operation import register
+from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.double_double import upward
+from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.rationals import RationalInterval
+from reconstruct.numbers.rounding import down, up
+
+PLATFORM = 2.0**-44  # assumed of the platform's functions, relative to the value
+ULPS = 64  # units in the last place that an evaluation in floats may be off by
+
+
+@dataclass(frozen=True)
+class Smooth(Unitwise):
+    """A smooth function of one number with a Lipschitz constant."""
+
+    steepest: ClassVar[float]
+    dip: ClassVar[tuple[float, float, float] | None] = None
+
+    @property
+    def pieces(self) -> tuple[Curve, ...]:
+        return (Curve(-inf, inf, self.kind),)
+
+    @property
+    def piece(self) -> Piece:
+        raise UnsupportedError(
+            f"{self.kind} has no linear piece, so it cannot stand inside a site; it has to stand "
+            f"where the other network has it too"
+        )
+
+    @property
+    def lipschitz(self) -> float:
+        return self.steepest
+
+    @property
+    def steepness(self) -> float:
+        return 2 * self.steepest
+
+    def __call__(self, *values: Array) -> Array:
+        (z,) = values
+        with np.errstate(all="ignore"):
+            return np.asarray(VALUES[self.kind](z), dtype=z.dtype)
+
+    def derivative(self, z: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(SLOPES[self.kind](z), dtype=z.dtype)
+
+    def enclose(self, z: Array) -> Range:
+        value = self(z)
+        slack = PLATFORM * np.abs(value) + 2.0**-1000
+        return down(value - slack), up(value + slack)
+
+    def image(self, lo: Array, hi: Array) -> Range:
+        ends = self.enclose(lo), self.enclose(hi)
+        low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
+        if self.dip is not None:
+            left, right, floor = self.dip
+            low = np.where((lo <= right) & (hi >= left), floor, low)
+        unknown = ~(np.isfinite(low) & np.isfinite(high))
+        return np.where(unknown, -inf, low), np.where(unknown, inf, high)
+
+    def straight(self, lo: Array, hi: Array) -> Array:
+        return np.zeros(np.shape(lo), dtype=bool)
+
+    def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
+        return np.zeros_like(lo), np.zeros_like(hi)
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        pairs: list[RationalInterval] = []
+        for lo, hi in value.fractions():
+            ends = [_enclosed(self.kind, z, bits) for z in {lo, hi}]
+            low, high = min(a for a, _ in ends), max(b for _, b in ends)
+            if self.dip is not None and lo != hi and lo <= self.dip[1] and hi >= self.dip[0]:
+                low = min(low, Fraction(self.dip[2]))
+            pairs.append((low, high))
+        return Dyadic.around(pairs, bits)
+
+    def rounding(self, computed: Array, precision: Precision) -> Array:
+        """Assumed of exp, erf and tanh of the machine: a few units in the last place."""
+        return upward(ULPS * precision.unit * (1 + self.steepest * computed) + precision.tiny)
+
+
+class Sigmoid(Smooth):
+    """1/(1 + e^-z)."""
+
+    kind, steepest = "Sigmoid", 0.25
+
+
+class Tanh(Smooth):
+    """(e^z − e^-z)/(e^z + e^-z)."""
+
+    kind, steepest = "Tanh", 1.0
+
+
+class Softplus(Smooth):
+    """log(1 + e^z)."""
+
+    kind, steepest = "Softplus", 1.0
+
+
+class Silu(Smooth):
+    """z/(1 + e^-z)."""
+
+    kind, steepest = "Silu", 1.1
+    dip = (-1.2785, -1.2784, -0.2784645428)
+
+
+class Gelu(Smooth):
+    """z·Φ(z), Φ the normal distribution (without the approximation by tanh)."""
+
+    kind, steepest = "Gelu", 1.13
+    dip = (-0.7518, -0.7517, -0.1699712075)
+
+
+SMOOTH: dict[str, type[Smooth]] = {k.kind: k for k in (Sigmoid, Tanh, Softplus, Silu, Gelu)}
+for _name, _kind in SMOOTH.items():
+    register(_name, lambda part, settings, made=_kind: made())  # type: ignore[misc]
+
+
+def _normal(z: Any) -> Any:
+    """Φ, accurate on both sides."""
+    return 0.5 * special.erfc(-z * np.sqrt(0.5).astype(z.dtype))
+
+
+def _density(z: Any) -> Any:
+    return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+
+def _silu_slope(z: Any) -> Any:
+    s = special.expit(z)
+    return s * (1 + z * (1 - s))
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "Sigmoid": special.expit,
+    "Tanh": np.tanh,
+    "Softplus": lambda z: np.logaddexp(z.dtype.type(0), z),
+    "Silu": lambda z: z * special.expit(z),
+    "Gelu": lambda z: z * _normal(z),
+}
+SLOPES: dict[str, Callable[[Any], Any]] = {
+    "Sigmoid": lambda z: special.expit(z) * special.expit(-z),
+    "Tanh": lambda z: 1 - np.tanh(z) ** 2,
+    "Softplus": special.expit,
+    "Silu": _silu_slope,
+    "Gelu": lambda z: _normal(z) + z * _density(z),
+}
+
+
+# --- exactly --------------------------------------------------------------------------------------
+
+FAR = 60  # beyond, e^-|z| is below 2^-86 and the rest of a value is told by its limits
+
+
+def _enclosed(kind: str, z: Fraction, bits: int) -> RationalInterval:
+    """Rationals around the value, about 2^-bits apart."""
+    if abs(z) > (12 if kind == "Gelu" else FAR):  # 13·Φ(−12) < 10^-30 < 2^-80
+        tiny = Fraction(1, 1 << 80)
+        high, low = {"Sigmoid": (1, 0), "Tanh": (1, -1)}.get(kind, (z, 0))
+        limit = Fraction(high if z > 0 else low)
+        return limit - tiny, limit + tiny
+    digits = int(bits * 0.302) + 40
+    with localcontext(Context(prec=digits)):
+        value = Fraction(_DECIMAL[kind](Decimal(z.numerator) / Decimal(z.denominator)))
+    slack = Fraction(1, 10 ** (digits - 30))  # |z| ≤ 60 takes 27 digits at most, of Φ's series
+    return value - slack, value + slack
+
+
+def _phi(z: Decimal) -> Decimal:
+    """Φ(z) = 1/2 + φ(z)·(z + z³/3 + z⁵/15 + …), all terms of one sign."""
+    term = total = z
+    n = 1
+    while total + term * z * z / (n + 2) != total:
+        n += 2
+        term = term * z * z / n
+        total += term
+    return Decimal("0.5") + (-z * z / 2).exp() / (2 * _pi()).sqrt() * total
+
+
+def _pi() -> Decimal:
+    """Machin: π = 16·arctan(1/5) − 4·arctan(1/239)."""
+
+    def arctan(x: int) -> Decimal:
+        power = total = Decimal(1) / x
+        n, sign = 1, 1
+        while total + power / (n + 2) != total:
+            power, n, sign = power / (x * x), n + 2, -sign
+            total += sign * power / n
+        return total
+
+    return 16 * arctan(5) - 4 * arctan(239)
+
+
+_DECIMAL: dict[str, Callable[[Decimal], Decimal]] = {
+    "Sigmoid": lambda z: 1 / (1 + (-z).exp()),
+    "Tanh": lambda z: 1 - 2 / (1 + (2 * z).exp()),
+    "Softplus": lambda z: (1 + z.exp()).ln(),
+    "Silu": lambda z: z / (1 + (-z).exp()),
+    "Gelu": lambda z: z * _phi(z),
+}

@@ -1,0 +1,130 @@
+"""Frozen layers with live norms: exact for targets that have them, approximate for others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reconstruct as rc
+from reconstruct.certificates.document import write_certificate
+from reconstruct.networks import Affine, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
+
+X = np.random.default_rng(1).normal(size=(12, 4))
+
+
+def normed_mlp(
+    eps: float, kind: type[LiveNorm] = LayerNorm, widths: tuple[int, ...] = (4, 6, 5, 3)
+) -> Network:
+    """Linear, live norm, ReLU, …, ending in a live norm."""
+    rng, nodes, last = np.random.default_rng(0), [], "input"
+    for i, (k, m) in enumerate(pairwise(widths), start=1):
+        nodes.append(
+            Node(f"l{i}", Affine(rng.normal(size=(m, k)), rng.normal(size=m) / 2), (last,))
+        )
+        gamma, beta = 1 + rng.normal(size=m) / 5, rng.normal(size=m) / 5
+        nodes.append(Node(f"n{i}", kind(gamma, beta, eps), (f"l{i}",)))
+        nodes.append(Node(f"r{i}", Relu(), (f"n{i}",)))
+        last = f"r{i}"
+    return Network(widths[0], tuple(nodes[:-1]), f"n{len(widths) - 1}")
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+def test_without_eps_live_norms_rebuild_live_norms_at_every_scale(kind: type[LiveNorm]) -> None:
+    """A positive factor that all hidden units share is lost behind the second norm."""
+    target = normed_mlp(0.0, kind)
+    frozen = rc.draw(target, rc.Wide(1.5), seed=2)
+    assert {type(n.op) for n in frozen.network.nodes if hasattr(n.op, "gamma")} == {kind}
+    network = rc.reconstruct(target, frozen, domain=rc.Points(X)).network
+    assert np.abs(network(X) - target(X)).max() < 1e-12
+
+
+def test_eps_alone_is_not_invariant() -> None:
+    """The error falls with eps, and is not zero."""
+    errors = []
+    for eps in (1e-4, 1e-6, 1e-8):
+        target = normed_mlp(eps)
+        network = rc.reconstruct(target, rc.draw(target, seed=2), domain=rc.Points(X)).network
+        errors.append(np.abs(network(X) - target(X)).max())
+    assert 1e-9 < errors[0] < 1e-4 and errors[1] < errors[0] / 20 and errors[2] < errors[1] / 20
+
+
+def test_as_few_hidden_units_as_equations() -> None:
+    """(m − 1)(k + 1) equations of a map ahead of LayerNorm, fewer than m·k for narrow ones."""
+    target = normed_mlp(0.0, widths=(4, 3, 4))
+    frozen = rc.draw(target, rc.Wide(1.0), seed=0)
+    assert frozen.network.sizes["l1.norm1"] == (3 - 1) * (4 + 1) + 1 < 3 * 4
+    network = rc.reconstruct(target, frozen, domain=rc.Points(X)).network
+    assert np.abs(network(X) - target(X)).max() < 1e-9
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_any_relu_target_in_live_norms(norm: str) -> None:
+    rng = np.random.default_rng(3)
+    shapes = [(6, 4), (5, 6), (3, 5)]
+    target = Network.mlp(
+        [rng.normal(size=s) for s in shapes], [rng.normal(size=s[0]) for s in shapes]
+    )
+    frozen = rc.draw(target, rc.Wide(1.5, norm), seed=1)
+    assert not frozen.network.norm_nodes()
+    network = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1)).network
+    x = rng.uniform(-1, 1, size=(200, 4))
+    size = np.abs(target(x)).max()
+    assert np.abs(network(x) - target(x)).max() < 1e-12 * size
+    assert np.abs(network(x, dtype=np.float32) - target(x)).max() < 1e-3 * size
+
+
+@pytest.mark.parametrize("change", [None, "network", "bound"])
+def test_certificates_at_inputs_are_checked(change: str | None, tmp_path: Path) -> None:
+    target = normed_mlp(1e-5)
+    domain = rc.Points(X)
+    result = rc.reconstruct(target, rc.draw(target, seed=2), domain=domain)
+    files = {"target": tmp_path / "target.npz", "candidate": tmp_path / "network.npz"}
+    rc.save(target, files["target"])
+    rc.save(result.network, files["candidate"])
+    network = rc.load(files["candidate"])
+    certificate = rc.certify(target, network, domain=domain)
+    assert certificate.verdict.value == "certified" and certificate.method == "pointwise"
+    seen = np.abs(network(X) - target(X)).max()
+    assert seen * 0.99 < certificate.bound < 2 * seen + 1e-9
+    path = tmp_path / "certificate.json"
+    if change == "network":  # one frozen bias of a hidden unit moved by a little
+        op = network.node("l2.M1").op
+        moved = Affine(op.weight, op.bias + 1e-3 * np.eye(len(op.bias))[0])
+        rc.save(network.with_ops({"l2.M1": moved}), files["candidate"])
+    if change == "bound":
+        from dataclasses import replace
+
+        certificate = replace(certificate, bound=seen / 2)
+    write_certificate(path, certificate, **files)
+    report = rc.check(path, **files)
+    assert report.accepted == (change is None), report
+
+
+def test_a_wrong_network_is_refuted_and_the_witness_is_checked(tmp_path: Path) -> None:
+    target = normed_mlp(1e-5)
+    domain = rc.Points(X)
+    network = rc.reconstruct(target, rc.draw(target, seed=2), domain=domain).network
+    norm = network.node("l2.norm1").op
+    gamma = norm.gamma.copy()
+    gamma[0] *= 1.01  # of one unit: a factor of all would be lost behind the next norm
+    other = network.with_ops({"l2.norm1": norm.tuned(gamma, norm.beta)})
+    files = {"target": tmp_path / "target.npz", "candidate": tmp_path / "network.npz"}
+    rc.save(target, files["target"])
+    rc.save(other, files["candidate"])
+    certificate = rc.certify(target, rc.load(files["candidate"]), domain=domain)
+    assert certificate.verdict.value == "refuted"
+    write_certificate(tmp_path / "certificate.json", certificate, **files)
+    assert rc.check(tmp_path / "certificate.json", **files).accepted
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    with pytest.raises(rc.InputError, match="one of batch, layer, rms, but is 'group'"):
+        rc.Wide(1.5, "group")
+    target = normed_mlp(1e-5)
+    batch = rc.draw(target, rc.Wide(1.5, "batch"), seed=0)
+    assert batch.network.norm_nodes()
+    network = rc.reconstruct(target, batch, domain=rc.Points(X)).network
+    assert np.abs(network(X) - target(X)).max() < 1e-10
