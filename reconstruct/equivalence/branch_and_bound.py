@@ -154,7 +154,8 @@ def bound_difference(
     seconds = time.perf_counter() - start
     bound = float(np.max(found.excess, initial=0.0))
     if bound <= wanted:
-        bound += LIMITS.slack * min(bound, tolerance - bound)
+        # a bound that is nothing but rounding may differ by more where it is rounded otherwise
+        bound = min(tolerance, bound + max(LIMITS.slack * bound, min(bound, work.noise)))
     tried = (
         f"joint bound of the difference: {found.seen} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"
@@ -190,7 +191,7 @@ class _Difference:
         self.first_deadline = time.perf_counter() + max(seconds, LIMITS.grace)
         self.begun = False
         self.suspect: tuple[float, ...] | None = None
-        self.suspect_difference = 0.0
+        self.suspect_difference, self.noise = 0.0, 0.0
         widest = max(network.sizes.values())
         self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, LIMITS.batch))
 
@@ -232,6 +233,7 @@ class _Difference:
             terms = [values[name] for name in self.network.node(self.network.output).inputs]
             noise = LIMITS.noise * np.max(np.abs(terms[-1]), axis=1, initial=0.0)
             excess = gaps - noise - self.tolerance
+        self.noise = max(self.noise, float(np.max(noise, initial=0.0, where=np.isfinite(noise))))
         worst = int(np.argmax(np.where(np.isfinite(excess), excess, -np.inf)))
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:
             self.suspect_difference = float(gaps[worst])
