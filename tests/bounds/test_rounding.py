@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from reconstruct.bounds import crown
 from reconstruct.networks import Affine, Norm
 from reconstruct.numbers import rounding
 
@@ -127,3 +128,29 @@ def test_drawn_norms_have_an_exact_scale():
     norm = Norm(gamma, np.ones(3), np.zeros(3), np.full(3, 1 - 2.0**-17))
     assert np.array_equal(norm.scale_bounds(), (gamma, gamma))
     assert np.array_equal(norm.shift_bounds(), (np.ones(3), np.ones(3)))
+
+
+@pytest.mark.parametrize("reach", [1.0, 2.0**300, 2.0**-1030, 2.0**-1070])
+def test_coefficients_that_meet_at_a_node_keep_the_rounding_of_their_sum(reach):
+    # 1 + 2^-53 rounds to 1, so that the sum of the two lines lies 2^-53·reach too high at −reach.
+    one, small = np.array([[[1.0]]]), np.array([[[2.0**-53]]])
+    pending = {"h": one}
+    ends = (np.array([[-reach]]), np.array([[reach]]))
+    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends, None)
+    total, kept = Fraction(float(pending["h"][0, 0, 0])), Fraction(float(const[0, 0]))
+    exact = Fraction(1) + Fraction(2.0**-53)
+    assert kept - total * Fraction(reach) <= -exact * Fraction(reach)
+
+
+def test_the_sum_of_many_coefficients_keeps_each_rounding():
+    rng = np.random.default_rng(5)
+    first, second = rng.normal(size=(2, 1, 3, 40))
+    reach = np.exp(rng.normal(size=(1, 40)) * 5)
+    pending = {"h": first}
+    const = crown._collect(pending, "h", second, np.zeros((1, 3)), (-reach, reach), None)
+    for row in range(3):
+        parts = zip(first[0, row], second[0, row], pending["h"][0, row], reach[0], strict=True)
+        lost = sum(
+            abs(Fraction(a) + Fraction(b) - Fraction(c)) * Fraction(r) for a, b, c, r in parts
+        )
+        assert lost > 0 and Fraction(float(const[0, row])) <= -lost
