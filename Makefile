@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.installed-docs
 
-.PHONY: demo test check proofs format bench docs clean
+.PHONY: demo test check prove proofs format bench docs clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Every statement that the tool rests on, and what its check is worth.
+prove: $(STAMP)
+	$(BIN)/python -m proofs_check
 
 # The theorems of proofs_check/coq, by the proof assistant Coq; says what to install where it is missing.
 proofs: $(STAMP)
