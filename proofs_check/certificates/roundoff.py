@@ -15,7 +15,7 @@ the inner activations before it, and `local` what they did since. With Ĥ = size
     inner     hidden' = |slope| (hidden + local) + steepness·(what may leave the line)
 
 and hidden' = |W| hidden elsewhere. For a, c, b, d see `Counts`. Expressions without a minus are
-evaluated as they stand and then rounded up (`chords.upper`).
+evaluated as they stand and then rounded up (`carrying.upper`).
 
 Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine.
 """

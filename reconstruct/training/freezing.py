@@ -39,7 +39,7 @@ def tunable(module: nn.Module, what: Tuning | str, seed: int = 0) -> list[nn.Par
     the order in which the module defines them. random: for each norm layer with C channels, 2C
     weights of the layer ahead of it, chosen by `seed`: as many as the norms have, and the norms
     themselves stay (the paper's baseline). Those weights become a parameter of their own, so that
-    momentum and decay act on nothing else; `random_subset.settle` makes plain weights of them.
+    momentum and decay act on nothing else; `settle` makes plain weights of them.
     """
     kind = _kind(what)
     chosen = _chosen(module, kind, seed)

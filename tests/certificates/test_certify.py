@@ -203,7 +203,7 @@ def test_wide_layers_behind_a_narrow_value_go_by_way_of_a_pivot(monkeypatch) -> 
     network = reconstruct(target, draw(target, Factored(), seed=0), domain=BOX).network
     box = BOX.of_size(6)
     plain = certify(target, network, domain=box)
-    monkeypatch.setattr(composites, "LARGE", 1)
+    monkeypatch.setattr(composites, "LIMITS", replace(composites.LIMITS, terms=1))
     pivoted = certify(target, network, domain=box)
     assert plain.verdict is pivoted.verdict is Verdict.CERTIFIED
     assert pivoted.bound == pytest.approx(plain.bound, rel=1e-3)

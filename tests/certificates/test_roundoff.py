@@ -202,3 +202,25 @@ def test_every_sum_of_a_tree_rounds(tmp_path) -> None:
     assert check(tmp_path).accepted
     edit(tmp_path, "float32_bound", value=error.hex())
     assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+def test_a_product_that_underflows_in_float32_is_counted(tmp_path) -> None:
+    """2^-80 times 2^-80 is 0 in float32: no relative rounding says how much is lost. The bound, and
+    the checker of a certificate that claims less."""
+    W, box = np.full((1, 1), 2.0**-80), Box(0.0, 2.0**-80).of_size(1)
+    network = Network(1, (Node("map", Affine(W), ("x",)),), "map", "x")
+    made = certified(tmp_path, network, network, box)
+    assert W[0, 0].astype(np.float32) * box.hi[0].astype(np.float32) == 0
+    assert made.float32_bound >= 2.0**-160
+    assert check(tmp_path).accepted
+    edit(tmp_path, "float32_bound", value=(2.0**-161).hex())
+    assert check(tmp_path).status is CheckStatus.REJECTED
+
+
+def test_a_value_that_may_overflow_has_no_bound_in_float32(tmp_path) -> None:
+    """Partial sums 2^127 + 2^127 reach infinity in float32, and cancel in real arithmetic."""
+    W = np.array([[1.0, 1.0, -1.0, -1.0]])
+    network = Network(4, (Node("map", Affine(W), ("x",)),), "map", "x")
+    found = certify(network, network, domain=Box(0.0, 2.0**127).of_size(4))
+    assert found.bound is not None and found.float64_bound is not None
+    assert found.float32_bound is None

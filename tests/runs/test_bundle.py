@@ -16,8 +16,9 @@ from reconstruct.certificates.document import Source
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
 from reconstruct.formats.files import Limits
+from reconstruct.networks import Norm
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.runs.files import TARGET, take_along
+from reconstruct.runs.files import FILES, GUARDED, TARGET, left_behind, take_along
 from tests.constructions.targets import mlp
 from tests.runs.conftest import DOMAIN
 
@@ -127,3 +128,15 @@ def test_a_network_of_no_file_is_written_to_one(tmp_path):
         x = np.random.default_rng(0).uniform(-1, 1, (20, 3))
         np.testing.assert_array_equal(source.network(x), network(x))
         assert source.path_from(folder.path) == "target/target.npz"
+
+
+def test_norms_are_written_with_the_eps_that_they_have(out) -> None:
+    norms = {n.name: n.op for n in load(out / "network.onnx").nodes if isinstance(n.op, Norm)}
+    with np.load(out / "norms.npz") as arrays:
+        found = {name: float(arrays[f"{name}.eps"]) for name in norms}
+    assert norms and found == {name: norm.eps for name, norm in norms.items()}
+
+
+def test_a_guarded_network_of_an_earlier_run_is_known_as_one(tmp_path) -> None:
+    assert GUARDED in left_behind(tmp_path, FILES)
+    assert GUARDED not in left_behind(tmp_path, (*FILES, GUARDED))

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.recursion import deviation, moved
 from reconstruct.bounds import Adaptive, Crown, Interval
 from reconstruct.certificates import Rigor, Verdict, certify, enclose
 from reconstruct.constructions import Deep, Factored, Wide, draw
@@ -30,7 +32,7 @@ from reconstruct.networks import (
 )
 from reconstruct.pipeline import reconstruct
 from tests.certificates.building import random_target, wide
-from tests.proofs_check.certificates.making import certified, edit, simple
+from tests.proofs_check.certificates.making import certified, document_of, edit, simple
 
 
 def half(text: str) -> str:
@@ -335,3 +337,30 @@ def test_a_bound_by_branch_and_bound_without_its_steps_is_not_checkable(tmp_path
         assert report.status is CheckStatus.NOT_CHECKABLE and not report.accepted
         assert "does not say the steps of its proof" in report.reason
     assert all(status.explanation for status in CheckStatus)
+
+
+def test_a_figure_below_the_bound_is_refused(tmp_path) -> None:
+    """A larger bound is a claim that holds, but an evaluation's figure contains it."""
+    simple(tmp_path)
+    edit(tmp_path, "bound", value=lambda text: (2 * float.fromhex(text)).hex())
+    assert check(tmp_path).accepted
+    figure = document_of(tmp_path)["float64_bound"]
+    edit(tmp_path, "bound", value=np.nextafter(float.fromhex(figure), 1.0).hex())
+    report = check(tmp_path)
+    assert report.status is CheckStatus.REJECTED and report.field == "float64_bound"
+
+
+def test_the_way_off_a_line_is_rounded_up() -> None:
+    """2^55 + 8 is 2^55 + 2 beyond 6, which floats round to 2^55."""
+    op, top = Clip(0.0, 6.0), 2.0**55 + 8
+    network = Network(1, (Node("clip", op, ("x",)),), "clip", "x")
+    found = deviation(Forms(network, {"x": "x"}), network.nodes[0], (np.zeros(1), np.full(1, top)))
+    assert Fraction(top) - 6 <= Fraction(found[0])
+
+
+def test_errors_are_moved_by_all_that_a_form_may_be() -> None:
+    """A coefficient 1 ± 1/4 and an error of 1: the row may move by 5/4."""
+    network = Network(1, (Node("map", Affine(np.ones((1, 1))), ("x",)),), "map", "x")
+    form = Forms(network, {"x": "x"}).block("map", 0, 1, 1)
+    floats = np.ones((1, 1)), np.full((1, 1), 0.25)
+    assert moved(form, floats, {"x": np.ones(1)})[0] >= 1.25
