@@ -18,10 +18,10 @@ STATS = {name: np.ones(4) for name in ("g", "be", "mu", "v")}
 BN = ["x", *STATS]
 
 UNSUPPORTED = {
-    "sigmoid inside": (
-        [("Sigmoid", ["x"], "h", {"name": "act"}), ("Relu", ["h"], "y")],
+    "an activation that is not read": (
+        [("Mish", ["x"], "h", {"name": "act"}), ("Relu", ["h"], "y")],
         {},
-        r"model\.onnx: node 'act' is of type Sigmoid, which is not supported; supported are Gemm",
+        r"model\.onnx: node 'act' is of type Mish, which is not supported; supported are Gemm",
     ),
     "softmax at the end": (
         [("Relu", ["x"], "h"), ("Softmax", ["h"], "y", {"name": "last"})],
@@ -52,7 +52,7 @@ UNSUPPORTED = {
     "product of two branches": (
         [("Mul", ["x", "x"], "y")],
         {},
-        "both depend on the network's input",
+        "product, root or mean of values that depend on the network's input",
     ),
     "matmul of two branches": ([("MatMul", ["x", "x"], "y")], {}, "both depend on"),
     "division by a branch": ([("Div", ["c", "x"], "y")], {"c": np.ones(4)}, "divides by a value"),

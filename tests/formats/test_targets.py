@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/targets i
 REFUSED = {
     "AC-1_softmax.onnx": "Softmax.*remove the last node",
     "ibp_3_3_8.onnx": "multiplies two values that both depend on the network's input",
-    "fc_2-2sigmoids-3.onnx": "node 'Sigmoid' is of type Sigmoid",
 }
 FILES = sorted(p for p in SHARED.glob("*/*") if p.suffix in (".onnx", ".npz", ".nnet"))
 

@@ -150,6 +150,8 @@ def read_onnx(
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
+    if isinstance(output, Moment):
+        raise UnsupportedError(f"the output {model.output!r} {live.REASON}")
     if not isinstance(output, Flow):
         raise UnsupportedError(
             f"the output {model.output!r} is constant, a step of an operation such as Exp, or made "
