@@ -72,6 +72,11 @@ def proved(d: int, c: float) -> tuple[float, float] | None:
     return band(d, share(c, d * d)) if c >= 1.05 and d > 1 else None
 
 
+def _shown(density: float) -> str:
+    """Two digits that differ where large layers are compared."""
+    return f"{density:.2f}" if density >= 0.1 else f"{density:.3f}"
+
+
 def findings(rows: Rows) -> list[study.Finding]:
     parts = []
     for c in values_of(rows, "ratio"):
@@ -79,10 +84,11 @@ def findings(rows: Rows) -> list[study.Finding]:
             found = threshold(select(rows, ratio=c, d=d))
             if found is not None:
                 limits = proved(d, c)
-                known = f"proved: between {limits[0]:.2f} and {limits[1]:.2f}, " if limits else ""
+                ends = " and ".join(map(_shown, limits or ()))
+                known = f"proved: between {ends}, " if limits else ""
                 parts.append(
-                    f"d = {d}, ratio {c:g}: {found:.2f} ({known}expected {predicted(d, c):.2f}, "
-                    f"the paper's order {sqrt(log(d) / d):.2f})"
+                    f"d = {d}, ratio {c:g}: {_shown(found)} ({known}expected "
+                    f"{_shown(predicted(d, c))}, the paper's order {_shown(sqrt(log(d) / d))})"
                 )
     worse = sum(bool(row["disagree"]) for row in rows)
     return [

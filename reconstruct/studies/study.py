@@ -346,4 +346,6 @@ def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
 
 
 def _shown(value: float) -> str:
-    return "–" if value != value else f"{value:.3g}"
+    if value != value:
+        return "–"
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e4 else f"{value:.3g}"  # ranks and counts
