@@ -60,6 +60,7 @@ from reconstruct.networks import (
 from reconstruct.networks.graph import as_network, as_precision
 from reconstruct.networks.inputs import fitting
 from reconstruct.networks.normal_form import NormalForm
+from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import at_least
 from reconstruct.numbers.parallel import cpu_count, parallel_map
@@ -150,6 +151,15 @@ class Result:
             f"{len(self.layers)} systems, largest relative residual {worst:.1e}, "
             f"{self.seconds:.1f} s)"
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a row for each system that was solved."""
+        rows = [
+            (x.name, f"{x.rows}×{x.cols}", x.width, x.solver, x.iterations, f"{x.residual:.2g}")
+            for x in self.layers
+        ]
+        head = ("map", "size", "width", "solver", "steps", "residual")
+        return table(repr(self), head, rows)
 
 
 class SiteCheckpoint(Protocol):

@@ -10,6 +10,7 @@ from enum import StrEnum
 from reconstruct.equivalence.pairing import PairOfUnits
 from reconstruct.equivalence.witness import Witness
 from reconstruct.networks import Domain
+from reconstruct.notebook import table
 
 PathLike = str | os.PathLike[str]
 
@@ -143,3 +144,11 @@ class Certificate:
             f"Certificate({self.verdict.value}, {self.rigor.value}, bound {bound}, "
             f"tolerance {self.tolerance:.3g}, by {self.method})"
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what is proved in each arithmetic."""
+        bounds = (self.bound, self.float64_bound, self.float32_bound)
+        rows = zip(("real", "float64", "float32"), bounds, strict=True)
+        title = f"{self.verdict.value} ({self.rigor.value}), tolerance {self.tolerance:.3g}"
+        told = [(kind, "not proved" if b is None else f"{b:.3g}") for kind, b in rows]
+        return table(title, ("arithmetic", "|f − g| at most"), told)

@@ -40,6 +40,7 @@ from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
+from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map
 
@@ -132,6 +133,11 @@ class Frozen:
             settings.pop("ratio", None)
         named = {"construction": self.construction.name, "summary": self.construction.summary}
         return {**named, **settings, **self.origin}
+
+    def _repr_html_(self) -> str:
+        """In a notebook: how it was made, above its nodes."""
+        rows = [(key, value) for key, value in self.describe().items() if value is not None]
+        return table("Frozen network", ("", ""), rows) + self.network._repr_html_()
 
 
 def draw(

@@ -20,6 +20,7 @@ from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Cast, Mixing, Norm
 from reconstruct.networks.operation import LIMITS, Operation, check_finite
+from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import precision as as_precision
 from reconstruct.numbers.parallel import parallel_map
@@ -284,6 +285,14 @@ class Network:
             f"Network({shown}, {len(self.activation_nodes())} activations, "
             f"{len(self.norm_nodes())} norms, {self.parameters} parameters)"
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a row for each node."""
+        rows = [
+            (node.name, node.op.kind, self.sizes[node.name], ", ".join(node.inputs))
+            for node in self.nodes
+        ]
+        return table(repr(self), ("node", "kind", "size", "inputs"), rows)
 
 
 # --- given --------------------------------------------------------------------------------------

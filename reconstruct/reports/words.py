@@ -114,7 +114,9 @@ def asked(report: Mapping[str, Any]) -> ArithmeticVerdict:
 def _real(report: Mapping[str, Any]) -> ArithmeticVerdict:
     verdict, bound = str(report["verdict"]), report["error"]["certified_bound"]
     witness, tolerance = (report["certificate"][key] for key in ("witness", "tolerance"))
-    if verdict == "certified":
+    if same_file(report):
+        text = "0: both networks are the same file"
+    elif verdict == "certified":
         text = f"proved: at most {at_most(bound)}, within the tolerance {number(tolerance)}"
     elif verdict == "refuted" and witness:
         gap = at_least(witness["difference"])
