@@ -20,7 +20,6 @@ from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Cast, Mixing, Norm
 from reconstruct.networks.operation import LIMITS, Operation, check_finite
-from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import precision as as_precision
 from reconstruct.numbers.parallel import parallel_map
@@ -288,6 +287,10 @@ class Network:
 
     def _repr_html_(self) -> str:
         """In a notebook: a row for each node."""
+        # Imported here, so that the checker, which takes its types of networks from this file, does
+        # not load what only notebooks need.
+        from reconstruct.notebook import table
+
         rows = [
             (node.name, node.op.kind, self.sizes[node.name], ", ".join(node.inputs))
             for node in self.nodes
