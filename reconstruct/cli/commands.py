@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     )
     auto = options.float32_error is not None
     try:
-        with ProgressDisplay(options.quiet or options.json) as progress:
+        with _progress(options) as progress:
             outcome = run_whole(
                 options.target,
                 options.output,
@@ -183,7 +183,7 @@ def verify(options: Namespace) -> int:
             "verify needs the inputs that the claim is about, but there are none; give --domain "
             "LO,HI or --property FILE.vnnlib"
         )
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         outcome = verify_pair(
             options.target,
             options.candidate,
@@ -213,7 +213,7 @@ def _verify_property(options: Namespace) -> int:
             "--property says domain and tolerance, but --domain or --tolerance is given, too; give "
             "one or the other"
         )
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         result, outcome, asked = verify_property(
             options.target,
             options.candidate,
@@ -241,7 +241,7 @@ def _verify_instances(options: Namespace) -> int:
             "TARGET"
         )
     results = []
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         for found in verify_instances(
             options.instances,
             options.output,
@@ -270,7 +270,7 @@ def demo(options: Namespace) -> int:
 
     shipped = digits(cnn=options.cnn)
     say("a random frozen network is about to become a digits classifier", options)
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         outcome = run_whole(
             shipped.path,
             options.output,
@@ -295,7 +295,7 @@ def check(options: Namespace) -> int:
     for name in ("target", "candidate"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
-    with ProgressDisplay(options.quiet or options.json, task="proving the certificate again"):
+    with _progress(options, "proving the certificate again"):
         code = prove_again([*words, "--", options.path])
     folder = Path(options.path)
     compact = (folder / "norms.npz").exists() and not (folder / "network.onnx").exists()
@@ -333,6 +333,33 @@ def rebuild(options: Namespace) -> int:
 
 
 def export(options: Namespace) -> int:
+    """What other tools read; the paths of the files that were written."""
+    question = ("target", "candidate", "domain", "tolerance")
+    given = [name for name in question if getattr(options, name) is not None]
+    if options.peft is not None and given:
+        raise InputError(f"--peft names a run and needs nothing else, but {given[0]} came as well")
+    if options.peft is None and len(given) < len(question):
+        raise InputError(
+            "export needs TARGET, CANDIDATE, --domain and --tolerance, or --peft OUT, the "
+            "directory of a run"
+        )
+    written = _question(options) if options.peft is None else _adapter(options)
+    if options.json:
+        _print_json({role: str(path) for role, path in written.items()})
+    elif not options.quiet:
+        for path in written.values():
+            print(path)
+    return 0
+
+
+def _adapter(options: Namespace) -> dict[str, Path]:
+    from reconstruct.runs.adapter import write_adapter
+
+    files = write_adapter(options.peft, options.output, force=options.force)
+    return {path.stem: path for path in files}
+
+
+def _question(options: Namespace) -> dict[str, Path]:
     """The question of equality, for verifiers of other people."""
     from reconstruct.equivalence.export import FILES
     from reconstruct.equivalence.export import export as write_question
@@ -349,13 +376,7 @@ def export(options: Namespace) -> int:
             target, candidate, domain=domain, tolerance=options.tolerance, folder=folder.staging
         )
         folder.publish(FILES)
-    written = {role: folder.path / staged.name for role, staged in asdict(files).items()}
-    if options.json:
-        _print_json({role: str(path) for role, path in written.items()})
-    elif not options.quiet:
-        for path in written.values():
-            print(path)
-    return 0
+    return {role: folder.path / staged.name for role, staged in asdict(files).items()}
 
 
 def reach(options: Namespace) -> int:
@@ -418,7 +439,7 @@ def study(options: Namespace) -> int:
         force=options.force,
     )
     output = Path(options.output)
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         rows = run_study(chosen, output, settings, progress)
     findings = chosen.findings(rows)
     if options.json:
@@ -459,7 +480,7 @@ def train(options: Namespace) -> int:
         Schedule(options.epochs, options.batch, options.rate, options.momentum, options.decay),
         _seeds(options.seeds),
     )
-    with ProgressDisplay(options.quiet or options.json) as progress:
+    with _progress(options) as progress:
         found = train_into(
             options.output,
             experiment,
@@ -489,6 +510,11 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 # --- how commands speak -------------------------------------------------------------------------
+
+
+def _progress(options: Namespace, task: str = "working") -> ProgressDisplay:
+    verbose = getattr(options, "verbose", False)
+    return ProgressDisplay(options.quiet or options.json, task=task, verbose=verbose)
 
 
 def say(message: str, options: Namespace) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
+import sys
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -137,12 +139,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--property": _word("domain and tolerance from a VNN-LIB 2.0 property of both", "FILE.vnnlib"),
     "--instances": _word("a benchmark's list of such properties, instead of networks", "FILE.csv"),
     "--timeout": _word("seconds for each instance (100)", "S", float),
+    "--peft": _word("a run whose norms become an adapter of PEFT, instead of networks", "OUT"),
     "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
     "--trusted": _flag("say what has to be right for an ACCEPTED"),
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
     "--only": _word("this statement in full", "NAME", action="append"),
     "--thorough": _flag("larger sizes (minutes)"),
-    "--verbose": _flag("every check of every statement"),
+    "-v": _flag("a line for each step that is done, with its time"),
     "--list": _flag("names and claims, nothing is run"),
     "--data": {"default": "digits", "help": "digits, an .npz with x and y, or a folder of images"},
     "--model": _choice("(resnet)", "resnet vgg mlp", default="resnet"),
@@ -164,6 +167,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seeds": {},
 }
 
+LONG = {"-o": ("-o", "--output"), "-v": ("-v", "--verbose")}
+
 # Each command: what it does, its arguments, its options (with ! where they are required).
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": (
@@ -175,7 +180,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "| how to reconstruct: --construction --norm --rank --block --layers --bounds "
         "--bounds-seconds --solver --dtype --nnet-header "
         "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "
-        "--quiet",
+        "--quiet -v",
     ),
     "verify": (
         "certify or refute that two networks agree on a box",
@@ -183,12 +188,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "--domain --property --instances --timeout --split --count --normalise --radius --bounds "
         "--bounds-seconds --samples --tolerance --time-limit --nnet-header -o --force --json "
         "--unchecked-reading "
-        "--quiet",
+        "--quiet -v",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --trusted --json --unchecked-reading --quiet",
+        "--target --candidate --trusted --json --unchecked-reading --quiet -v",
     ),
     "inspect": (
         "show a network and what each construction would cost",
@@ -198,12 +203,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": (
         "turn a random network into the shipped digits classifier",
         "",
-        "-o --seed --force --cnn --json --quiet",
+        "-o --seed --force --cnn --json --quiet -v",
     ),
     "prove": (
         "check every statement that the tool rests on, and say what each check is worth",
         "",
-        "--json --only --thorough --verbose --list",
+        "--json --only --thorough -v --list",
     ),
     "reach": (
         "prove how close no norms of a frozen network come to an affine map",
@@ -217,21 +222,21 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "--target --frozen --json --quiet",
     ),
     "export": (
-        "write the difference network and VNN-LIB properties",
+        "write what other tools read: VNN-LIB properties of a difference, or norms for PEFT",
         "target candidate",
-        "--domain! --tolerance! -o! --force --json --quiet",
+        "-o! --domain --tolerance --peft --force --json --quiet",
     ),
     "train": (
         "train nothing but the norms of a random network",
         "",
-        "-o! --data --resume --force --json --quiet "
+        "-o! --data --resume --force --json --quiet -v "
         "| the network: --model --depth --width --gamma "
         "| the training: --tune --epochs --batch --rate --momentum --decay --seeds",
     ),
     "study": (
         "answer a question about norm tuning by many trials",
         "name",
-        "-o! --grid --seeds --jobs --resume --force --json --quiet",
+        "-o! --grid --seeds --jobs --resume --force --json --quiet -v",
     ),
 }
 
@@ -244,11 +249,14 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("verify", "target"): {"nargs": "?"},
     ("verify", "candidate"): {"nargs": "?"},
+    ("export", "target"): {"nargs": "?"},
+    ("export", "candidate"): {"nargs": "?"},
     ("check", "path"): {"metavar": "OUT|certificate.json"},
     ("inspect", "--ratio"): {"type": float, "default": 1.5, "help": "neurons per equation (1.5)"},
     ("demo", "-o"): {"default": "demo-out"},
     ("demo", "--seed"): {"default": 0},
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
+    ("prove", "-v"): {"help": "every check of every statement"},
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),
     ("study", "--seeds"): _word("trials for each point of the grid", "N", int),
 }
@@ -262,7 +270,20 @@ class Parser(argparse.ArgumentParser):
         choices = [str(word) for one in OPTIONS.values() for word in one.get("choices", ())]
         known = [*COMMANDS, *OPTIONS, *choices]
         near = get_close_matches(wrong[1] or wrong[2], known, 1) if wrong else []
-        super().error(message + (f"; did you mean {near[0]}?" if near else ""))
+        meant = f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong[2] else ""
+        super().error(message + meant)
+
+
+class Completion(argparse.Action):
+    """Prints what a shell needs to complete commands and options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> NoReturn:
+        try:
+            shtab: Any = importlib.import_module("shtab")
+        except ImportError:
+            parser.error("completion needs the package shtab; install it with pip install shtab")
+        sys.stdout.write(shtab.complete(parser, rest[1]) + "\n")
+        parser.exit()
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -273,6 +294,12 @@ def build_parser() -> argparse.ArgumentParser:
         "alone, and prove that the two agree.",
     )
     parser.add_argument("--version", action="version", version=f"reconstruct {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help="what that shell needs to complete commands and options",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (text, arguments, options) in COMMANDS.items():
         about = f"{text[0].upper()}{text[1:]}."
@@ -287,5 +314,5 @@ def build_parser() -> argparse.ArgumentParser:
                 settings = {**OPTIONS[key], **CHANGED.get((name, key), {})}
                 if word != key:
                     settings["required"] = True
-                group.add_argument(*(("-o", "--output") if key == "-o" else (key,)), **settings)
+                group.add_argument(*LONG.get(key, (key,)), **settings)
     return parser

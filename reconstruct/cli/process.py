@@ -148,7 +148,8 @@ class ProgressDisplay:
     """A listener for `Step`s, used as a context manager; `quiet` hears and shows nothing.
 
     `task` names the work before its first step, and all of it where it reports none; `tick` is how
-    often (in seconds) the clock looks whether something should be shown again.
+    often (in seconds) the clock looks whether something should be shown again. `verbose`: each task
+    that is over stays as a line with its time.
     """
 
     def __init__(
@@ -157,8 +158,9 @@ class ProgressDisplay:
         stream: TextIO | None = None,
         task: str = "working",
         tick: float = 1.0,
+        verbose: bool = False,
     ) -> None:
-        self.quiet = quiet
+        self.quiet, self.verbose = quiet, verbose
         self.stream = stream or sys.stderr
         self.start = self.last = time.monotonic()
         self.tick = tick
@@ -182,6 +184,7 @@ class ProgressDisplay:
         trace: TracebackType | None,
     ) -> None:
         self._over.set()
+        self._note(time.monotonic())
         if self._clock.is_alive():
             self._clock.join()
         if self.bar is not None:
@@ -194,9 +197,15 @@ class ProgressDisplay:
         now = time.monotonic()
         with self._turn:
             if step.task != self.step.task or not self.steps:
+                self._note(now)
                 self.steps, self.begun, self.first = 0, now, step.done
             self.step, self.steps = step, self.steps + 1
             self._show(now)
+
+    def _note(self, now: float) -> None:
+        """A line for the task that is over, where every one is wanted."""
+        if self.verbose and self.steps:
+            self.stream.write(f"{self.step.task}: {now - self.begun:.1f} s\n")
 
     def _tick(self) -> None:
         """The clock: what is shown goes on while the work says nothing."""

@@ -7,9 +7,9 @@ places, one rename each, and .partial is removed. An interrupted run leaves .par
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,26 @@ from types import TracebackType
 
 from reconstruct.errors import InputError
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def _hold(handle: int) -> None:
+        """Lock the open file for this process, or raise BlockingIOError."""
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError from error
+
+else:
+    import fcntl
+
+    def _hold(handle: int) -> None:
+        """Lock the open file for this process, or raise BlockingIOError."""
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# Not every system has these: where they are missing, links are refused by their looks alone.
+OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 ROLES = ("target", "candidate")  # folders with the networks that a certificate speaks of
 PARTIAL = ".partial"
 LOCK = "lock"
@@ -126,8 +146,7 @@ class OutputFolder:
             if make:
                 self.staging.mkdir(parents=True, exist_ok=True)
             try:
-                flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
-                handle = os.open(path, flags, 0o666)
+                handle = os.open(path, OPEN | (os.O_CREAT if make else 0), 0o666)
             except OSError as error:
                 if not make:  # nobody holds it; what else is wrong is told when it is made
                     return
@@ -135,7 +154,7 @@ class OutputFolder:
                     continue
                 raise
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _hold(handle)
                 if os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False)):
                     self._handle = handle
             except BlockingIOError:
@@ -239,7 +258,11 @@ class OutputFolder:
                 entry.unlink(missing_ok=True)
 
     def _leave(self) -> None:
-        if self._handle is not None:
+        if sys.platform == "win32":  # there an open file cannot be removed
+            self.close()
+            with suppress(OSError):
+                (self.staging / LOCK).unlink(missing_ok=True)
+        elif self._handle is not None:
             (self.staging / LOCK).unlink(missing_ok=True)
         self.close()
         with suppress(OSError):  # the next run has come in already
