@@ -25,6 +25,7 @@ from proofs_check.statements.certificates import (
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.grouped import block_systems
+from proofs_check.statements.live_statistics import count, exact_layers, limits, shifts
 from proofs_check.statements.products import (
     definitions,
     kronecker_rank,
@@ -67,6 +68,10 @@ _FILES = (
     layerwise,
     low_rank,
     block_systems,
+    shifts,
+    exact_layers,
+    count,
+    limits,
     cramer,
     nonzero_entries,
     backward_induction,

@@ -20,6 +20,9 @@ puts that below the rounding of float64.
 |P z|_j ≤ √(n − 1)·ρ: the shift t = |s|·√(n − 1) would do for every h, without any domain; shifts
 here cover the domain, which is less. They exist as soon as 0 lies inside the convex hull of the
 columns of U M2 (Wendel: with probability 1 − 2^(1−n)·Σ_{i<m−1} C(n−1, i) for symmetric weights).
+
+Rests on proofs_check: live-layers-exact, live-width, live-shifts-exist, live-eps; what no live norm
+can do is in proofs_check: live-directions-alone, live-norm-never-affine.
 """
 
 from __future__ import annotations

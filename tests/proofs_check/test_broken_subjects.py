@@ -28,6 +28,7 @@ from proofs_check.statements.certificates import (
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.grouped import block_systems
+from proofs_check.statements.live_statistics import count, exact_layers, limits, shifts
 from proofs_check.statements.products import (
     definitions,
     kronecker_rank,
@@ -377,6 +378,32 @@ BROKEN: list[tuple[str, str, Any]] = [
         "block-systems",
         "as many units as a block has inputs and outputs",
         block_systems.BlockSystems(width=lambda b: 2 * b - 1),
+    ),
+    ("live-norm-cap", "√n", shifts.Cap(square=lambda n: n)),
+    (
+        "live-shifts-exist",
+        "one dimension more",
+        shifts.Halves(share=lambda n, d: shifts.Halves().share(n, d + 1)),
+    ),
+    (
+        "live-scale-invariance",
+        "the sum taken away in place of the mean",
+        exact_layers.Invariance(taken=lambda z: z - z.sum(axis=-1, keepdims=True)),
+    ),
+    (
+        "live-layers-exact",
+        "a deviation for each unit",
+        exact_layers.LiveLayers(
+            square=lambda z: exact_layers.mean_square(z) * (1 + np.arange(z.shape[-1]))
+        ),
+    ),
+    ("live-width", "m·k units", count.Count(width=lambda m, k: m * k)),
+    ("live-eps", "a larger eps", limits.Eps(seen=lambda eps, factor: eps * factor**2)),
+    ("live-directions-alone", "no gap", limits.Directions(share=Fraction(0))),
+    (
+        "live-norm-never-affine",
+        "a root less",
+        limits.NotAffine(square=lambda p: ((p * p).sum() + 1) ** 2),
     ),
 ]
 

@@ -56,6 +56,9 @@ REQUIRED = {
     "grouped layers": ["block-systems"],
     "weights without a density": ["finite-precision"],
     "below m·k": ["exact-loss", "averaged-derivatives"],
+    "live statistics, exactly": ["live-scale-invariance", "live-layers-exact"],
+    "live statistics, count and shifts": ["live-width", "live-norm-cap", "live-shifts-exist"],
+    "live statistics, limits": ["live-eps", "live-directions-alone", "live-norm-never-affine"],
 }
 """What has to be covered, and by which statements."""
 
@@ -71,6 +74,8 @@ DROPPED = {
     "exact-splitting": ["21 bits", "one term more"],
     "guard": ["first site alone", "left out"],
     "stacked-width": ["skip"],
+    "live-layers-exact": ["groups", "statistics of the batch", "no second norm", "eps", "a sum"],
+    "live-norm-never-affine": ["constants"],
 }
 """Hypotheses that must be seen to matter, by a word of the negative."""
 

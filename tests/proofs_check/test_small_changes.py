@@ -35,6 +35,7 @@ from proofs_check.statements.certificates import (
 )
 from proofs_check.statements.factored import low_rank
 from proofs_check.statements.grouped import block_systems
+from proofs_check.statements.live_statistics import count, exact_layers, limits, shifts
 from proofs_check.statements.products import (
     definitions,
     kronecker_rank,
@@ -71,6 +72,7 @@ products, system = Products(), System()
 carry, error, site = carried_errors.CarryRule(), error_recursion.ErrorRule(), guard.Guard()
 summation, duality = accumulated_rounding.Summation(), back_substitution.Duality()
 pairing = equal_units.Pairing()
+halves, counted = shifts.Halves(), count.Count()
 
 
 def multiple_row(rng: np.random.Generator, m: int, k: int, n: int) -> Any:
@@ -154,6 +156,16 @@ SLIGHTLY_WRONG: dict[str, Any] = {
     "window-maximum": window_maximum.Maximum(error=lambda moved: LESS * max(moved)),
     "equal-units": equal_units.Pairing(rest=lambda d: tuple(LESS * x for x in pairing.rest(d))),
     "guard": guard.Guard(level=Fraction(-1, 1000)),
+    "live-norm-cap": shifts.Cap(square=lambda n: LESS * (n - 1)),
+    "live-shifts-exist": shifts.Halves(share=lambda n, d: LESS * halves.share(n, d)),
+    "live-scale-invariance": exact_layers.Invariance(
+        taken=lambda z: z - LESS * (z - exact_layers.centred(z))
+    ),
+    "live-layers-exact": exact_layers.LiveLayers(cap=lambda n: LESS * (n - 1)),
+    "live-width": count.Count(width=lambda m, k: counted.width(m, k) - (m == k == 3)),
+    "live-eps": limits.Eps(error=lambda a: LESS * a / 2),
+    "live-directions-alone": limits.Directions(share=LESS / 2),
+    "live-norm-never-affine": limits.NotAffine(degree=lambda: 3),
 }
 
 WRONG_BEYOND_A_SIZE: dict[str, Any] = {
@@ -232,6 +244,16 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
     "window-maximum": window_maximum.Maximum(error=lambda moved: max(moved[:9])),
     "equal-units": equal_units.Pairing(rest=lambda d: pairing.rest(d) if abs(d) < 9 else (d, d)),
     "guard": guard.Guard(margin=lambda hidden: min(min(z[:50]) for z in hidden)),
+    "live-norm-cap": shifts.Cap(square=lambda n: n - 1 - (n > 99)),
+    "live-shifts-exist": shifts.Halves(share=lambda n, d: halves.share(n, d) * (n < 99)),
+    "live-scale-invariance": exact_layers.Invariance(
+        taken=lambda z: exact_layers.centred(z) if z.shape[-1] < 99 else z
+    ),
+    "live-layers-exact": exact_layers.LiveLayers(cap=lambda n: n - 1 - (n > 99)),
+    "live-width": count.Count(width=lambda m, k: counted.width(m, k) - (m > 99)),
+    "live-eps": limits.Eps(taken=lambda z: exact_layers.centred(z) * (z.shape[-1] < 99)),
+    "live-directions-alone": limits.Directions(eps=Fraction(1, 10**30)),
+    "live-norm-never-affine": limits.NotAffine(direction=lambda d: d if len(d) < 99 else 0 * d),
 }
 
 

@@ -11,6 +11,8 @@ falls in size when the squares of the others, `rest`, grow; for LayerNorm rest �
 that |u_i| ≤ √(n − 1) for every z. The derivative is J = (P − u uᵀ/n)/ρ, 0 ≤ J ≤ P/ρ, hence
 
     |J δ|_i ≤ min(√(n − 1)·rms(δ), |δ_i| + mean|δ| + |u_i|·rms(δ)) / ρ.
+
+Rests on proofs_check: live-norm-cap, live-scale-invariance.
 """
 
 from __future__ import annotations
