@@ -166,6 +166,7 @@ class ProgressDisplay:
         self.tick = tick
         self.step = Step(task, 0)
         self.steps, self.begun, self.first = 0, self.start, 0.0  # of the present task
+        self.spent: dict[str, list[float]] = {}  # first and last report of each task
         self.bar: Any = None
         self.task: Any = None
         self._turn = threading.RLock()
@@ -184,7 +185,8 @@ class ProgressDisplay:
         trace: TracebackType | None,
     ) -> None:
         self._over.set()
-        self._note(time.monotonic())
+        if self.verbose and self.spent:
+            self._note()
         if self._clock.is_alive():
             self._clock.join()
         if self.bar is not None:
@@ -196,16 +198,19 @@ class ProgressDisplay:
             return
         now = time.monotonic()
         with self._turn:
+            self.spent.setdefault(step.task, [now, now])[1] = now
             if step.task != self.step.task or not self.steps:
-                self._note(now)
                 self.steps, self.begun, self.first = 0, now, step.done
             self.step, self.steps = step, self.steps + 1
             self._show(now)
 
-    def _note(self, now: float) -> None:
-        """A line for the task that is over, where every one is wanted."""
-        if self.verbose and self.steps:
-            self.stream.write(f"{self.step.task}: {now - self.begun:.1f} s\n")
+    def _note(self) -> None:
+        """A line for each task, in the order in which they began; several may run side by side."""
+        begun = sorted(self.spent.items(), key=lambda task: task[1][0])
+        ends = [*(first for _, (first, _) in begun), time.monotonic()][1:]
+        for (task, (first, last)), after in zip(begun, ends, strict=True):
+            # A task that reports only once lasts until the next begins.
+            self.stream.write(f"{task}: {max(last, after) - first:.1f} s\n")
 
     def _tick(self) -> None:
         """The clock: what is shown goes on while the work says nothing."""

@@ -43,6 +43,7 @@ from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, r
 from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map
+from reconstruct.progress import Progress, Step, silent
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,7 @@ def draw(
     statistics: bool = False,
     activation: Activation | None = None,
     merge: bool = True,
+    progress: Progress = silent,
 ) -> Frozen:
     """A random frozen network with a site for each affine map of the target.
 
@@ -157,10 +159,18 @@ def draw(
     (ReLU unless given). `density` keeps each weight with that probability.
     """
     as_network(target, "the target")
-    chosen = _as_construction(construction)
+    chosen = as_construction(construction)
     layout = lay_out(target, chosen, merge=merge)
     form = layout.form
-    sampler = Sampler(seed, Weights.named(weights), density, statistics)
+
+    total, drawn = sum(plan.blueprint.weights for plan in layout.plans.values()), 0
+
+    def beat(count: int) -> None:
+        nonlocal drawn
+        drawn += count
+        progress(Step("drawing the frozen network", drawn, total))
+
+    sampler = Sampler(seed, Weights.named(weights), density, statistics, beat)
     inner = _as_activation(activation)
     nodes: list[Node] = []
     outputs = {form.network.source: form.network.source}
@@ -183,7 +193,7 @@ def draw(
     return Frozen(network, chosen, merge, _origin(sampler, inner), layout)
 
 
-def _as_construction(construction: Any) -> Construction:
+def as_construction(construction: Any) -> Construction:
     if isinstance(construction, str | type):
         word = "the word " if isinstance(construction, str) else "the class "
         raise InputError(

@@ -12,6 +12,7 @@ sparse-exact-probability, sparse-choice-of-p.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -24,6 +25,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps import Norm
 from reconstruct.numbers.arrays import Matrix, frozen_array
 from reconstruct.numbers.given import number, whole
+from reconstruct.numbers.parallel import parallel_map
 
 TILE = 1024  # hidden units in a tile: part of what a seed means, as the order of the bits is
 SPARSE_BELOW = 0.25  # density under which compressed rows take less memory and time than dense
@@ -48,6 +50,10 @@ class Weights(Enum):
             raise InputError(f"the weights must be one of {names}, but are {weights!r}") from None
 
 
+def _nothing(drawn: int) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Sampler:
     """Draws the matrices and norms of a frozen network.
@@ -60,6 +66,7 @@ class Sampler:
     weights: Weights = Weights.GAUSSIAN
     density: float | None = None
     statistics: bool = False
+    beat: Callable[[int], None] = _nothing  # hears how many weights a tile had; may end the draw
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, float):
@@ -77,10 +84,15 @@ class Sampler:
     def matrix(self, layer: int, label: int, rows: int, cols: int, *, hidden: int = 0) -> Matrix:
         """A rows × cols matrix; `hidden` is the axis along which it is tiled."""
         length, across = (rows, cols) if hidden == 0 else (cols, rows)
-        tiles = [
-            self.tile(layer, label, i, min(TILE, length - i * TILE), across, fan_in=cols)
-            for i in range(-(-length // TILE))
-        ]
+
+        def tile(index: int) -> NDArray[np.float32]:
+            size = min(TILE, length - index * TILE)
+            return self.tile(layer, label, index, size, across, fan_in=cols)
+
+        tiles = []
+        for made in parallel_map(tile, range(-(-length // TILE))):
+            tiles.append(made)
+            self.beat(made.size)
         if self.density is not None and self.density < SPARSE_BELOW:
             stacked = sparse.vstack([sparse.csr_array(t) for t in tiles])
             return sparse.csr_array(stacked if hidden == 0 else stacked.T)

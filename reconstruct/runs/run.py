@@ -26,6 +26,7 @@ from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.constructions.costs import cost
+from reconstruct.constructions.frozen import Layout, as_construction, lay_out
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, sha256_file
 from reconstruct.khatri_rao import Solver, ranks
@@ -193,8 +194,15 @@ def run(
         method = given.method(bounds, ours, precision)
         construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
-    kept = _frozen(ours, frozen, construction, drawing)
-    _check_cost(kept, ours, memory, hear)
+    deadline = None if time_limit is None else start + time_limit
+    if frozen is None:
+        chosen = as_construction(construction)
+        _check_cost(lay_out(ours, chosen), chosen, density, memory, hear)
+    limited = hear if deadline is None else until(deadline, hear)
+    kept = _frozen(ours, frozen, construction, drawing, limited)
+    if frozen is not None:
+        density = kept.origin.get("sparsity")
+        _check_cost(kept.layout_of(ours), kept.construction, density, memory, hear)
     job = Job(
         target=ours,
         target_path=given.path(target),
@@ -211,7 +219,7 @@ def run(
         force=force,
         resume=resume,
         page=page,
-        deadline=None if time_limit is None else start + time_limit,
+        deadline=deadline,
         examples=examples or given.examples(domain, place, ours),
         unseen=given.unseen(unseen, domain, ours),
         options={},
@@ -260,6 +268,7 @@ def _frozen(
     brought: Frozenlike | None,
     construction: Construction | None,
     drawing: Mapping[str, Any],
+    progress: Progress,
 ) -> Frozen:
     """The frozen network: as given, of a file, or drawn."""
     if brought is None:
@@ -270,6 +279,7 @@ def _frozen(
             weights=drawing["weights"] or Weights.GAUSSIAN,
             density=drawing["density"],
             activation=drawing["activation"],
+            progress=progress,
         )
     told = [name for name, value in drawing.items() if value is not None]
     if told:
@@ -302,10 +312,16 @@ def _drawn_words(frozen: Frozen) -> dict[str, Any]:
     }
 
 
-def _check_cost(frozen: Frozen, target: Network, memory: int | None, progress: Progress) -> None:
-    """Refuse what is expected to take more memory than the run may take; say what takes less."""
-    density, layout = frozen.origin.get("sparsity"), frozen.layout_of(target)
-    made = layout.form.network, frozen.construction, density, layout.plans
+def _check_cost(
+    layout: Layout,
+    construction: Construction,
+    density: float | None,
+    memory: int | None,
+    progress: Progress,
+) -> None:
+    """Refuse what is expected to take more memory than the run may take, before anything is drawn;
+    say what takes less."""
+    made = layout.form.network, construction, density, layout.plans
     if memory is not None and (needed := cost(*made).memory_bytes) > memory:
         raise InputError(
             f"the run may take {memory / 2**30:.2g} GiB of memory (--memory), but is expected "
