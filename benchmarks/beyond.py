@@ -1,6 +1,6 @@
-"""docs/beyond-the-paper.md from the rows of the studies in benchmarks/results/studies.
+"""docs/beyond-the-paper.md and its pictures from the rows in benchmarks/results/studies.
 
-python -m benchmarks.beyond           writes the page
+python -m benchmarks.beyond           writes the page and draws docs/images/study-*.svg
 python -m benchmarks.beyond --rows    runs every study on its default grid first
 """
 
@@ -12,18 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.picture import ROOT, sheet
 from reconstruct.studies import STUDIES, Study, run_study
-from reconstruct.studies.study import ROWS, Rows, means, read_rows
+from reconstruct.studies.study import ROWS, Rows, read_rows
 
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "studies"
 PAGE = ROOT / "docs" / "beyond-the-paper.md"
-MOST = 24  # lines of a table on the page
+SIZE = (10.0, 3.4)  # inches of a picture
 
 HEAD = """# Beyond the paper
 
 Questions about norm tuning that the paper leaves open, each answered by one command with rows, a
-plot and a page. The sentences and tables here are made from the rows under
+plot and a page. The sentences and pictures here are made from the rows under
 `benchmarks/results/studies/` by `python -m benchmarks.beyond`; each says how it is known:
 **proved**, **exact per trial** (a certainty about every trial that was run, and about no other), or
 **measured**. What others found is on the page about [related work](related-work.md).
@@ -106,15 +106,13 @@ def _section(study: Study, rows: Rows) -> Iterator[str]:
     for finding in study.findings(rows):
         yield f"- **{finding.sentence}** {finding.evidence.value.capitalize()}."
         yield f"  Refuted by: {finding.refuted_by}."
-    names = [parameter.name for parameter in study.parameters]
-    yield f"\n`reconstruct study {study.name} -o out` ({len(rows)} trials; means over the seeds):\n"
-    yield "| " + " | ".join([*names, *study.columns]) + " |"
-    yield "|" + "---|" * (len(names) + len(study.columns))
-    lines = list(means(study, rows))
-    step = -(-len(lines) // MOST)
-    for line in lines[::step]:
-        yield "| " + " | ".join(line) + " |"
-    yield ""
+    yield f"\n![{study.question}](images/{_picture(study).name})\n"
+    where = f"../benchmarks/results/studies/{study.name}/{ROWS}"
+    yield f"`reconstruct study {study.name} -o out`: {len(rows)} trials, [a row each]({where}).\n"
+
+
+def _picture(study: Study) -> Path:
+    return PAGE.parent / "images" / f"study-{study.name}.svg"
 
 
 def measure() -> None:
@@ -130,3 +128,7 @@ if __name__ == "__main__":
     if "--rows" in sys.argv[1:]:
         measure()
     PAGE.write_text(page(), encoding="utf-8")
+    for one in STUDIES.values():
+        trials = read_rows(RESULTS / one.name)
+        picture = sheet(lambda figure, s=one, rows=trials: s.draw(rows, figure), SIZE)
+        _picture(one).write_text(picture, encoding="utf-8")

@@ -14,6 +14,7 @@ import numpy as np
 from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao.blocks import solve_blocks
 from reconstruct.numbers.arrays import Array
+from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -79,7 +80,7 @@ def findings(rows: Rows) -> list[Finding]:
         Finding(
             f"{len(kept)} of {len(rows)} maps were solved. float32 is nearest to the map's own "
             f"error, {best['float32']:.1f} times it, with b = {best['block']} and ratio "
-            f"{best['ratio']}; b = {fast['block']} is fastest, {fast['seconds']:.2f} s.",
+            f"{best['ratio']}; b = {fast['block']} is fastest, {fast['seconds']:.2g} s.",
             Evidence.MEASURED,
             "another order of the blocks on another machine, or for other distributions",
         ),
@@ -111,8 +112,10 @@ def draw(rows: Rows, figure: Figure) -> None:
         strict=True,
     ):
         curves(axes, rows, "block", name, "ratio", "c = {}")
-        axes.set(title=title, xlabel="block b", xscale="log", yscale="log")
-    axes.legend()
+        axes.set(title=title, xlabel="block b")
+        logarithmic(axes, "x")
+        logarithmic(axes)
+    figure.axes[0].legend()
 
 
 BLOCKS = Study(
