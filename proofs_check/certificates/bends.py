@@ -74,8 +74,15 @@ class Bend:
         ends = [abs(end - Fraction(slope)) for piece in self.pieces for end in _slopes(piece)]
         return float_above(max(ends))
 
+    @property
+    def rest(self) -> float:
+        """How far f may be from its line on that line's interval; 0 unless it is a curve."""
+        return 0.0 if self.curve is None else curves.NEARLY.get(self.curve.rule, (0.0,))[-1]
+
     def line(self, slope: float) -> tuple[float, float]:
-        """The interval around 0 where f(z) = slope·z, from the pieces that say so."""
+        """Where f(z) = slope·z, up to `rest`, from the pieces that say so."""
+        if self.curve is not None and slope == 1 and self.curve.rule in curves.NEARLY:
+            return curves.NEARLY[self.curve.rule][:2]
         found = [p for p in self.pieces if isinstance(p, Line) and p.slope == slope]
         found = [p for p in found if p.intercept == 0]
         if not found:

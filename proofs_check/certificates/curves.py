@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import isqrt
+from math import inf, isqrt
 
 Interval = tuple[Fraction, Fraction]
 Exponential = Callable[[Fraction, int], Interval]
@@ -26,6 +26,15 @@ SLOPES = {
 DIPS = {
     "Silu": (Fraction(-12785, 10**4), Fraction(-12784, 10**4), Fraction(-2784645428, 10**10)),
     "Gelu": (Fraction(-7518, 10**4), Fraction(-7517, 10**4), Fraction(-1699712075, 10**10)),
+}
+
+# From where to where a curve is z, and how nearly. What is left falls from 1 on (Tanh: rises with
+# |z|), so that its value at the finite end, by `value`, bounds it: tests do that.
+NEARLY = {
+    "Tanh": (-(2.0**-28), 2.0**-28, 2.0**-85),
+    "Softplus": (42.0, inf, 2.0**-60),
+    "Silu": (46.0, inf, 2.0**-60),
+    "Gelu": (9.0, inf, 2.0**-59),
 }
 
 

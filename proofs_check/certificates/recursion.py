@@ -301,7 +301,7 @@ def columns(view: View, values: Floats) -> Floats:
 
 
 def deviation(forms: Forms, node: Node, reached: Range) -> Floats:
-    """sup |f(z) − slope·z| over the range: 0 on the line, steepness times the way off it."""
+    """sup |f(z) − slope·z| over the range: steepness times the way off the line, and its rest."""
     assert isinstance(node.op, Unitwise)
     bend, slope = forms.bend(node), float(node.op.piece.slope)
     ends = bend.line(slope)
@@ -313,7 +313,8 @@ def deviation(forms: Forms, node: Node, reached: Range) -> Floats:
             past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
             outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
         outside = np.where(np.isnan(bound), np.inf, outside)
-    return times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
+    off = times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
+    return plus(off, np.full(len(off), bend.rest))
 
 
 def needed(network: Network) -> set[str]:

@@ -386,14 +386,14 @@ class Recursion:
 def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
     """`(d, margin)` with |act(z) − slope·z| ≤ d for lo ≤ z ≤ hi, unit by unit.
 
-    On the piece d = 0. At a distance x from it, |act(z) − slope·z| ≤ (Lip + |slope|)·x, because
-    both sides agree at its end; for ReLU the difference is x itself.
+    On the piece d is the activation's rest, 0 for lines. At a distance x from it |act(z) − slope·z|
+    is at most (Lip + |slope|)·x more, the difference at its end; for ReLU it is x itself.
     """
     outside = np.maximum(_beyond(op.piece.lo, lo, -1.0), _beyond(op.piece.hi, hi, 1.0))
     margin = float(np.min(-outside, initial=np.inf))
     with np.errstate(over="ignore"):
-        doubt = upward(op.steepness * np.maximum(outside, 0.0))
-    return np.where(outside > 0, doubt, 0.0), margin
+        doubt = upward(op.steepness * np.maximum(outside, 0.0) + op.rest)
+    return np.where(outside > 0, doubt, op.rest), margin
 
 
 def _beyond(end: float, reached: Array, sign: float) -> Array:

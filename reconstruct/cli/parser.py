@@ -87,7 +87,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--density": _word("keep each weight with chance P (default 1)", "P", float),
     "--activation": _choice(
         "activation inside the frozen sites (default relu)",
-        "relu leakyrelu elu selu relu6 hardtanh",
+        "relu leakyrelu elu selu relu6 hardtanh gelu silu softplus tanh",
     ),
     "--construction": _choice(
         "(wide)",

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -113,10 +113,10 @@ class LivePlan(SitePlan):
         first, second = site.layers
         one, two = mixing_at(frozen, first.entry), mixing_at(frozen, second.carry)
         piece = activation_at(frozen, first.activation).piece
-        if piece.lo != 0 or np.isfinite(piece.hi):
+        if np.isfinite(piece.hi):
             raise UnsupportedError(
-                "live norms need an inner activation that is a line from 0 on, such as ReLU; use "
-                "one, or --norm batch"
+                "live norms need an inner activation that is a line from some point on, such as "
+                "ReLU or GELU; use one, or --norm batch"
             )
         M1, M2 = (to_dense(op.kernels[0]).astype(np.float64) for op in (one, two))
         outer, aim = self._seen(np.column_stack([task.weight, task.bias]))
@@ -128,7 +128,7 @@ class LivePlan(SitePlan):
             offset = -two.channel_bias
         solution = solve(inner, outer @ M2, aim, solver, progress=progress)
         s = solution.s / piece.slope
-        need = self._needed(task, M1, one.channel_bias, s)
+        need = self._needed(task, M1, one.channel_bias, s, piece)
         t = _cancelling(outer @ M2, need, outer @ offset / piece.slope)
         scale = self._scale(task, M1, one.channel_bias)
         norm = self.norm.tuned(scale * s, scale * t)
@@ -146,7 +146,7 @@ class LivePlan(SitePlan):
     def _projected(self, values: Array) -> Array:
         return values - values.mean(axis=0) if self.norm.centred else values
 
-    def _needed(self, task: Task, M1: Array, c: Vector, s: Vector) -> Vector:
+    def _needed(self, task: Task, M1: Array, c: Vector, s: Vector, piece: Piece) -> Vector:
         """Shifts that keep every unit active for what reaches the map."""
         rows, constant = self._projected(M1), self._projected(c)
         lo, hi = task.functionals(rows)
@@ -155,7 +155,7 @@ class LivePlan(SitePlan):
         low, high = (end[0, 0] for end in plain.units(*ends))
         below = np.minimum(s * low, s * high)
         magnitude = np.abs(s) * np.maximum(np.abs(low), np.abs(high))
-        shift = find_shift(Piece(0.0, inf, 1.0), below, np.maximum(s * low, s * high), magnitude)
+        shift = find_shift(piece, below, np.maximum(s * low, s * high), magnitude)
         return np.asarray(shift.shift)
 
     def _scale(self, task: Task, M1: Array, c: Vector) -> float:

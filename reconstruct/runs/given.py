@@ -36,6 +36,7 @@ from reconstruct.networks import (
     Selu,
     as_domain,
 )
+from reconstruct.networks.activations import Gelu, Silu, Softplus, Tanh
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting, input_shape
 from reconstruct.numbers.arrays import Array
@@ -58,6 +59,10 @@ ACTIVATIONS: dict[str, Activation] = {
     "selu": Selu(),
     "relu6": Clip(0.0, 6.0),
     "hardtanh": Clip(-1.0, 1.0),
+    "gelu": Gelu(),
+    "silu": Silu(),
+    "softplus": Softplus(),
+    "tanh": Tanh(),
 }
 
 

@@ -40,12 +40,12 @@ from proofs_check.symbols import identical, unknowns
 
 def centred(z: Matrix) -> Matrix:
     """z − mean z, over the units of each row."""
-    return z - z.sum(axis=-1, keepdims=True) / Fraction(z.shape[-1])
+    return np.asarray(z - z.sum(axis=-1, keepdims=True) / Fraction(z.shape[-1]))
 
 
 def mean_square(p: Matrix) -> Matrix:
     """ρ² of each row, the same for all of its units."""
-    return (p * p).sum(axis=-1, keepdims=True) / Fraction(p.shape[-1]) + 0 * p
+    return np.asarray((p * p).sum(axis=-1, keepdims=True) / Fraction(p.shape[-1]) + 0 * p)
 
 
 # --- one norm -------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Drawn:
         M1, c, M2 = exact.integers(rng, n, k), exact.integers(rng, n), exact.integers(rng, m, n)
         s = exact.integers(rng, n)
         s[s == 0] = Fraction(1)
-        t = root_above(cap) * abs(s)
+        t = np.asarray(abs(s) * root_above(cap), dtype=object)
         M2[:, -1] = -(M2[:, :-1] @ t[:-1]) / t[-1]
         inner = centred(np.column_stack([M1, c]).T).T
         made = (M2 * s) @ inner
@@ -163,7 +163,7 @@ def parts(claim: LiveLayers, drawn: Drawn, inputs: Matrix, index: int) -> dict[F
 
 
 def beside(claim: LiveLayers, drawn: Drawn, h: Matrix) -> Matrix:
-    return claim.added * h[0] * np.eye(1, len(drawn.b), dtype=int)[0]
+    return np.asarray(claim.added * h[0] * np.eye(1, len(drawn.b), dtype=int)[0])
 
 
 def compared(claim: LiveLayers, drawn: Drawn, inputs: Matrix, index: int) -> str | None:

@@ -36,7 +36,7 @@ TIE = 2.0**-30  # lines must not depend on rounding: lattice networks have lo = 
 
 @dataclass(frozen=True)
 class Piece:
-    """`act(z) = slope·z` exactly (in real arithmetic) for `lo ≤ z ≤ hi`."""
+    """`act(z) = slope·z` in real arithmetic for `lo ≤ z ≤ hi`, up to the activation's `rest`."""
 
     lo: float
     hi: float
@@ -112,6 +112,11 @@ class Activation(Operation):
     @abstractmethod
     def piece(self) -> Piece:
         """The line through the origin that the construction uses; UnsupportedError without one."""
+
+    @property
+    def rest(self) -> float:
+        """How far f may be from slope·z on its piece: 0 where the piece is a line."""
+        return 0.0
 
     @property
     @abstractmethod

@@ -1,6 +1,12 @@
-"""Smooth activations that stand in f as in g: Sigmoid, Tanh, Softplus, SiLU and GELU.
+"""Smooth activations: Sigmoid, Tanh, Softplus, SiLU and GELU.
 
-They have no linear piece; a certificate needs their values, ranges and Lipschitz constants. All of
+They stand in f as in g; a certificate needs their values, ranges and Lipschitz constants. All but
+Sigmoid may stand inside a site, too, where they are the identity up to `rest`: far from 0,
+
+    |GELU(z) − z| = z·Q(z) ≤ φ(z),   |SiLU(z) − z| ≤ z·e^-z,   softplus(z) − z ≤ e^-z,
+
+all of which fall from 1 on, and close to 0, where |tanh(z) − z| ≤ |z|³/3.
+ All of
 them rise, but SiLU and GELU fall to one minimum first, between `dip`'s two ends, and are nowhere
 below its floor. Their largest slopes, 1.0998 and 1.1289, are at ±2.3994 and √2.
 
@@ -41,6 +47,7 @@ class Smooth(Unitwise):
 
     steepest: ClassVar[float]
     dip: ClassVar[tuple[float, float, float] | None] = None
+    near: ClassVar[tuple[Piece, float] | None] = None  # where it is nearly z, and how nearly
 
     @property
     def pieces(self) -> tuple[Curve, ...]:
@@ -48,10 +55,16 @@ class Smooth(Unitwise):
 
     @property
     def piece(self) -> Piece:
-        raise UnsupportedError(
-            f"{self.kind} has no linear piece, so it cannot stand inside a site; it has to stand "
-            f"where the other network has it too"
-        )
+        if self.near is None:
+            raise UnsupportedError(
+                f"{self.kind} has no linear piece through 0, so it cannot stand inside a site; it "
+                f"has to stand where the other network has it too"
+            )
+        return self.near[0]
+
+    @property
+    def rest(self) -> float:
+        return 0.0 if self.near is None else self.near[1]
 
     @property
     def lipschitz(self) -> float:
@@ -115,18 +128,21 @@ class Tanh(Smooth):
     """(e^z − e^-z)/(e^z + e^-z)."""
 
     kind, steepest = "Tanh", 1.0
+    near = Piece(-(2.0**-28), 2.0**-28, 1.0), 2.0**-85  # z³/3; relative to z below 2^-57
 
 
 class Softplus(Smooth):
     """log(1 + e^z)."""
 
     kind, steepest = "Softplus", 1.0
+    near = Piece(42.0, inf, 1.0), 2.0**-60  # e^-42 < 2^-60.5
 
 
 class Silu(Smooth):
     """z/(1 + e^-z)."""
 
     kind, steepest = "Silu", 1.1
+    near = Piece(46.0, inf, 1.0), 2.0**-60  # 46·e^-46 < 2^-60.8
     dip = (-1.2785, -1.2784, -0.2784645428)
 
 
@@ -134,6 +150,7 @@ class Gelu(Smooth):
     """z·Φ(z), Φ the normal distribution (without the approximation by tanh)."""
 
     kind, steepest = "Gelu", 1.13
+    near = Piece(9.0, inf, 1.0), 2.0**-59  # φ(9) < 2^-59.7
     dip = (-0.7518, -0.7517, -0.1699712075)
 
 
