@@ -133,7 +133,7 @@ class Drawn:
         M1, c, M2 = exact.integers(rng, n, k), exact.integers(rng, n), exact.integers(rng, m, n)
         s = exact.integers(rng, n)
         s[s == 0] = Fraction(1)
-        t = np.asarray(abs(s) * root_above(cap), dtype=object)
+        t = np.array([abs(x) * root_above(cap) for x in s], dtype=object)
         M2[:, -1] = -(M2[:, :-1] @ t[:-1]) / t[-1]
         inner = centred(np.column_stack([M1, c]).T).T
         made = (M2 * s) @ inner
