@@ -22,7 +22,7 @@ from proofs_check.certificates.report import NotCheckable
 from proofs_check.certificates.rows import Block, Narrow, Rows, spread
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import Places, View, kernel_of
-from reconstruct.networks import Convolution, Network, Node
+from reconstruct.networks import Convolution, LiveNorm, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
@@ -52,6 +52,7 @@ class Forms:
         self.norms = norms or {}  # rational gammas and betas in place of the file's
         self.nodes: dict[str, Node] = {node.name: node for node in network.nodes}
         self.doubts: dict[str, Floats] = {}  # per inner activation: how far from its line
+        self.scales: dict[str, Column] = {}  # of inner live norms: gamma/(n·ρ), as far as known
         self.bends: dict[str, Bend] = {}
         self.pixels = Pixels(network, sources) if kernels else None
         self.narrow: Narrow = {}  # what some groups see, in all that their layer sees
@@ -141,6 +142,12 @@ class Forms:
             return self.rows(node.inputs[0], op.start + start, op.start + stop)
         if isinstance(op, Placement):
             return self.whole(node.inputs[0]).placed(op.index[start:stop])
+        if isinstance(op, LiveNorm):
+            key = name, 1
+            if key not in self._held:
+                scaled = self.centred(node, op).scaled(self.scales[name])
+                self._held[key] = scaled.shifted(Column.of_floats(op.beta))
+            return self._held[key].part(start, stop)
         form = self.rows(node.inputs[0], start, stop, positions)
         if isinstance(op, Add):
             for other in node.inputs[1:]:
@@ -155,6 +162,14 @@ class Forms:
             doubt = self.doubts[name].reshape(-1, positions).max(axis=1)[start:stop]
             return line.shifted(Column.doubt(doubt)) if doubt.any() else line
         raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")
+
+    def centred(self, node: Node, op: LiveNorm) -> Form:
+        """n·P z of a live norm, all of its units."""
+        form, n = self.whole(node.inputs[0]), op.channels
+        scaled = form.scaled(Column.of_floats(np.full(n, float(n))))
+        if not op.centred:
+            return scaled
+        return scaled.minus(form.mixed(np.ones((1, n))).take(np.zeros(n, dtype=np.intp)))
 
     def _looks(self, name: str, positions: int) -> View | None:
         """A view of a source, if the node is one, or only moves units of one over an image."""

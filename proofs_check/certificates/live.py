@@ -6,6 +6,10 @@ In integers: with z = N/D, p = n·N − ΣN is P z times n·D, and ρ is a root 
 2^-bits from below. Radii: ρ moves by no more than rms(r) when z moves by r, and the derivative
 J = (P − u uᵀ/n)/ρ has rows of Euclidean norm at most 1/ρ, so that y_i moves by at most
 |gamma_i|·‖r‖/ρ', ρ' = max(√eps, ρ − rms(r)).
+
+On a box such a norm is a map as far as ρ is one number, all but √eps: `nearly_constant`.
+
+Rests on proofs_check: live-eps, live-norm-cap.
 """
 
 from __future__ import annotations
@@ -53,6 +57,21 @@ def normed_between(values: list[Interval], op: LiveNorm) -> list[Interval]:
     if not np.isfinite(made.radius).all():
         raise NotCheckable(f"{op.kind} is given a value that may have no variance")
     return [(Fraction(n, one) - Fraction(r), Fraction(n, one) + Fraction(r)) for n, r in ends]
+
+
+def nearly_constant(op: LiveNorm, square: Fraction) -> list[Interval]:
+    """gamma/(n·ρ) of each unit where |n·P z|² is no more than `square`; ρ² is no less than eps."""
+    n = op.channels
+    if op.eps == 0:
+        raise NotCheckable(f"{op.kind} without eps is nowhere nearly a map")
+    least, most = (_root(Fraction(op.eps) + more) for more in (0, square / n**3))
+    ends = 1 / (n * (most + Fraction(1, 1 << BITS))), 1 / (n * least)
+    return [(min(g * e for e in ends), max(g * e for e in ends)) for g in map(Fraction, op.gamma)]
+
+
+def _root(square: Fraction) -> Fraction:
+    """√square from below, short by no more than 2^-BITS."""
+    return Fraction(isqrt((square.numerator << 2 * BITS) // square.denominator), 1 << BITS)
 
 
 def _exactly(numbers: list[int], unit: int, op: LiveNorm, bits: int) -> tuple[list[int], Fraction]:

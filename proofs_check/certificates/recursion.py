@@ -10,15 +10,18 @@ Rests on proofs_check: error-recursion, layerwise-to-network.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, dot, plus, times
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Derived
-from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.columns import Column, RationalNorm
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.leaves import LeafBounds
+from proofs_check.certificates.live import nearly_constant
 from proofs_check.certificates.pixels import ANY, common, runs
 from proofs_check.certificates.reachable import Range, Ranges, meet, widened
 from proofs_check.certificates.report import CheckFailed, NotCheckable
@@ -27,7 +30,7 @@ from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import Network, Node
+from reconstruct.networks import LiveNorm, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.operation import Add
@@ -78,6 +81,8 @@ class Recursion:
                 self._cut(node, self.partner[node.name])
             elif node.name in used and isinstance(node.op, Unitwise):
                 self._inner(self.theirs, node, self.errors)
+            elif node.name in used and isinstance(node.op, LiveNorm):
+                self._live(node, node.op)
         self._linearise(None)
         outputs = self.target.output, self.candidate.output
         error = self._compare(("output", "output"), *self._forms(*outputs), None)
@@ -273,6 +278,18 @@ class Recursion:
             edge = meet([edge, self._on_boxes(few, few.floats())], 1)
             doubt[units] = deviation(forms, node, widened(*edge, by[units]))
         return doubt, lo, hi
+
+    def _live(self, node: Node, op: LiveNorm) -> None:
+        """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
+        form = self.theirs.centred(node, op)
+        floats = form.floats()
+        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.errors))
+        size = np.maximum(np.abs(lo), np.abs(hi))
+        if self.exact or op.positions > 1 or not np.isfinite(size).all():
+            raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
+        square = sum((Fraction(x) ** 2 for x in size.tolist()), Fraction(0))
+        scales = nearly_constant(op, square)
+        self.theirs.scales[node.name] = Column.between(scales, self.theirs.bits)
 
     def _linearise(self, until: str | None) -> None:
         """The same, with e = 0, for the target's activations before `until` that are not cut."""

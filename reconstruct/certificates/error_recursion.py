@@ -8,10 +8,11 @@ maps A h + c (target) and A' h' + c' (candidate), R = A' − A and r = c' − c,
 
 where max|h_j| comes from rigorous bounds of the target over the domain. Inner activations of the
 candidate: their input F h' + d lies in [lo, hi] = bounds of F h + d, widened by |F| e; as far as
-it may leave the linear piece, the doubt is carried on (see `forms`). Only cuts of one
+it may leave the linear piece, the doubt is carried on (see `forms`). An inner live norm is the map
+gamma∘P z/ρ + beta with a ρ that is all but √eps. Only cuts of one
 operation can be paired: that is checked here, whoever found the pairs.
 
-Rests on proofs_check: error-recursion.
+Rests on proofs_check: error-recursion, live-eps.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
 from reconstruct.certificates.forms import Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
-from reconstruct.networks import Activation, Affine, Network, Node
-from reconstruct.numbers.double_double import Array, Enclosure, upward
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks import Activation, Affine, LiveNorm, Network, Node
+from reconstruct.numbers.double_double import Array, Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
 
 
@@ -155,6 +157,8 @@ class Recursion:
             self._tell()
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
+            elif isinstance(node.op, LiveNorm):
+                self._live(node, node.op)
             elif isinstance(node.op, Activation):
                 self._inner(node, node.op)
         error = self._output()
@@ -294,6 +298,22 @@ class Recursion:
         self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.ranges[node.name] = (lo, hi)
         self.pending.append(node.name)
+
+    def _live(self, node: Node, op: LiveNorm) -> None:
+        """An inner live norm as the map that it nearly is: eps ≤ ρ² ≤ eps + |P z|²/n."""
+        n, form = op.channels, self.theirs.centred(node, op)
+        lo, hi = self._ends(form, self.state.errors)
+        size = np.maximum(np.abs(lo), np.abs(hi)) / n
+        most = float(upward((size * size).sum() / n))
+        if op.positions > 1 or not most <= op.eps / 4:
+            raise UnsupportedError(
+                f"node {node.name!r}: on a box a live norm is a map only where the variance of its "
+                f"input is far below eps = {op.eps:g}, but it may be {most:.3g} here; give inputs"
+            )
+        square = Enclosure(*(np.full(n, part) for part in (op.eps, 0.0, most)))
+        root = square_root(square) * Enclosure.exact(np.full(n, float(n)))
+        self.theirs.scales[node.name] = quotient(Enclosure.exact(op.gamma), root)
+        self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
 
     def _linearise_target(self) -> None:
         """The same for the target's activations that have no partner; their range is known."""

@@ -26,6 +26,7 @@ from reconstruct.networks import (
     Convolution,
     Dense,
     Diagonal,
+    LiveNorm,
     Mixing,
     Network,
     Node,
@@ -85,6 +86,7 @@ class Composites(Generic[N]):
         self.network, self.arithmetic, self._tick = network, arithmetic, tick
         self.sources = dict(sources)
         self.deviations: dict[str, Array] = {}
+        self.scales: dict[str, N] = {}  # of inner live norms: gamma/(n·ρ), ρ known to be near √eps
         self._factors: dict[tuple[str, int], tuple[N, N]] = {}
         self._cache: dict[str, Form[N]] = {}
         self._place = {node.name: place for place, node in enumerate(network.nodes)}
@@ -189,6 +191,8 @@ class Composites(Generic[N]):
             return Form(form.layout, self._shifted(matrix, shift[start:stop]), positions)
         if isinstance(op, Placement | Select):
             return self._moved(node, op, start, stop, positions)
+        if isinstance(op, LiveNorm):
+            return self._rows_of(self._live(node, op), start, stop)
         if isinstance(op, Activation):
             form = self.rows(node.inputs[0], start, stop, positions)
             matrix = form.matrix.scaled(op.piece.slope)
@@ -200,6 +204,23 @@ class Composites(Generic[N]):
             f"node {node.name!r}: a certificate needs maps, sums and activations, but this is "
             f"{type(op).__name__}"
         )
+
+    def centred(self, node: Node, op: LiveNorm) -> Form[N]:
+        """n·P z of an inner live norm, all of its units."""
+        form, n = self.form(node.inputs[0], 1), op.channels
+        matrix = form.matrix.scaled(float(n))
+        if op.centred:
+            matrix = matrix - self.arithmetic.product(np.ones((1, n)), form.matrix)
+        return Form(form.layout, matrix)
+
+    def _live(self, node: Node, op: LiveNorm) -> Form[N]:
+        """gamma∘P z/ρ + beta, a map as far as ρ is one number."""
+        if node.name not in self._cache:
+            form = self.centred(node, op)
+            rows = form.matrix * self.scales[node.name][:, None]
+            shifted = self._shifted(rows, self.arithmetic.exact(op.beta))
+            self._cache[node.name] = Form(form.layout, shifted)
+        return self._cache[node.name]
 
     def _doubt(self, name: str, start: int, stop: int, positions: int) -> Array:
         """How far the units of rows may be from their line, known for units or for channels."""
@@ -334,7 +355,7 @@ class Composites(Generic[N]):
             index = np.where(windows >= 0, found[1][windows], -1)
             rows = np.concatenate([op.kernel.reshape(op.channels, -1), op.offsets[:, None]], axis=1)
             return GroupedForm(found[0], index, self.arithmetic.exact(rows), op.groups)
-        if not isinstance(op, Diagonal | Activation):
+        if not isinstance(op, Diagonal | Activation) or isinstance(op, LiveNorm):
             return None
         below = self.blocks(node.inputs[0])
         if below is None:
@@ -410,6 +431,8 @@ class Composites(Generic[N]):
         """The narrow inner value behind a wide layer, if `name` is the output of such a layer."""
         node = self.network.node(name)
         while name not in self.sources and isinstance(node.op, Diagonal | Activation):
+            if isinstance(node.op, LiveNorm):
+                return None
             (name,) = node.inputs
             if name in self.sources:
                 return None

@@ -38,6 +38,7 @@ from reconstruct.networks import (
     Add,
     Convolution,
     Diagonal,
+    LiveNorm,
     Map,
     Mixing,
     Network,
@@ -283,8 +284,9 @@ class Roundoff:
 
     def _activation(self, op: Activation, name: str, value: Value) -> Value:
         own = op.rounding(value.computed, self.precision)
-        if op.rest:  # a curve near its line: what the machine's library rounds, nothing bounds
-            own = np.full_like(own, np.inf)
+        if op.rest or isinstance(op, LiveNorm):  # what libraries round there, nothing bounds
+            unknown = np.full_like(own, np.inf)
+            return Value(unknown, unknown, unknown, np.zeros_like(own), unknown)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
         beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
         slope = abs(op.piece.slope)

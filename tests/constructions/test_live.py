@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.certificates.document import write_certificate
 from reconstruct.networks import Affine, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
+from tests.constructions.targets import mlp
 
 X = np.random.default_rng(1).normal(size=(12, 4))
 
@@ -76,6 +78,42 @@ def test_any_relu_target_in_live_norms(norm: str) -> None:
     assert np.abs(network(x, dtype=np.float32) - target(x)).max() < 1e-3 * size
 
 
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("change", [None, "eps", "gamma", "bound"])
+def test_boxes_are_certified_where_variances_are_far_below_eps(
+    norm: str, change: str | None, tmp_path: Path
+) -> None:
+    """Live norms are maps there, up to R²/(2·n·eps)."""
+    target, domain = mlp([4, 6, 5, 3], 1), rc.Box(-1, 1)
+    network = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5, norm)), domain=domain).network
+    certificate = rc.certify(target, network, domain=domain)
+    assert certificate.verdict.value == "certified" and certificate.method == "layered"
+    assert certificate.bound < 1e-12 and certificate.float64_bound is None
+    norms = {n.name: n.op for n in network.nodes if isinstance(n.op, LiveNorm)}
+    name, op = list(norms.items())[1]
+    if change == "eps":  # all but √eps, but not this one
+        network = network.with_ops({name: op.with_eps(op.eps * (1 + 1e-9))})
+    if change == "gamma":
+        network = network.with_ops({name: op.tuned(op.gamma * (1 + 1e-9), op.beta)})
+    if change == "bound":
+        certificate = replace(certificate, bound=1e-18)
+    files = {"target": tmp_path / "target.npz", "candidate": tmp_path / "network.npz"}
+    rc.save(target, files["target"])
+    rc.save(network, files["candidate"])
+    write_certificate(tmp_path / "certificate.json", certificate, **files)
+    report = rc.check(tmp_path / "certificate.json", **files)
+    assert report.accepted == (change is None), report
+
+
+def test_on_a_box_a_live_norm_that_varies_is_not_taken_for_a_map() -> None:
+    """Frozen weights of size 1: ρ is far from √eps, and no proof says otherwise."""
+    target, domain = normed_mlp(1e-5), rc.Box(-1, 1)
+    network = rc.reconstruct(target, rc.draw(target, seed=2), domain=domain).network
+    certificate = rc.certify(target, network, domain=domain, time_limit=2, tolerance=1e-2)
+    assert certificate.verdict.value == "undecided"
+    assert any("a live norm is a map only where" in line for line in certificate.tried)
+
+
 @pytest.mark.parametrize("change", [None, "network", "bound"])
 def test_certificates_at_inputs_are_checked(change: str | None, tmp_path: Path) -> None:
     target = normed_mlp(1e-5)
@@ -95,8 +133,6 @@ def test_certificates_at_inputs_are_checked(change: str | None, tmp_path: Path) 
         moved = Affine(op.weight, op.bias + 1e-3 * np.eye(len(op.bias))[0])
         rc.save(network.with_ops({"l2.M1": moved}), files["candidate"])
     if change == "bound":
-        from dataclasses import replace
-
         certificate = replace(certificate, bound=seen / 2)
     write_certificate(path, certificate, **files)
     report = rc.check(path, **files)
