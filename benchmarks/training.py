@@ -9,6 +9,8 @@ docs/training.md shows. It needs torch, and runs on one thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from benchmarks._common import Row, run
 from benchmarks.training_tables import tables
@@ -35,14 +37,17 @@ def measure(quick: bool) -> Iterator[Row]:
     import torch
 
     torch.set_num_threads(1)
+    from reconstruct.training.data import digits
+
     for seed in SEEDS[:1] if quick else SEEDS:
         for case in cases()[:4] if quick else cases():
-            yield measure_case(case, seed, 5 if quick else EPOCHS)
+            yield measure_case(case, seed, 5 if quick else EPOCHS, BATCH, digits())
 
 
-def measure_case(case: Case, seed: int, epochs: int) -> Row:
-    """Train one model and look at its features."""
-    from reconstruct.training.data import digits
+def measure_case(
+    case: Case, seed: int, epochs: int, batch: int, data: Any, folder: Path | None = None
+) -> Row:
+    """Train one model, with checkpoints in the folder, and look at its features."""
     from reconstruct.training.experiment import Experiment, run_experiment
     from reconstruct.training.freezing import Tuning
     from reconstruct.training.loop import Schedule
@@ -54,19 +59,20 @@ def measure_case(case: Case, seed: int, epochs: int) -> Row:
         width=width,
         gamma=Gamma(gamma),
         tune=Tuning(tune),
-        schedule=Schedule(epochs=epochs, batch=BATCH),
+        schedule=Schedule(epochs=epochs, batch=batch),
         seeds=(seed,),
     )
-    (done,) = run_experiment(experiment, digits())
+    (done,) = run_experiment(experiment, data, folder=folder)
     return {
         "model": "resnet",
+        "data": data.name,
         "depth": depth,
         "width": width,
         "tune": tune,
         "gamma": gamma,
         "seed": seed,
         "epochs": epochs,
-        "batch": BATCH,
+        "batch": batch,
         "parameters": done.parameters,
         "tuned": done.history.tuned,
         "accuracy": done.history.accuracy,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +31,16 @@ from proofs_check.certificates.arithmetic import (
     below,
     dot,
     exact,
+    float_above,
     largest,
     nearest,
     plus,
     times,
 )
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.columns import Column
+from proofs_check.certificates.columns import Column, Interval
 from proofs_check.certificates.form import Form
+from proofs_check.certificates.report import NotCheckable
 from proofs_check.certificates.views import Places, View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks.activations import Line
@@ -121,6 +124,24 @@ class Balls:
         """Integers over any denominator, rounded down to multiples of 2^-bits."""
         kept, lost = rescaled(whole, unit, bits)
         return cls(kept, plus(radius, np.where(lost[:, 0], 2.0**-bits, 0.0)), bits)
+
+    @classmethod
+    def between(cls, values: list[Interval], bits: int) -> Balls:
+        """Intervals of rationals."""
+        one = 1 << bits
+        middles = [int((low + high) * one // 2) for low, high in values]
+        radius = [
+            float_above(max(high - Fraction(n, one), Fraction(n, one) - low))
+            for n, (low, high) in zip(middles, values, strict=True)
+        ]
+        return cls(Whole.of_integers(middles, (len(middles), 1)), np.array(radius), bits)
+
+    def intervals(self) -> list[Interval]:
+        """The same as intervals of rationals; refused where nothing is known."""
+        if not np.isfinite(self.radius).all():
+            raise NotCheckable("a value at the witness is beyond what the checker can enclose")
+        one, ends = 1 << self.bits, zip(self.whole.integers(), self.radius.tolist(), strict=True)
+        return [(Fraction(n, one) - Fraction(r), Fraction(n, one) + Fraction(r)) for n, r in ends]
 
     def __len__(self) -> int:
         return len(self.radius)

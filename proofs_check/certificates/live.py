@@ -21,7 +21,6 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, Whole, above, float_above, norms, times
 from proofs_check.certificates.balls import Balls
-from proofs_check.certificates.columns import Interval
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks import LiveNorm
 
@@ -41,22 +40,6 @@ def normed(value: Balls, op: LiveNorm) -> Balls:
         radius.append(_moved(value.radius[part], root, op, value.bits))
     whole = Whole.of_integers(found, (len(found), 1))
     return Balls(whole, np.concatenate(radius), value.bits)
-
-
-def normed_between(values: list[Interval], op: LiveNorm) -> list[Interval]:
-    """The same for intervals of rationals, by balls (a float holds a radius of 2^-640)."""
-    one = 1 << BITS
-    middles = [(low + high) * one // 2 for low, high in values]
-    radius = [
-        float_above(max(high - Fraction(n, one), Fraction(n, one) - low))
-        for n, (low, high) in zip(middles, values, strict=True)
-    ]
-    whole = Whole.of_integers([int(n) for n in middles], (len(middles), 1))
-    made = normed(Balls(whole, np.array(radius), BITS), op)
-    ends = zip(made.whole.integers(), made.radius.tolist(), strict=True)
-    if not np.isfinite(made.radius).all():
-        raise NotCheckable(f"{op.kind} is given a value that may have no variance")
-    return [(Fraction(n, one) - Fraction(r), Fraction(n, one) + Fraction(r)) for n, r in ends]
 
 
 def nearly_constant(op: LiveNorm, square: Fraction) -> list[Interval]:

@@ -11,18 +11,21 @@ from fractions import Fraction
 import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats
+from proofs_check.certificates.attention import multiplied, softmax
+from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Witness
 from proofs_check.certificates.columns import Column, Interval
 from proofs_check.certificates.form import Form
 from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.live import normed_between
+from proofs_check.certificates.live import normed
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import LiveNorm, Network
+from reconstruct.networks import LiveNorm, Network, Product, Softmax
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 
 BITS = (320, 1280)
+FINE = 640
 
 Values = list[Interval]
 
@@ -118,9 +121,9 @@ class _Constants(Forms):
             elif isinstance(node.op, MaxPool):
                 form = self.whole(node.inputs[0])
                 self.values[name] = _greatest(Windows(node.op, form.rows), form, self.bits)
-            elif isinstance(node.op, LiveNorm):
-                form = self.rows(node.inputs[0], 0, self.network.sizes[name])
-                column = Column.between(normed_between(_intervals(form), node.op), self.bits)
+            elif isinstance(node.op, LiveNorm | Softmax | Product):
+                made = _by_balls(node.op, [_intervals(self.whole(i)) for i in node.inputs])
+                column = Column.between(made, self.bits)
                 self.values[name] = Form((), column.whole, column.unit, column.slip[:, None])
             else:
                 self.values[name] = super().rows(name, 0, self.network.sizes[name])
@@ -134,6 +137,14 @@ def _intervals(form: Form) -> Values:
     numbers = zip(form.whole.integers(), form.radius[:, -1].tolist(), strict=True)
     found = [(Fraction(n, form.unit), Fraction(radius)) for n, radius in numbers]
     return [(middle - radius, middle + radius) for middle, radius in found]
+
+
+def _by_balls(op: LiveNorm | Softmax | Product, values: list[Values]) -> Values:
+    """What mixes units other than by a map, by balls (a float holds a radius of 2^-640)."""
+    first, *rest = [Balls.between(value, FINE) for value in values]
+    if isinstance(op, Product):
+        return multiplied(first, rest[0], op).intervals()
+    return (normed(first, op) if isinstance(op, LiveNorm) else softmax(first, op)).intervals()
 
 
 def _greatest(windows: Windows, form: Form, bits: int) -> Form:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proofs_check.certificates.arithmetic import TINY, Floats, above, gamma, norms, plus, times
+from proofs_check.certificates.attention import multiplied, softmax
 from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import Column, columns_of
@@ -28,7 +29,7 @@ from proofs_check.certificates.recursion import EDGE, deviation, needed
 from proofs_check.certificates.report import CheckFailed
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import LiveNorm, Network, Node
+from reconstruct.networks import LiveNorm, Network, Node, Product, Softmax
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
 from reconstruct.networks.operation import Add
@@ -255,6 +256,11 @@ class Evaluation:
         """The value of a node that is not hidden, at each input."""
         if isinstance(node.op, LiveNorm):
             found: Iterable[Balls] = [normed(v, node.op) for v in self._taken(node.inputs[0])]
+        elif isinstance(node.op, Softmax):
+            found = [softmax(v, node.op) for v in self._taken(node.inputs[0])]
+        elif isinstance(node.op, Product):
+            pairs = zip(*map(self._taken, node.inputs), strict=True)
+            found = [multiplied(first, second, node.op) for first, second in pairs]
         elif isinstance(node.op, Unitwise | MaxPool):
             found = self._behind(node, node.op)
         elif isinstance(node.op, Mixing) or any(name in self.hidden for name in node.inputs):

@@ -23,11 +23,13 @@ from reconstruct.networks import (
     Network,
     Operation,
     Placement,
+    Product,
     Relu,
     Select,
+    Softmax,
 )
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
+from reconstruct.numbers.double_double import Enclosure, exponential, quotient, square_root, upward
 from reconstruct.numbers.rounding import down, midpoint, up
 from reconstruct.numbers.splitting import product
 
@@ -137,6 +139,17 @@ def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
     return Enclosure(*(getattr(made, key).T.ravel() for key in KEYS))
 
 
+def _softmax(op: Softmax, z: Enclosure) -> Enclosure:
+    """Exponentials of what each unit lacks to the largest of its row, over their sum."""
+    rows = Enclosure(*(getattr(z, key).reshape(op.rows, op.width).T for key in KEYS))
+    top = np.broadcast_to(rows.high.max(axis=0), rows.shape)
+    powers = exponential(rows - Enclosure.exact(top))
+    total = product(np.ones((1, op.width)), powers)
+    whole = Enclosure(*(np.broadcast_to(getattr(total, key), rows.shape) for key in KEYS))
+    made = quotient(powers, whole)
+    return Enclosure(*(getattr(made, key).T.ravel() for key in KEYS))
+
+
 def _same(number: float, count: int) -> Enclosure:
     return Enclosure.exact(np.full((1, count), float(number)))
 
@@ -156,6 +169,8 @@ RULES: dict[type[Any], Callable[..., Enclosure]] = {
     Diagonal: _diagonal,
     LiveNorm: _live_norm,
     Placement: _placement,
+    Product: lambda op, a, b: op.summed(a, b),
     Relu: _relu,
     Select: lambda op, h: h[op.start : op.stop],
+    Softmax: _softmax,
 }

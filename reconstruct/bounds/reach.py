@@ -26,8 +26,8 @@ from reconstruct.bounds.propagation import (
     tiles,
 )
 from reconstruct.bounds.recall import KEYS, Recall, keys_of
-from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Box, Network, Points
+from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Activation, Box, Network, Points, Product, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
 from reconstruct.progress import Progress, Step, silent
@@ -222,6 +222,7 @@ def reach(
     """
     chosen, tell = as_method(method), progress or silent
     domain = box.of_size(network.size_in)
+    _require_given_inputs(network, domain)
     if isinstance(domain, Points):
         hull = propagate(network, domain.lo[None], domain.hi[None], backward=False)
         return Reach(network, domain, chosen, hull, _on_data(network, domain, chosen, tell))
@@ -240,6 +241,17 @@ def reach(
     known = {i: whole.values[i] for node in network.activation_nodes() for i in node.inputs}
     parts = _on_boxes(network, *partition.boxes(domain), True, known, tell)
     return Reach(network, domain, chosen, whole, parts, partition)
+
+
+def _require_given_inputs(network: Network, domain: Box | Points) -> None:
+    """Refuses attention on anything but inputs: its errors are carried along values alone."""
+    bound = [n for n in network.nodes if isinstance(n.op, Product | Softmax)]
+    if bound and not (isinstance(domain, Points) and domain.radius == 0):
+        raise UnsupportedError(
+            f"node {bound[0].name!r} is a {bound[0].op.kind}, and networks with products of two "
+            f"values or Softmax are bounded at given inputs alone; give them as --domain DATA.npz "
+            f"or a folder of images, without a radius"
+        )
 
 
 def _affordable(network: Network) -> bool:

@@ -21,7 +21,17 @@ import numpy as np
 from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
 from reconstruct.certificates.forms import places
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Add, Domain, Map, Mixing, Network, Node, Scaling
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Domain,
+    Map,
+    Mixing,
+    Network,
+    Node,
+    Product,
+    Scaling,
+)
 from reconstruct.networks.operation import ANY_POSITIONS
 from reconstruct.numbers.arrays import Array
 
@@ -252,7 +262,7 @@ def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[s
 
 
 def cuts(network: Network) -> list[Node]:
-    """Activations, sums of branches, and scaled images, that the output depends on."""
+    """Activations, sums and products of branches, and scaled images, that the output depends on."""
     used = network.needed()
     return [n for n in network.nodes if n.name in used and _is_cut(network, n)]
 
@@ -263,7 +273,7 @@ def _is_cut(network: Network, node: Node) -> bool:
     if isinstance(node.op, Scaling):
         ahead = any(user.op.windowed for user in network.consumers(node.name))
         return ahead and (node.op.repeats > 1 or network.sizes[node.name] <= LIMITS.units)
-    return isinstance(node.op, Activation | Add)
+    return isinstance(node.op, Activation | Add | Product)
 
 
 def _alike(target: Network, node: Node, candidate: Network, other: Node) -> bool:
@@ -291,7 +301,7 @@ def _gap(node: Node, other: Node, left: dict[str, Array], right: dict[str, Array
 
 def _compared(node: Node, values: dict[str, Array]) -> Array:
     """What is compared: an activation's input (its output hides what is negative), a sum itself."""
-    return values[node.name if isinstance(node.op, Add) else node.inputs[0]]
+    return values[node.inputs[0] if isinstance(node.op, Activation) else node.name]
 
 
 def _points(box: Domain) -> Array:

@@ -23,7 +23,7 @@ from reconstruct.bounds.at_points import enclosures
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Arrival, Recursion
 from reconstruct.certificates.views import Form, View
-from reconstruct.networks import Activation, Network
+from reconstruct.networks import Activation, Network, Node, Product, Softmax
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.rounding import gamma, midpoint
@@ -91,6 +91,18 @@ class _Signed(Recursion):
         error = upward(np.abs(middle) + radius).max(axis=0)
         return np.asarray(error), Arrival(total, total, (), op)
 
+    def _multiplied(self, node: Node, name: str, op: Product) -> tuple[Array, Arrival]:
+        """The errors of both factors, and what the product makes of them."""
+        inside = self.target.node(name).inputs
+        pairs = [self._pair(*names) for names in zip(inside, node.inputs, strict=True)]
+        first, second = (self._difference(*self._gap(*pair)) for pair in pairs)
+        values = self.values[inside[0]], self.values[inside[1]]
+        self.signed[name] = op.moved(values, (first, second))
+        self.pending = []
+        middle, radius = self.signed[name]
+        error = np.asarray(upward(np.abs(middle) + radius).max(axis=0))
+        return error, Arrival(error, error, (), None)
+
     def _difference(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Range:
         """|theirs − ours| at every point, in front of an activation."""
         parts = [
@@ -134,10 +146,13 @@ class _Signed(Recursion):
     def _behind(self, op: Activation, name: str, middle: Array, radius: Array) -> Range:
         """Errors behind an activation: of a ReLU with their signs, of others by its own rule."""
         error = upward(np.abs(middle) + radius)
+        values = self.values[self.target.node(name).inputs[0]]
+        if isinstance(op, Softmax):
+            return op.moved(values, (middle, radius))
         if op.kind != "Relu":
             carried = np.stack([op.carried(row) for row in error])
             return np.zeros_like(carried), carried
-        lo, hi = self.values[self.target.node(name).inputs[0]]
+        lo, hi = values
         active, dead = lo > error, hi < -error  # False where anything is not a number
         doubt = upward(radius + 0.5 * np.abs(middle))
         halved = np.where(dead, 0.0, 0.5 * middle)

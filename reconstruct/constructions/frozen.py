@@ -33,6 +33,7 @@ from reconstruct.networks import (
     Network,
     Node,
     Norm,
+    Product,
     Relu,
     Select,
 )
@@ -94,7 +95,7 @@ def check_target(network: Network) -> None:
                 f"no bound; an activation that stands in the frozen network as in the target needs "
                 f"one, so that errors before it stay bounded behind it"
             )
-        if not isinstance(node.op, Map | Activation | Add):
+        if not isinstance(node.op, Map | Activation | Add | Product):
             raise UnsupportedError(
                 f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps, "
                 f"sums and activations can be rebuilt"

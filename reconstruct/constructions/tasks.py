@@ -37,6 +37,7 @@ from reconstruct.networks import (
     Mixing,
     Network,
     Node,
+    Product,
     Select,
     dense,
 )
@@ -172,6 +173,10 @@ def drift(
             errors[node.name] = (1 + 2.0**-20) * (passed + _added(node, known, left_out, error))
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.carried(before[0])
+        elif isinstance(node.op, Product):
+            first, second = (np.maximum(*map(np.abs, known.bounds(i))) for i in node.inputs)
+            both = node.op(before[0], second + before[1]) + node.op(first, before[1])
+            errors[node.name] = (1 + 2.0**-20) * both
         else:
             errors[node.name] = np.sum(before, axis=0)
     return errors

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Domain, Map, Network
+from reconstruct.networks import Activation, Domain, Map, Network, Product
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rationals import RationalInterval
@@ -71,6 +71,9 @@ class Evaluator:
             value, *others = (values[i] for i in node.inputs)
             if isinstance(node.op, Map | Activation):
                 value = node.op.exact(value, self.bits)
+            if isinstance(node.op, Product):
+                value = node.op.summed(value, *others)
+                others = []
             for other in others:  # a sum
                 value = value + other
             values[node.name] = value.trimmed(self.bits, LIMITS.most_bits)

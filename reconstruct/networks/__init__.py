@@ -13,6 +13,7 @@ from reconstruct.networks.activations import (
     Relu,
     RMSNorm,
     Selu,
+    Softmax,
     Unitwise,
 )
 from reconstruct.networks.blocks import in_blocks
@@ -36,6 +37,7 @@ from reconstruct.networks.maps import (
 )
 from reconstruct.networks.operation import Add, Operation
 from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
+from reconstruct.networks.product import Product
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
 __all__ = [
@@ -67,11 +69,13 @@ __all__ = [
     "Piece",
     "Placement",
     "Points",
+    "Product",
     "RMSNorm",
     "Relu",
     "Scaling",
     "Select",
     "Selu",
+    "Softmax",
     "Sparse",
     "SumPool",
     "Unitwise",

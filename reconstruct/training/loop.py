@@ -175,6 +175,8 @@ def train(
         checkpoint, module, optimiser, (str(Tuning(what)), seed, live, plan, data)
     )
     rows, before = store.load()
+    # Convolutions of small images take a quarter less time with the channels side by side.
+    module.to(memory_format=torch.channels_last)
     start = time.perf_counter()
     for epoch in range(len(rows), plan.epochs):
         _set_rate(optimiser, plan.rate_in(epoch))
@@ -183,7 +185,7 @@ def train(
         rows.append((*seen, accuracy(module, data.test_x, data.test_y)))
         store.save(rows, before + time.perf_counter() - start)
     settle(module)
-    module.eval().requires_grad_(False)
+    module.to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
     seconds = before + time.perf_counter() - start
     columns = [tuple(column) for column in zip(*rows, strict=True)]
     return History(tuned, columns[0], columns[1], columns[2], seconds)
@@ -206,11 +208,14 @@ def outputs(module: nn.Module, x: NDArray[Any], batch: int = 256) -> NDArray[Any
     kind = next(module.parameters()).dtype
     module.eval()
     with torch.no_grad():
-        parts = [
-            module(torch.from_numpy(x[i : i + batch]).to(kind)).numpy()
-            for i in range(0, len(x), batch)
-        ]
+        parts = [module(_tensor(x[i : i + batch], kind)).numpy() for i in range(0, len(x), batch)]
     return np.concatenate(parts)
+
+
+def _tensor(x: NDArray[Any], kind: torch.dtype) -> torch.Tensor:
+    """The examples in the module's precision; images in the order in memory that training uses."""
+    layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
+    return torch.from_numpy(x).to(kind, memory_format=layout)
 
 
 def _epoch(
@@ -230,7 +235,7 @@ def _epoch(
     order = rng.permutation(len(data.train_y))
     losses, right, seen = [], 0, 0
     for rows in _batches(order, batch):
-        x = torch.from_numpy(data.augmentation(data.train_x[rows], rng)).to(kind)
+        x = _tensor(data.augmentation(data.train_x[rows], rng), kind)
         y = torch.from_numpy(data.train_y[rows])
         given = module(x)
         loss = nn.functional.cross_entropy(given, y)

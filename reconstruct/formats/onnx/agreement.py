@@ -46,6 +46,8 @@ from reconstruct.networks import (
     Node,
     Norm,
     Points,
+    Product,
+    Softmax,
 )
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import UNIT
@@ -412,9 +414,14 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     if isinstance(op, Add):
         size = np.sum([np.abs(values[i]) for i in node.inputs], axis=0)
         return size, np.sum([errors[i] for i in node.inputs], axis=0)
+    if isinstance(op, Product):
+        (a, b), (e, f) = ([np.abs(part[i]) for i in node.inputs] for part in (values, errors))
+        return op(a, b), op(e, b) + op(a + e, f)
     if isinstance(op, LiveNorm):
         near = op.carried_near(errors[first], values[first], values[first])
         return op.sizes(values[first]), near
+    if isinstance(op, Softmax):
+        return op.sizes(values[first]), op.carried(errors[first])
     assert isinstance(op, Activation)
     return op.magnitude(np.abs(values[first]) + 1), op.carried(errors[first])
 
@@ -425,4 +432,6 @@ def _summands(node: Node) -> int:
         return node.op.summands
     if isinstance(node.op, LiveNorm):
         return 2 * node.op.channels
+    if isinstance(node.op, Softmax | Product):
+        return int(getattr(node.op, "inner", getattr(node.op, "width", 1)))
     return len(node.inputs)

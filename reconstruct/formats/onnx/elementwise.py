@@ -26,7 +26,7 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
 )
-from reconstruct.networks import Add, Affine, Convolution, Dense, Scaling, Sparse
+from reconstruct.networks import Add, Affine, Convolution, Dense, Placement, Scaling, Sparse
 from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
@@ -199,6 +199,27 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
         if np.all(pixels == pixels[:, :1]):
             made = Convolution(op.kernel, op.geometry, pixels[:, 0], op.groups)
             return build.exchange(flow, made)
+    if isinstance(op, Placement) and not flow.shared and _joined(build, flow, op, offset):
+        return flow
     if isinstance(op, Scaling) and not flow.shared and not np.any(op.offset):
         return build.exchange(flow, Scaling(op.factor, op.divisor, offset), name)
     return build.emit(name, Scaling(np.ones(flow.size), offset=offset), (flow,), flow.shape)
+
+
+def _joined(build: Builder, flow: Flow, op: Placement, offset: Array) -> bool:
+    """Whether an offset became the bias of the convolution whose units are only moved here."""
+    source = Flow(build.inputs(flow)[0], (op.inputs,))
+    inner = build.op(source)
+    if not isinstance(inner, Convolution) or inner.fixed or np.any(inner.offsets):
+        return False
+    moved = np.bincount(op.index[op.index >= 0], minlength=op.inputs)
+    if len(op.index) != op.inputs or np.any(moved != 1):
+        return False
+    pixels = np.empty_like(offset)
+    pixels[op.index] = offset
+    pixels = pixels.reshape(inner.channels, inner.positions)
+    if np.any(pixels != pixels[:, :1]):
+        return False
+    build.exchange(source, Convolution(inner.kernel, inner.geometry, pixels[:, 0], inner.groups))
+    build.exchange(flow, op)  # what stands here has changed with it
+    return True

@@ -7,13 +7,14 @@ channel. Averages are sums over windows and a division that stays one, so nothin
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.formats.onnx import live
-from reconstruct.formats.onnx.values import Builder, Call, Flow, Value
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Value, placed, positions
 from reconstruct.networks import Convolution, Geometry, MaxPool, Placement, Scaling, SumPool
 
 Array = NDArray[Any]
@@ -85,13 +86,25 @@ def _whole(call: Call, *, columns: bool = False) -> Geometry:
 
 
 def reduce_mean(call: Call, build: Builder) -> Value:
-    """The mean over all pixels of each channel, or a step of a norm; any other is refused."""
+    """The mean over some axes, or a step of a norm: of images over all pixels of each channel."""
     if (moment := live.mean(call)) is not None:
         return moment
-    if not _reduced(call, over_columns=False):
-        raise call.refuse("is supported over the pixels of an image, all of them")
-    made = global_average(call, build)
-    return made if call.attributes["keepdims"] else Flow(made.node, made.shape[:2])
+    if _reduced(call, over_columns=False) and len(call.flow().shape) > 2:
+        made = global_average(call, build)
+        return made if call.attributes["keepdims"] else Flow(made.node, made.shape[:2])
+    flow, axes = call.flow(), sorted(_axes(call))
+    if axes[0] == 0:
+        raise call.refuse("is over the batch; each example by itself is read")
+    kept = [i for i in range(len(flow.shape)) if i not in axes]
+    count = math.prod(flow.shape[i] for i in axes)
+    index = positions(flow).transpose(*kept, *axes).reshape(1, -1, count)
+    columns = placed(build, f"{call.name}/channels", flow, index)
+    channels = flow.size // count
+    op = SumPool(Geometry(channels, 1, count, (1, count)))
+    made = _divided(call, build, columns, op, np.full(channels, float(count)))
+    keep = call.attributes["keepdims"]
+    whole = [1 if i in axes else n for i, n in enumerate(flow.shape) if keep or i not in axes]
+    return replace(made, shape=tuple(whole))
 
 
 def reduce_sum(call: Call, build: Builder) -> Flow:
@@ -107,11 +120,15 @@ def reduce_sum(call: Call, build: Builder) -> Flow:
 
 def _reduced(call: Call, *, over_columns: bool) -> bool:
     """Whether the axes of a sum or mean are those of the pixels, or that of the rows alone."""
+    rank, axes = len(call.flow().shape), _axes(call)
+    return (rank == 4 and axes == {2}) if over_columns else axes == set(range(2, rank))
+
+
+def _axes(call: Call) -> set[int]:
     rank = len(call.flow().shape)
     if call.attributes.get("noop_with_empty_axes", 0):
         raise call.refuse("reduces nothing where no axes are named; name the axes")
-    axes = {a % rank for a in call.integers(1, "axes") or range(rank)}
-    return (rank == 4 and axes == {2}) if over_columns else axes == set(range(2, rank))
+    return {a % rank for a in call.integers(1, "axes") or range(rank)}
 
 
 def pad(call: Call, build: Builder) -> Flow:

@@ -25,7 +25,18 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
 )
-from reconstruct.networks import Activation, Cast, Clip, Elu, LeakyRelu, Norm, Relu, Scaling, Selu
+from reconstruct.networks import (
+    Activation,
+    Cast,
+    Clip,
+    Elu,
+    LeakyRelu,
+    Norm,
+    Relu,
+    Scaling,
+    Selu,
+    Softmax,
+)
 from reconstruct.networks.activations import SMOOTH, Sigmoid, Silu
 
 Array = NDArray[Any]
@@ -72,6 +83,15 @@ def smooth(call: Call, build: Builder) -> Flow:
     if call.attributes.get("approximate", "none") not in ("none", b"none"):
         raise call.refuse("is approximated by tanh; export GELU without the approximation")
     return _applied(call, build, SMOOTH[call.kind]())
+
+
+def softmax(call: Call, build: Builder) -> Flow:
+    """Over the last axis; before set 13 over all axes from `axis` on, taken together."""
+    flow, axis = call.flow(), int(call.attributes["axis"]) % max(len(call.flow().shape), 1)
+    if call.opset >= 13 and axis != len(flow.shape) - 1:
+        raise call.refuse("is over another axis than the last; transpose the value around it")
+    width = math.prod(flow.shape[axis:])
+    return build.emit(call.name, Softmax(width, flow.size // width), (flow,), flow.shape)
 
 
 def gated(call: Call, build: Builder, a: Flow, b: Flow) -> Flow | None:

@@ -8,6 +8,7 @@ NumPy's rules of matmul.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,12 @@ from reconstruct.formats.onnx.values import (
     Call,
     Flow,
     broadcast_shape,
+    expanded,
     moved,
+    placed,
+    positions,
 )
-from reconstruct.networks import Affine, Convolution, Geometry
+from reconstruct.networks import Affine, Convolution, Geometry, Product
 from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
@@ -73,12 +77,47 @@ def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
 
 
 def matmul(call: Call, build: Builder) -> Flow:
-    """`A @ B` with a constant on either side; over many positions at once a 1×1 convolution."""
+    """`A @ B` of two values, or with a constant on either side; over many positions at once, of an
+    image or of tokens, a 1×1 convolution."""
     a, b = call.value(0), call.value(1)
+    if isinstance(a, Flow) and isinstance(b, Flow):
+        return _multiplied(call, build, a, b)
+    if isinstance(a, Flow) and isinstance(b, np.ndarray) and _over_tokens(a, b):
+        return _token_wise(call, build, a, b)
     if isinstance(a, np.ndarray) and isinstance(b, Flow) and _over_positions(a, b):
         return _convolved(call, build, a, b)
     flow, weight, shape = _product(call, build, a, b)
     return build.emit(call.name, Affine(weight), (flow,), shape)
+
+
+def _multiplied(call: Call, build: Builder, a: Flow, b: Flow) -> Flow:
+    """The product of two values, for every pair of matrices in their stacks."""
+    shape = _shape(call, a.shape, b.shape)
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise call.refuse("multiplies a vector by a value; products of matrices are read")
+    (m, k), n, stack = a.shape[-2:], b.shape[-1], shape[:-2]
+    left = expanded(build, call, a, (*stack, m, k))
+    right = expanded(build, call, b, (*stack, k, n))
+    return build.emit(call.name, Product(math.prod(stack), m, k, n), (left, right), shape)
+
+
+def _over_tokens(a: Flow, b: Array) -> bool:
+    """Whether one matrix acts on each of several tokens."""
+    return len(a.shape) > 2 and b.ndim == 2 and a.shape[-1] == len(b) < a.size
+
+
+def _token_wise(call: Call, build: Builder, flow: Flow, weight: Array) -> Flow:
+    """The same map of every token: a convolution of them with their features as channels."""
+    k, m = weight.shape
+    tokens = flow.size // k
+    channels = positions(flow).reshape(1, tokens, k).swapaxes(1, 2)
+    entries = weight if weight.dtype == np.float32 else real(call, weight)
+    op = Convolution(entries.T[:, :, None, None], Geometry(k, 1, tokens, (1, 1)))
+    turned = placed(build, f"{call.name}/channels", flow, channels)
+    made = build.emit(call.name, op, (turned,), (1, m, tokens))
+    back = positions(made).swapaxes(1, 2)
+    made = placed(build, f"{call.name}/tokens", made, back)
+    return replace(made, shape=(*flow.shape[:-1], m))
 
 
 def _over_positions(a: Array, b: Flow) -> bool:

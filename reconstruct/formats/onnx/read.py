@@ -76,6 +76,7 @@ OPERATORS: dict[str, Operator] = {
     "Tanh": Operator(6, 13, "", layers.smooth),
     "Softplus": Operator(1, 22, "", layers.smooth),
     "Gelu": Operator(20, 20, "approximate", layers.smooth),
+    "Softmax": Operator(1, 13, "axis", layers.softmax),
     "Elu": Operator(6, 22, "alpha", layers.elu),
     "Selu": Operator(6, 22, "alpha gamma", layers.selu),
     "Clip": Operator(6, 13, "min max", layers.clip),

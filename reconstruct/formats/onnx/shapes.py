@@ -164,7 +164,7 @@ def _embedded(
 ) -> Flow:
     """The flow's values at `place` of a larger value, and the constant `offset`."""
     size, name = math.prod(shape), f"{call.name}/part"
-    if len(shape) < IMAGE:
+    if len(shape) < IMAGE and not build.on_images:
         return build.emit(name, Affine(_embedding(place, size), offset), (flow,), shape)
     index = np.full(size, -1)
     index[place] = np.arange(place.size)

@@ -233,6 +233,18 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
     return build.emit(call.name, Affine(weight), (flow,), shape)
 
 
+def placed(build: Builder, name: str, flow: Flow, index: Array) -> Flow:
+    """The values `flow[index]` by a placement; one that only takes back an earlier one is none."""
+    op, flat, source = build.op(flow), index.ravel(), flow
+    if isinstance(op, Placement):
+        (before,) = build.inputs(flow)
+        flat = np.where(flat >= 0, op.index[flat], -1)
+        source = Flow(before, (op.inputs,), shared=True)
+    if np.array_equal(flat, np.arange(source.size)):
+        return replace(source, shape=tuple(index.shape))
+    return build.emit(name, Placement(flat, source.size), (source,), tuple(index.shape))
+
+
 def positions(flow: Flow) -> Array:
     """The index of every value of the flow, in its shape."""
     return np.arange(flow.size).reshape(flow.shape)

@@ -43,10 +43,12 @@ from reconstruct.networks import (
     Node,
     Norm,
     Placement,
+    Product,
     Relu,
     Scaling,
     Select,
     Selu,
+    Softmax,
     SumPool,
     Unitwise,
 )
@@ -362,6 +364,20 @@ def _add(node: Node, op: Add, draft: Draft) -> tuple[int, ...]:
     return shape if alike else (math.prod(shape),)
 
 
+def _product(node: Node, op: Product, draft: Draft) -> tuple[int, ...]:
+    """MatMul of stacks of matrices."""
+    shapes = (op.stack, op.rows, op.inner), (op.stack, op.inner, op.columns)
+    factors = [draft.shaped(i, s) for i, s in zip(node.inputs, shapes, strict=True)]
+    draft.node("MatMul", factors, node.name)
+    return op.stack, op.rows, op.columns
+
+
+def _softmax(node: Node, op: Softmax, draft: Draft) -> tuple[int, ...]:
+    value = draft.shaped(node.inputs[0], (op.rows, op.width))
+    draft.node("Softmax", [value], node.name, axis=-1)
+    return op.rows, op.width
+
+
 def _select(node: Node, op: Select, draft: Draft) -> tuple[int, ...]:
     parts = [
         draft.constant(f"{node.name}.{key}", [value], np.int64)
@@ -557,6 +573,8 @@ WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Scaling: _scaling,
     Cast: _cast,
     Add: _add,
+    Product: _product,
+    Softmax: _softmax,
     Select: _select,
     Placement: _placement,
     Convolution: _convolution,

@@ -25,6 +25,7 @@ from reconstruct.networks.activations.smooth import (
     Softplus,
     Tanh,
 )
+from reconstruct.networks.activations.softmax import Softmax
 
 __all__ = [
     "SMOOTH",
@@ -49,6 +50,7 @@ __all__ = [
     "Sigmoid",
     "Silu",
     "Smooth",
+    "Softmax",
     "Softplus",
     "Support",
     "Tanh",
