@@ -14,10 +14,10 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Whole, above, dot, float_above, largest, plus
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.bends import exponential
-from reconstruct.networks import Product, Softmax
+from reconstruct.networks import MatrixProduct, Softmax
 
 
-def multiplied(first: Balls, second: Balls, op: Product) -> Balls:
+def multiplied(first: Balls, second: Balls, op: MatrixProduct) -> Balls:
     """The product of each pair of matrices, one below the other."""
     found = []
     for place in range(op.stack):

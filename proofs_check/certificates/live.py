@@ -21,6 +21,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats, Whole, above, float_above, norms, times
 from proofs_check.certificates.balls import Balls
+from proofs_check.certificates.columns import Interval
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks import LiveNorm
 

@@ -21,7 +21,7 @@ from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.live import normed
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import LiveNorm, Network, Product, Softmax
+from reconstruct.networks import LiveNorm, MatrixProduct, Network, Softmax
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 
 BITS = (320, 1280)
@@ -121,7 +121,7 @@ class _Constants(Forms):
             elif isinstance(node.op, MaxPool):
                 form = self.whole(node.inputs[0])
                 self.values[name] = _greatest(Windows(node.op, form.rows), form, self.bits)
-            elif isinstance(node.op, LiveNorm | Softmax | Product):
+            elif isinstance(node.op, LiveNorm | Softmax | MatrixProduct):
                 made = _by_balls(node.op, [_intervals(self.whole(i)) for i in node.inputs])
                 column = Column.between(made, self.bits)
                 self.values[name] = Form((), column.whole, column.unit, column.slip[:, None])
@@ -139,10 +139,10 @@ def _intervals(form: Form) -> Values:
     return [(middle - radius, middle + radius) for middle, radius in found]
 
 
-def _by_balls(op: LiveNorm | Softmax | Product, values: list[Values]) -> Values:
+def _by_balls(op: LiveNorm | Softmax | MatrixProduct, values: list[Values]) -> Values:
     """What mixes units other than by a map, by balls (a float holds a radius of 2^-640)."""
     first, *rest = [Balls.between(value, FINE) for value in values]
-    if isinstance(op, Product):
+    if isinstance(op, MatrixProduct):
         return multiplied(first, rest[0], op).intervals()
     return (normed(first, op) if isinstance(op, LiveNorm) else softmax(first, op)).intervals()
 

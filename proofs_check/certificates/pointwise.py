@@ -29,7 +29,7 @@ from proofs_check.certificates.recursion import EDGE, deviation, needed
 from proofs_check.certificates.report import CheckFailed
 from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
-from reconstruct.networks import LiveNorm, Network, Node, Product, Softmax
+from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Norm, Placement, Select
 from reconstruct.networks.operation import Add
@@ -258,7 +258,7 @@ class Evaluation:
             found: Iterable[Balls] = [normed(v, node.op) for v in self._taken(node.inputs[0])]
         elif isinstance(node.op, Softmax):
             found = [softmax(v, node.op) for v in self._taken(node.inputs[0])]
-        elif isinstance(node.op, Product):
+        elif isinstance(node.op, MatrixProduct):
             pairs = zip(*map(self._taken, node.inputs), strict=True)
             found = [multiplied(first, second, node.op) for first, second in pairs]
         elif isinstance(node.op, Unitwise | MaxPool):

@@ -5,13 +5,13 @@ Rests on proofs_check: active-relu-is-identity.
 
 from __future__ import annotations
 
-from reconstruct.networks import Activation, Add, Dense, Map, Operation, Product, Sparse
+from reconstruct.networks import Activation, Add, Dense, Map, MatrixProduct, Operation, Sparse
 from reconstruct.numbers.arrays import Array, Matrix, Range
 
 
 def image(op: Operation, *inputs: Range) -> Range:
     """Bounds of what `op` gives for inputs within their bounds: each says its own."""
-    if isinstance(op, Add | Product):
+    if isinstance(op, Add | MatrixProduct):
         return op.image(*inputs)
     assert isinstance(op, Map | Activation)
     return op.image(*inputs[0])

@@ -27,7 +27,7 @@ from reconstruct.bounds.propagation import (
 )
 from reconstruct.bounds.recall import KEYS, Recall, keys_of
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Activation, Box, Network, Points, Product, Softmax
+from reconstruct.networks import Activation, Box, MatrixProduct, Network, Points, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
 from reconstruct.progress import Progress, Step, silent
@@ -245,7 +245,7 @@ def reach(
 
 def _require_given_inputs(network: Network, domain: Box | Points) -> None:
     """Refuses attention on anything but inputs: its errors are carried along values alone."""
-    bound = [n for n in network.nodes if isinstance(n.op, Product | Softmax)]
+    bound = [n for n in network.nodes if isinstance(n.op, MatrixProduct | Softmax)]
     if bound and not (isinstance(domain, Points) and domain.radius == 0):
         raise UnsupportedError(
             f"node {bound[0].name!r} is a {bound[0].op.kind}, and networks with products of two "

@@ -25,6 +25,7 @@ from reconstruct.networks import (
     LayerNorm,
     LeakyRelu,
     LiveNorm,
+    MatrixProduct,
     MaxPool,
     Norm,
     Placement,
@@ -33,6 +34,7 @@ from reconstruct.networks import (
     Scaling,
     Select,
     Selu,
+    Softmax,
     Sparse,
     SumPool,
 )
@@ -227,6 +229,16 @@ def window_maxima(rows: torch.Tensor, geometry: Geometry) -> torch.Tensor:
     return found.flatten(1)
 
 
+def multiplied(first: torch.Tensor, second: torch.Tensor, op: MatrixProduct) -> torch.Tensor:
+    """The product of each pair of matrices."""
+    left = first.unflatten(1, (op.stack, op.rows, op.inner))
+    return (left @ second.unflatten(1, (op.stack, op.inner, op.columns))).flatten(1)
+
+
+def softmax(value: torch.Tensor, op: Softmax) -> torch.Tensor:
+    return functional.softmax(value.unflatten(1, (op.rows, op.width)), -1).flatten(1)
+
+
 def _linear(op: Dense | Sparse, kind: Any) -> nn.Module:
     rows, columns = op.weight.shape
     layer = nn.utils.skip_init(nn.Linear, columns, rows, dtype=_torch_kind(kind))
@@ -282,6 +294,8 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Placement: _placed,
     Select: lambda op, kind: Applied(partial(part, start=op.start, stop=op.stop)),
     Add: lambda op, kind: Applied(summed),
+    MatrixProduct: lambda op, kind: Applied(partial(multiplied, op=op)),
+    Softmax: lambda op, kind: Applied(partial(softmax, op=op)),
     Relu: lambda op, kind: nn.ReLU(),
     LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),
     Clip: lambda op, kind: Applied(partial(torch.clamp, min=op.lo, max=op.hi)),

@@ -26,10 +26,10 @@ from reconstruct.networks import (
     Add,
     Domain,
     Map,
+    MatrixProduct,
     Mixing,
     Network,
     Node,
-    Product,
     Scaling,
 )
 from reconstruct.networks.operation import ANY_POSITIONS
@@ -273,7 +273,7 @@ def _is_cut(network: Network, node: Node) -> bool:
     if isinstance(node.op, Scaling):
         ahead = any(user.op.windowed for user in network.consumers(node.name))
         return ahead and (node.op.repeats > 1 or network.sizes[node.name] <= LIMITS.units)
-    return isinstance(node.op, Activation | Add | Product)
+    return isinstance(node.op, Activation | Add | MatrixProduct)
 
 
 def _alike(target: Network, node: Node, candidate: Network, other: Node) -> bool:

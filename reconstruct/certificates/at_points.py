@@ -23,7 +23,7 @@ from reconstruct.bounds.at_points import enclosures
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Arrival, Recursion
 from reconstruct.certificates.views import Form, View
-from reconstruct.networks import Activation, Network, Node, Product, Softmax
+from reconstruct.networks import Activation, MatrixProduct, Network, Node, Softmax
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.rounding import gamma, midpoint
@@ -91,7 +91,7 @@ class _Signed(Recursion):
         error = upward(np.abs(middle) + radius).max(axis=0)
         return np.asarray(error), Arrival(total, total, (), op)
 
-    def _multiplied(self, node: Node, name: str, op: Product) -> tuple[Array, Arrival]:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> tuple[Array, Arrival]:
         """The errors of both factors, and what the product makes of them."""
         inside = self.target.node(name).inputs
         pairs = [self._pair(*names) for names in zip(inside, node.inputs, strict=True)]

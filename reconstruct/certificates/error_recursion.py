@@ -30,7 +30,7 @@ from reconstruct.certificates.forms import Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Activation, Affine, LiveNorm, Network, Node, Product
+from reconstruct.networks import Activation, Affine, LiveNorm, MatrixProduct, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
 
@@ -183,7 +183,7 @@ class Recursion:
             pair = self._pair(inside, node.inputs[0], pixels)
             error, arrival = self._compare(*pair, (name, node.name), op)
             self._remember(node.inputs[0], inside, arrival.total)
-        elif isinstance(op, Product):
+        elif isinstance(op, MatrixProduct):
             error, arrival = self._multiplied(node, name, op)
         else:
             count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
@@ -194,7 +194,7 @@ class Recursion:
         self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
         self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
 
-    def _multiplied(self, node: Node, name: str, op: Product) -> tuple[Array, Arrival]:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> tuple[Array, Arrival]:
         """The error of a product of two values, of which both are in error."""
         raise UnsupportedError(f"{name!r} is a product of two values, bounded at inputs alone")
 

@@ -29,11 +29,11 @@ from reconstruct.networks import (
     LiveNorm,
     Map,
     Matrix,
+    MatrixProduct,
     Mixing,
     Network,
     Node,
     Norm,
-    Product,
     Relu,
     Select,
 )
@@ -95,7 +95,7 @@ def check_target(network: Network) -> None:
                 f"no bound; an activation that stands in the frozen network as in the target needs "
                 f"one, so that errors before it stay bounded behind it"
             )
-        if not isinstance(node.op, Map | Activation | Add | Product):
+        if not isinstance(node.op, Map | Activation | Add | MatrixProduct):
             raise UnsupportedError(
                 f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps, "
                 f"sums and activations can be rebuilt"

@@ -34,10 +34,10 @@ from reconstruct.networks import (
     Diagonal,
     Map,
     Matrix,
+    MatrixProduct,
     Mixing,
     Network,
     Node,
-    Product,
     Select,
     dense,
 )
@@ -173,7 +173,7 @@ def drift(
             errors[node.name] = (1 + 2.0**-20) * (passed + _added(node, known, left_out, error))
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.carried(before[0])
-        elif isinstance(node.op, Product):
+        elif isinstance(node.op, MatrixProduct):
             first, second = (np.maximum(*map(np.abs, known.bounds(i))) for i in node.inputs)
             both = node.op(before[0], second + before[1]) + node.op(first, before[1])
             errors[node.name] = (1 + 2.0**-20) * both

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Domain, Map, Network, Product
+from reconstruct.networks import Activation, Domain, Map, MatrixProduct, Network
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rationals import RationalInterval
@@ -71,7 +71,7 @@ class Evaluator:
             value, *others = (values[i] for i in node.inputs)
             if isinstance(node.op, Map | Activation):
                 value = node.op.exact(value, self.bits)
-            if isinstance(node.op, Product):
+            if isinstance(node.op, MatrixProduct):
                 value = node.op.summed(value, *others)
                 others = []
             for other in others:  # a sum

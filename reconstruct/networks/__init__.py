@@ -37,7 +37,7 @@ from reconstruct.networks.maps import (
 )
 from reconstruct.networks.operation import Add, Operation
 from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
-from reconstruct.networks.product import Product
+from reconstruct.networks.product import MatrixProduct
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "LiveNorm",
     "Map",
     "Matrix",
+    "MatrixProduct",
     "MaxPool",
     "Mixing",
     "Network",
@@ -69,7 +70,6 @@ __all__ = [
     "Piece",
     "Placement",
     "Points",
-    "Product",
     "RMSNorm",
     "Relu",
     "Scaling",

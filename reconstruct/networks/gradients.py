@@ -9,7 +9,7 @@ import numpy as np
 from reconstruct.networks.activations import Activation
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Map
-from reconstruct.networks.product import Product
+from reconstruct.networks.product import MatrixProduct
 from reconstruct.numbers.arrays import Array
 
 
@@ -44,6 +44,6 @@ def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:
         return [op.pull(rows, value.shape[1])]
     if isinstance(op, Activation):
         return [op.pull(rows, value)]
-    if isinstance(op, Product):
+    if isinstance(op, MatrixProduct):
         return op.pull(rows, *(values[name] for name in node.inputs))
     return [rows] * len(node.inputs)  # a sum

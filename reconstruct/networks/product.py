@@ -23,10 +23,10 @@ Number = TypeVar("Number", Enclosure, Dyadic)
 
 
 @dataclass(frozen=True)
-class Product(Operation):
+class MatrixProduct(Operation):
     """`A B` for each of `stack` pairs of matrices, rows × inner and inner × columns."""
 
-    kind = "Product"
+    kind = "MatrixProduct"
 
     stack: int
     rows: int
@@ -108,4 +108,4 @@ class Product(Operation):
             )
 
 
-register("Product", lambda part, settings: Product(**settings))
+register("MatrixProduct", lambda part, settings: MatrixProduct(**settings))

@@ -23,10 +23,10 @@ UNSUPPORTED = {
         {},
         r"model\.onnx: node 'act' is of type Mish, which is not supported; supported are Gemm",
     ),
-    "softmax at the end": (
-        [("Relu", ["x"], "h"), ("Softmax", ["h"], "y", {"name": "last"})],
+    "log-softmax at the end": (
+        [("Relu", ["x"], "h"), ("LogSoftmax", ["h"], "y", {"name": "last"})],
         {},
-        r"'last' is of type Softmax.*remove the last node to use the network before it",
+        r"'last' is of type LogSoftmax.*remove the last node to use the network before it",
     ),
     "transposed conv": (
         [("ConvTranspose", ["x", "W"], "h"), ("Relu", ["h"], "y")],
@@ -54,7 +54,7 @@ UNSUPPORTED = {
         {},
         "product, root or mean of values that depend on the network's input",
     ),
-    "matmul of two branches": ([("MatMul", ["x", "x"], "y")], {}, "both depend on"),
+    "softmax over rows": ([("Softmax", ["x"], "y", {"axis": 0})], {}, "another axis than the last"),
     "division by a branch": ([("Div", ["c", "x"], "y")], {"c": np.ones(4)}, "divides by a value"),
     "training norm": (
         [("BatchNormalization", BN, "y", {"training_mode": 1})],

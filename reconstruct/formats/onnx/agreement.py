@@ -41,12 +41,12 @@ from reconstruct.networks import (
     Cast,
     LiveNorm,
     Map,
+    MatrixProduct,
     Mixing,
     Network,
     Node,
     Norm,
     Points,
-    Product,
     Softmax,
 )
 from reconstruct.numbers.precision import Precision
@@ -414,7 +414,7 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     if isinstance(op, Add):
         size = np.sum([np.abs(values[i]) for i in node.inputs], axis=0)
         return size, np.sum([errors[i] for i in node.inputs], axis=0)
-    if isinstance(op, Product):
+    if isinstance(op, MatrixProduct):
         (a, b), (e, f) = ([np.abs(part[i]) for i in node.inputs] for part in (values, errors))
         return op(a, b), op(e, b) + op(a + e, f)
     if isinstance(op, LiveNorm):
@@ -432,6 +432,6 @@ def _summands(node: Node) -> int:
         return node.op.summands
     if isinstance(node.op, LiveNorm):
         return 2 * node.op.channels
-    if isinstance(node.op, Softmax | Product):
+    if isinstance(node.op, Softmax | MatrixProduct):
         return int(getattr(node.op, "inner", getattr(node.op, "width", 1)))
     return len(node.inputs)

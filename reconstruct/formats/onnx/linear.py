@@ -34,7 +34,7 @@ from reconstruct.formats.onnx.values import (
     placed,
     positions,
 )
-from reconstruct.networks import Affine, Convolution, Geometry, Product
+from reconstruct.networks import Affine, Convolution, Geometry, MatrixProduct
 from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
@@ -98,7 +98,7 @@ def _multiplied(call: Call, build: Builder, a: Flow, b: Flow) -> Flow:
     (m, k), n, stack = a.shape[-2:], b.shape[-1], shape[:-2]
     left = expanded(build, call, a, (*stack, m, k))
     right = expanded(build, call, b, (*stack, k, n))
-    return build.emit(call.name, Product(math.prod(stack), m, k, n), (left, right), shape)
+    return build.emit(call.name, MatrixProduct(math.prod(stack), m, k, n), (left, right), shape)
 
 
 def _over_tokens(a: Flow, b: Array) -> bool:

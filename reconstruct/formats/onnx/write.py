@@ -37,13 +37,13 @@ from reconstruct.networks import (
     LayerNorm,
     LeakyRelu,
     LiveNorm,
+    MatrixProduct,
     MaxPool,
     Mixing,
     Network,
     Node,
     Norm,
     Placement,
-    Product,
     Relu,
     Scaling,
     Select,
@@ -364,7 +364,7 @@ def _add(node: Node, op: Add, draft: Draft) -> tuple[int, ...]:
     return shape if alike else (math.prod(shape),)
 
 
-def _product(node: Node, op: Product, draft: Draft) -> tuple[int, ...]:
+def _product(node: Node, op: MatrixProduct, draft: Draft) -> tuple[int, ...]:
     """MatMul of stacks of matrices."""
     shapes = (op.stack, op.rows, op.inner), (op.stack, op.inner, op.columns)
     factors = [draft.shaped(i, s) for i, s in zip(node.inputs, shapes, strict=True)]
@@ -573,7 +573,7 @@ WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     Scaling: _scaling,
     Cast: _cast,
     Add: _add,
-    Product: _product,
+    MatrixProduct: _product,
     Softmax: _softmax,
     Select: _select,
     Placement: _placement,
