@@ -22,6 +22,7 @@ from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, Figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.joint import prove_jointly
+from proofs_check.certificates.live_identity import prove_live_identity
 from proofs_check.certificates.point import check_witness
 from proofs_check.certificates.pointwise import prove_at_points
 from proofs_check.certificates.reach import prove_reach
@@ -30,7 +31,7 @@ from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.scaling import scaled
 from reconstruct.formats.files import as_path
-from reconstruct.networks import Network
+from reconstruct.networks import LiveNorm, Network
 from reconstruct.networks.maps import Norm
 
 PathLike = str | os.PathLike[str]
@@ -162,7 +163,10 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
         verified += _prove_figures(claims, Recursion(claims, model, candidate))
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
-        Recursion(claims, model, candidate, norms).run()
+        if any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
+            prove_live_identity(claims, target, candidate, norms)
+        else:
+            Recursion(claims, model, candidate, norms).run()
         verified.append("exact_identity")
     if claims.verdict == "refuted" or claims.witness is not None:
         check_witness(claims, target, candidate)
@@ -189,7 +193,7 @@ def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNor
     """The rational norms of an exact certificate, one gamma and beta per channel."""
     if claims.exact_norms is None:
         raise CheckFailed("exact_norms", "an exact identity needs rational norms")
-    norms = {node.name: node.op for node in candidate.nodes if isinstance(node.op, Norm)}
+    norms = {n.name: n.op for n in candidate.nodes if isinstance(n.op, Norm | LiveNorm)}
     for name, parts in claims.exact_norms.items():
         if name not in norms or any(len(part) != len(norms[name].gamma) for part in parts):
             raise CheckFailed(f"exact_norms.{name}", "one gamma and beta per channel is needed")

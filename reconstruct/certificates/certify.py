@@ -20,6 +20,7 @@ from reconstruct.certificates.at_points import bound_at_points, bound_by_values
 from reconstruct.certificates.comparable import comparable, output_scale
 from reconstruct.certificates.identity import prove_identity
 from reconstruct.certificates.layered import prove, published
+from reconstruct.certificates.live_identity import prove_live_identity
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence import search as searching
@@ -230,7 +231,7 @@ class _Work:
         if self.box.radius > 0:
             return found
         try:
-            if any(isinstance(node.op, LiveNorm) for node in self.network.nodes):
+            if _live(self.network):
                 bound = bound_by_values(self.target, self.network, self.box.x, self._tick)
             else:
                 bound = bound_at_points(self._reach(), self.network, alignment, self._tick)
@@ -320,10 +321,13 @@ class _Work:
         self, certificate: Certificate, norms: Mapping[str, RationalNorm]
     ) -> Certificate:
         """Adds the exact identity, when it holds; the figures stay those of the file."""
-        if self.alignment is None or certificate.method != "layered":
+        if self.alignment is None or certificate.method not in ("layered", "pointwise"):
             return certificate
-        known = self._reach()
-        outcome = prove_identity(self.model, self.network, norms, known, self.alignment)
+        if _live(self.network):
+            outcome = prove_live_identity(self.target, self.network, norms, self.alignment)
+        else:
+            known = self._reach()
+            outcome = prove_identity(self.model, self.network, norms, known, self.alignment)
         tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
         if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
             return replace(certificate, tried=tried)
@@ -355,6 +359,10 @@ def _blank(box: Domain, tolerance: float, scale: float) -> Certificate:
     return Certificate(
         Verdict.UNDECIDED, Rigor.NUMERICAL, box, None, None, None, tolerance, scale, "none"
     )
+
+
+def _live(network: Network) -> bool:
+    return any(isinstance(node.op, LiveNorm) for node in network.nodes)
 
 
 def _or_inf(bound: float | None) -> float:

@@ -29,12 +29,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.construction import LayerSolution, SitePlan, SiteSolution, Task
+from reconstruct.constructions.construction import (
+    ExactMap,
+    ExactNorm,
+    LayerSolution,
+    SitePlan,
+    SiteSolution,
+    Task,
+    rationals,
+)
 from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
@@ -48,6 +57,7 @@ from reconstruct.constructions.sites import (
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Solver, solve
 from reconstruct.khatri_rao.matrices import to_dense
+from reconstruct.khatri_rao.solvers.exact import solve_exact
 from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
@@ -119,6 +129,8 @@ class LivePlan(SitePlan):
                 "ReLU or GELU; use one, or --norm batch"
             )
         M1, M2 = (to_dense(op.kernels[0]).astype(np.float64) for op in (one, two))
+        if solver.rational and self.behind is not None and not (self.behind.eps or piece.lo):
+            return self._exactly(task, first.norm, (M1, M2), (one, two), piece)
         outer, aim = self._seen(np.column_stack([task.weight, task.bias]))
         if self.behind is None:
             inner = self._projected(M1) / sqrt(self.norm.eps)
@@ -134,6 +146,36 @@ class LivePlan(SitePlan):
         norm = self.norm.tuned(scale * s, scale * t)
         row = LayerSolution.of(task, solution, float(np.max(np.abs(norm.beta))))
         return SiteSolution({first.norm: norm}, (row,))
+
+    def _exactly(
+        self,
+        task: Task,
+        name: str,
+        weights: tuple[Array, Array],
+        maps: tuple[Mixing, Mixing],
+        piece: Piece,
+    ) -> SiteSolution:
+        """Without eps, over the rationals: shifts for every input, and f = g by ==."""
+        assert self.behind is not None
+        M1, M2, c1, c2 = map(rationals, (*weights, maps[0].channel_bias, maps[1].channel_bias))
+        aim, slope = task.exact or ExactMap.of(task.weight, task.bias), Fraction(piece.slope)
+        # of what Q leaves, all rows but the last are a basis
+        outer, wanted, gap = (
+            (_mean_free(part)[:-1] if self.behind.centred else part)
+            for part in (M2, np.column_stack([aim.weight, aim.bias]), -c2[:, None] / slope)
+        )
+        inner = np.column_stack([M1, c1])
+        solution = solve_exact(_mean_free(inner) if self.norm.centred else inner, outer, wanted)
+        s = solution.s / piece.slope
+        need = np.abs(s) * self.norm.cap * (1 + 2.0**-20)
+        near = _cancelling(outer.astype(np.float64), need, gap[:, 0].astype(np.float64))
+        t = solve_exact(np.ones((len(s), 1)), outer, gap, free=near.tolist())
+        row = LayerSolution.of(task, solution, float(np.abs(t.s).max()))
+        norm = self.norm.tuned(s, t.s)
+        if solution.rationals is None or t.rationals is None:
+            return SiteSolution({name: norm}, (row,))
+        rational = tuple(value / slope for value in solution.rationals)
+        return SiteSolution({name: norm}, (row,), {name: ExactNorm(rational, t.rationals)})
 
     def _seen(self, whole: Array) -> tuple[Array, Array]:
         """U, and U [W | b]: what a norm that takes the mean away sees."""
@@ -196,6 +238,11 @@ def live_plan(form: Network, node: Node, ratio: float, norm: str | None) -> Live
     eps = EPS if behind is None else behind.eps
     template = kind(np.ones(width), np.zeros(width), eps)
     return LivePlan(op, width, template, behind)
+
+
+def _mean_free(rows: Array) -> Array:
+    """Columns less their mean, over the rationals."""
+    return np.asarray(rows - rows.sum(axis=0) / Fraction(len(rows)))
 
 
 def _cancelling(columns: Array, need: Vector, wanted: Vector) -> Vector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.document import write_certificate
+from reconstruct.khatri_rao import SOLVERS
 from reconstruct.networks import Affine, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
 from tests.constructions.targets import mlp
 
@@ -41,6 +43,52 @@ def test_without_eps_live_norms_rebuild_live_norms_at_every_scale(kind: type[Liv
     assert {type(n.op) for n in frozen.network.nodes if hasattr(n.op, "gamma")} == {kind}
     network = rc.reconstruct(target, frozen, domain=rc.Points(X)).network
     assert np.abs(network(X) - target(X)).max() < 1e-12
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("change", [None, "gamma", "shift", "frozen", "eps", "pair"])
+def test_without_eps_rational_norms_are_the_target_for_every_input(
+    kind: type[LiveNorm], change: str | None, tmp_path: Path
+) -> None:
+    """The identity knows no domain; the file's rounded norms are certified at inputs."""
+    target, domain = normed_mlp(0.0, kind, (3, 4, 3)), rc.Points(X[:3, :3])
+    frozen = rc.draw(target, rc.Wide(1.5), seed=2)
+    result = rc.reconstruct(target, frozen, domain=domain, solver=SOLVERS["exact"]())
+    far = 1e6 * np.random.default_rng(5).normal(size=(50, 3))
+    assert np.abs(result.network(far) - target(far)).max() < 1e-9
+    certificate = rc.certify(target, result.network, domain=domain, exact_norms=result.exact)
+    assert certificate.verdict.value == "certified" and certificate.rigor.value == "exact"
+    assert "for every input" in certificate.tried[-1]
+    norms, network = dict(result.exact or {}), result.network
+    first = norms["l1.norm1"]
+    if change == "gamma":
+        wrong = (first.gamma[0] * (1 + Fraction(1, 10**30)), *first.gamma[1:])
+        norms["l1.norm1"] = replace(first, gamma=wrong)
+    if change == "shift":  # all by one number, which M2 does not cancel
+        norms["l1.norm1"] = replace(first, beta=tuple(t - 10**6 for t in first.beta))
+    if change == "frozen":
+        op = network.node("l2.M1").op
+        moved = Affine(op.weight * (1 + 2.0**-40 * np.eye(*op.weight.shape)), op.bias)
+        network = network.with_ops({"l2.M1": moved})
+    if change == "eps":
+        op = network.node("l2.norm1").op
+        network = network.with_ops({"l2.norm1": op.with_eps(1e-30)})
+    if change == "pair":
+        certificate = replace(certificate, alignment=certificate.alignment[1:])
+    if change not in (None, "pair"):
+        other = rc.certify(target, network, domain=domain, exact_norms=norms)
+        assert not other.exact_identity
+    files = {"target": tmp_path / "target.npz", "candidate": tmp_path / "network.npz"}
+    rc.save(target, files["target"])
+    rc.save(network, files["candidate"])
+    path = tmp_path / "certificate.json"
+    certificate = replace(
+        certificate, bound=1e-3, tolerance=1e-2
+    )  # so that the identity alone decides
+    write_certificate(path, certificate, **files, exact_norms=norms)
+    report = rc.check(path, **files)
+    assert report.accepted == (change is None), report
+    assert change is None or report.field in ("exact_norms", "alignment"), report
 
 
 def test_eps_alone_is_not_invariant() -> None:

@@ -1,0 +1,134 @@
+"""The exact certificate of live norms: with rational gammas and betas, and eps = 0, f and g are the
+same function of every input, whatever the domain.
+
+In front of a live norm that both networks have, the target's value is x = W h + b, and the
+candidate's y = A (s∘P z/ρ + t) + c, z = F h + d, as long as t_j ≥ |s_j|·√(n − 1) keeps the inner
+activation on its line (√n where no mean is taken away). Both norms are then the same if
+
+    Q A diag(s) P [F | d] = Q [W | b]   and   Q (A t + c) = 0,
+
+compared as matrices of integers over one denominator, by ==. Where P z = 0 the target's own norm is
+not defined either. No range of any value is needed, so that nothing is said of a domain.
+
+Rests on proofs_check: live-layers-exact, live-norm-cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, lcm
+
+from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.arithmetic import NotRational, Rational, RationalNorm
+from reconstruct.certificates.forms import Composites
+from reconstruct.certificates.identity import Identity
+from reconstruct.certificates.views import Form, merge
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks import Activation, LiveNorm, Network, Node
+from reconstruct.numbers.rational_matrix import RationalMatrix
+
+
+class _Failed(Exception):
+    pass
+
+
+def prove_live_identity(
+    target: Network, network: Network, norms: Mapping[str, RationalNorm], alignment: Alignment
+) -> Identity:
+    """Is `network`, with `norms` in place of its own, equal to `target` at every input?"""
+    try:
+        _Proof(target, network, norms, alignment).run()
+    except (_Failed, NotRational, UnsupportedError) as failure:
+        return Identity(False, str(failure))
+    return Identity(True, "equal for every input at which the target is defined")
+
+
+class _Proof:
+    def __init__(
+        self,
+        target: Network,
+        network: Network,
+        norms: Mapping[str, RationalNorm],
+        alignment: Alignment,
+    ) -> None:
+        alignment.check(target, network)
+        self.network, self.partner = network, {c: t for t, c in alignment.pairs}
+        self.target, self.norms, used = target, norms, network.needed()
+        self.nodes = [node for node in network.nodes if node.name in used]
+        live = {n.name: n.op for n in self.nodes if isinstance(n.op, LiveNorm)}
+        self.inner = {name: op for name, op in live.items() if name not in self.partner}
+        if any(op.eps or op.positions > 1 for op in live.values()):
+            raise _Failed("only norms without eps, of all units, do not see a positive factor")
+        sources = alignment.candidate_sources(target, network)
+        arithmetic = Rational(norms)
+        self.ours = Composites(target, alignment.target_sources(target), arithmetic)
+        self.theirs = Composites(network, {**sources, **{n: n for n in self.inner}}, arithmetic)
+
+    def run(self) -> None:
+        for node in self.nodes:
+            op = node.op
+            if node.name in self.partner:
+                (ours,) = self.target.node(self.partner[node.name]).inputs[:1]
+                self._equal(ours, node.inputs[0], op if isinstance(op, LiveNorm) else None)
+            elif isinstance(op, Activation) and node.name not in self.inner:
+                self._active(node, op)
+        self._equal(self.target.output, self.network.output, None)
+
+    def _active(self, node: Node, op: Activation) -> None:
+        """t_j ≥ |s_j|·√(n − 1), squared: every unit is on its line for every input."""
+        norm = self.inner.get(node.inputs[0])
+        if norm is None or op.piece.lo > 0 or op.rest or op.piece.hi < inf:
+            raise _Failed(f"{node.name!r} is not active for every input")
+        scales, shifts = self._numbers(node.inputs[0], norm)
+        cap = norm.channels - norm.centred
+        for s, t in zip(scales.numbers, shifts.numbers, strict=True):
+            if t < 0 or t * t < cap * s * s:
+                raise _Failed(f"a unit of {node.name!r} may leave its line at some input")
+        self.theirs.deviations[node.name] = 0 * norm.beta
+
+    def _numbers(self, name: str, norm: LiveNorm) -> tuple[RationalMatrix, RationalMatrix]:
+        """s and t over one denominator: the rational ones, or those of the file."""
+        known = self.norms.get(name)
+        if known is None:
+            made = RationalMatrix.exact(norm.gamma), RationalMatrix.exact(norm.beta)
+        else:
+            made = RationalMatrix.of(known.gamma), RationalMatrix.of(known.beta)
+        common = lcm(made[0].denominator, made[1].denominator)
+        scales, shifts = (RationalMatrix(part.over(common), common) for part in made)
+        return scales, shifts
+
+    def _equal(self, ours: str, theirs: str, norm: LiveNorm | None) -> None:
+        """The two values, or what the norm behind them sees of them."""
+        first, second = self.ours.form(ours, 1), self.theirs.form(theirs, 1)
+        views = [view for view in second.layout if view.source in self.inner]
+        if views and (norm is None or len(second.layout) > 1):
+            raise _Failed(f"{theirs!r} is divided by a deviation that no norm behind it takes away")
+        if views:
+            second = self._through(views[0].source, second, norm)
+        first, second = merge(self.ours.arithmetic, first, second)
+        gap = second.matrix - first.matrix
+        if not (gap if norm is None else _centred(gap, norm)).is_zero():
+            raise _Failed(f"the maps to {ours!r} are not equal as rational matrices")
+
+    def _through(
+        self, name: str, form: Form[RationalMatrix], norm: LiveNorm | None
+    ) -> Form[RationalMatrix]:
+        """A diag(s) P [F | d], after it was shown that A t + c is lost behind the norm."""
+        assert norm is not None
+        inner = self.inner[name]
+        s, t = self._numbers(name, inner)
+        below = self.theirs.form(self.network.node(name).inputs[0], 1)
+        A, c = form.matrix[:, :-1], form.constant
+        if not _centred((A @ t[:, None])[:, 0] + c, norm).is_zero():
+            raise _Failed(f"shifts behind {name!r} do not cancel")
+        scaled = (A * s[None, :]) @ _centred(below.matrix, inner)
+        return Form(below.layout, scaled)
+
+
+def _centred(matrix: RationalMatrix, norm: LiveNorm) -> RationalMatrix:
+    """P of the columns, or the columns themselves where the norm takes no mean away."""
+    if not norm.centred:
+        return matrix
+    n = len(matrix.numbers)
+    numbers = matrix.numbers * n - matrix.numbers.sum(axis=0)
+    return RationalMatrix(numbers, matrix.denominator * n)
