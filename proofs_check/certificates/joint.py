@@ -3,12 +3,16 @@
 Every activation of both networks is a cut, g's first and then f's; both begin at one input, so
 that what they have in common cancels when f − g is carried back. A unit whose input is nearly a
 multiple of an earlier one's, z_i = c·z_j + δ, may be written through it. As relu is 1-Lipschitz,
-monotone and positively homogeneous, and relu(−z) = relu(z) − z, for c of either sign
+monotone and positively homogeneous,
 
-    relu(z_i) = |c|·relu(z_j) + ½ z_i − ½ |c| z_j ± ½ |δ|.
+    relu(z_i) = |c|·relu(z_j) − [c < 0]·|c|·z_j + r,     min(0, δ) ≤ r ≤ max(0, δ),
+
+and for δ in [a, b] a line of the slope q lies above max(0, δ), one of the slope 1 − q below
+min(0, δ), with what the ends of [a, b] ask for added. Any q is sound; q = b/(b − a), cut to [0, 1],
+loses least.
 
 The document says how the boxes were divided and which pairs to try. δ is bounded here on each box,
-and a pair is used where that is less than what the two lines around relu(z_i) leave open.
+and a pair is used where that leaves less open than the two lines around relu(z_i).
 
 Rests on proofs_check: equal-units, back-substitution, partition-covers, accumulated-rounding.
 """
@@ -46,6 +50,7 @@ Range = tuple[Floats, Floats]
 SIDES = ("target", "candidate")
 SOURCE = "input"
 TILE = 2**20  # coefficients that are carried back at once
+STEPS = 2**10  # slopes of lines around r are multiples of its inverse, so that 1 − q is exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +67,14 @@ class _Piece:
 
 @dataclass(frozen=True, eq=False)
 class _Swap:
-    """Units written through others: `used` (boxes, m) is 1 where, `half` ≥ |δ|/2, and |c| as
-    matrices (m × units of the partner's cut)."""
+    """Units written through others: `used` (boxes, m) is 1 where, r ≤ `slope`·δ + `beyond` and
+    r ≥ (1 − slope)·δ − beyond, `negative` (m,) where c < 0, and |c| as matrices (m × units of the
+    partner's cut)."""
 
     used: Floats
-    half: Floats
+    slope: Floats
+    beyond: Floats
+    negative: Floats
     moves: tuple[tuple[str, Floats], ...]
 
 
@@ -241,7 +249,7 @@ class _Both(Lines):
         """Bounds δ of all pairs of a cut, and notes where they are used."""
         count, size = len(piece.pairs), len(piece.floats[0])
         units = [pair.unit for pair in piece.pairs]
-        delta = np.empty((self.boxes, count))
+        low, high = np.empty((2, self.boxes, count))
         for partner in dict.fromkeys(pair.partner for pair in piece.pairs):
             some = [i for i, pair in enumerate(piece.pairs) if pair.partner == partner]
             taken = {piece.name: np.zeros((len(some), size))}
@@ -252,20 +260,27 @@ class _Both(Lines):
             both = {name: np.concatenate([rows, -rows])[None] for name, rows in taken.items()}
             zero = np.zeros((self.boxes, 2 * len(some)))
             below = self._best({}, both, Tally.start(zero, zero))
-            delta[:, some] = np.maximum(-below[:, : len(some)], -below[:, len(some) :])
+            low[:, some], high[:, some] = below[:, : len(some)], -below[:, len(some) :]
         lo, hi = (end[:, units] for end in self.taken[piece.name])
         with np.errstate(all="ignore"):
-            open_between = np.where((lo < 0) & (hi > 0), -lo * hi / (hi - lo), 0.0)
-            better = delta < open_between
-        used, half = np.zeros((2, self.boxes, size))
-        used[:, units] = better
-        half[:, units] = np.where(better, above(0.5 * np.maximum(delta, 0.0)), 0.0)
+            open_between = np.where((lo < 0) & (hi > 0), np.minimum(-lo, hi), 0.0)
+            better = np.maximum(np.abs(low + high), high - low) / 2 < open_between
+            low, high = np.where(better, low, 0.0), np.where(better, high, 0.0)
+            least, most = np.minimum(low, 0.0), np.maximum(high, 0.0)
+            width = np.where(most > least, most - least, 1.0)
+            part = np.round(most / width * STEPS) / STEPS
+            ends = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
+        used, slope, beyond = np.zeros((3, self.boxes, size))
+        used[:, units], slope[:, units] = better, part
+        beyond[:, units] = np.where(better, above(np.maximum(*ends)), 0.0)
+        negative = np.zeros(size)
+        negative[units] = [pair.factor < 0 for pair in piece.pairs]
         moves: dict[str, Floats] = {}
         for pair in piece.pairs:
             width = self.taken[pair.partner][0].shape[1]
             matrix = moves.setdefault(pair.partner, np.zeros((size, width)))
             matrix[pair.unit, pair.index] = abs(pair.factor)
-        self.swaps[piece.name] = _Swap(used, half, tuple(moves.items()))
+        self.swaps[piece.name] = _Swap(used, slope, beyond, negative, tuple(moves.items()))
 
     def _back(
         self, waiting: dict[str, Floats], taken: dict[str, Floats], tally: Tally, kind: int
@@ -297,35 +312,44 @@ class _Both(Lines):
         waiting: dict[str, Floats],
         taken: dict[str, Floats],
     ) -> tuple[Tally, Floats]:
-        """a·h = rest·h + Σ s|c|·h_j + ½ s·z − ½ s|c|·z_j ± |s||δ|/2 with s of the units in pairs.
+        """a·h = rest·h + Σ s|c|·h_j + t·z − (t, or s − t where c < 0)|c|·z_j ± |s|·beyond, s of the
+        units in pairs and t = s·slope or s·(1 − slope), by the sign of s.
 
-        A coefficient s|c| is a sum of at most m products, whose rounding costs γ|s||c| of what it
-        multiplies, h_j and z_j; halves are exact but for underflow.
+        A t errs by one rounding, a coefficient s|c| by at most m + 2, which cost γ|s||c| of what
+        they multiply; 1 − slope is exact.
         """
         swap = self.swaps[cut.name]
         s, rest = a * swap.used[:, None], a * (1.0 - swap.used)[:, None]
         size = np.abs(s)
-        tally = tally.add(np.zeros(size.shape[:2]), weighted(size, swap.half))
-        tally = self._joined(tally, taken, cut.name, 0.5 * s, self.taken[cut.name])
+        share = s * np.where(s < 0, swap.slope[:, None], 1.0 - swap.slope[:, None])
+        other = np.where(swap.negative, s - share, share)
+        tally = tally.add(np.zeros(size.shape[:2]), weighted(size, swap.beyond))
+        own = np.maximum(*map(np.abs, self.taken[cut.name]))
+        slip = times(own, np.full(own.shape, gamma(2)))
+        tally = tally.add(np.zeros(size.shape[:2]), weighted(size, slip))
+        tally = self._joined(tally, taken, cut.name, share, self.taken[cut.name])
         for name, matrix in swap.moves:
             with np.errstate(all="ignore"):
-                moved = (s.reshape(-1, s.shape[2]) @ matrix).reshape(*s.shape[:2], -1)
+                moved, drawn = (
+                    (x.reshape(-1, x.shape[2]) @ matrix).reshape(*x.shape[:2], -1)
+                    for x in (s, other)
+                )
             ends = [np.maximum(*map(np.abs, where[name])) for where in (self.ranges, self.taken)]
             reach = plus(*ends)
-            slip = times(dot(reach, matrix.T), np.full(swap.half.shape, gamma(len(matrix) + 1)))
+            slip = times(dot(reach, matrix.T), np.full(swap.slope.shape, gamma(len(matrix) + 3)))
             floor = above(above(total(reach) * (2 * len(matrix) * TINY)))[:, None]
             tally = tally.add(np.zeros(size.shape[:2]), weighted(size, slip), floor)
             if name == cut.name:
                 tally, rest = self._sum(tally, rest, moved, self.ranges[name])
             else:
                 tally = self._joined(tally, waiting, name, moved, self.ranges[name])
-            tally = self._joined(tally, taken, name, -0.5 * moved, self.taken[name])
+            tally = self._joined(tally, taken, name, -drawn, self.taken[name])
         return tally, rest
 
     def _joined(
         self, tally: Tally, where: dict[str, Floats], name: str, more: Floats, values: Range
     ) -> Tally:
-        """Coefficients added to those that wait at a cut; halving them may have underflowed."""
+        """Coefficients added to those that wait at a cut; scaling them may have underflowed."""
         reach = np.maximum(*map(np.abs, values))
         floor = above(above(total(reach) * (2 * more.shape[2] * TINY)))[:, None]
         tally = tally.add(np.zeros(more.shape[:2]), floor)

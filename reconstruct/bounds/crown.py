@@ -16,7 +16,6 @@ import numpy as np
 from reconstruct.bounds.transfers import Swap, Transfer, dot, pick, source
 from reconstruct.networks.activations import Activation
 from reconstruct.networks.graph import Network
-from reconstruct.networks.maps import Affine
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, up
 
@@ -135,9 +134,7 @@ def _swap(
     """Hands the coefficients of swapped units on; returns those that stay, and the constant."""
     const = swap.constants.constant(form, const)
     pending[name] = form * swap.keep[:, None]
-    swapped = form * (1.0 - swap.keep)[:, None]
-    for other, matrix in swap.moves:
-        moved = Affine(matrix).pull(swapped, matrix.shape[1])
+    for other, moved in swap.moved(form):
         const = _collect(pending, other, moved, const, ranges[other], boxes)
     return pending.pop(name), const
 

@@ -153,18 +153,31 @@ def _sharpen(state: Ranges, name: str, lean: Activation | None) -> Range:
     """The value's bounds, those of its units carried back to the input, a tile at a time; for an
     activation, of those units alone for which it is not one line."""
     lo, hi = (end.copy() for end in state.values[name])
-    units = np.arange(lo.shape[1])
+    rows = np.arange(state.boxes)[:, None]
+    units = np.broadcast_to(np.arange(lo.shape[1]), lo.shape)
     if lean is not None:
-        units = np.flatnonzero(~lean.straight(lo, hi).all(axis=0))
+        units = doubtful(~lean.straight(lo, hi))
     step = tile_rows(state.network, state.boxes)
-    for start in range(0, len(units), step):
-        part = units[start : start + step]
-        forms = np.zeros((len(part), lo.shape[1]))
-        forms[np.arange(len(part)), part] = 1.0
-        lower, upper = state.functionals(name, forms, np.zeros(len(part)))
-        lo[:, part] = np.maximum(lo[:, part], lower)
-        hi[:, part] = np.minimum(hi[:, part], upper)
+    for start in range(0, units.shape[1], step):
+        part = units[:, start : start + step]
+        forms = one_each(part if lean is not None else part[:1], lo.shape[1])
+        low = state.lower({name: np.concatenate([forms, -forms], axis=1)}, np.zeros((1, 1)))
+        lo[rows, part] = np.maximum(lo[rows, part], low[:, : part.shape[1]])
+        hi[rows, part] = np.minimum(hi[rows, part], -low[:, part.shape[1] :])
     return lo, hi
+
+
+def doubtful(marks: Array) -> Array:
+    """The numbers of the marked units of each box, filled up with others to one length."""
+    count = int(marks.sum(axis=1).max(initial=0))
+    return np.argsort(~marks, axis=1, kind="stable")[:, :count]
+
+
+def one_each(units: Array, size: int) -> Array:
+    """For each box a row for each of its units, 1 there and 0 elsewhere."""
+    forms = np.zeros((*units.shape, size))
+    np.put_along_axis(forms, units[:, :, None], 1.0, axis=2)
+    return forms
 
 
 def meet(first: Range, second: Range) -> Range:

@@ -18,7 +18,7 @@ Rests on proofs_check: back-substitution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,6 +27,7 @@ import numpy as np
 from reconstruct.networks import Activation, Map
 from reconstruct.networks.activations import Band, Support
 from reconstruct.networks.graph import Node
+from reconstruct.networks.maps import Affine
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.rounding import (
     SLACK,
@@ -86,19 +87,43 @@ class Transfer:
 
 @dataclass(frozen=True, eq=False)
 class Swap:
-    """Units of a node in terms of others: `Λ·v ≥ (Λ∘keep)·v + Σ (Λ∘(1 − keep) moves_k)·v_k + c`.
+    """Units of a node written through units of others, each through one: v_i = |c| v_j + r for
+    c ≥ 0, else |c| (v_j − z_j) + r, where r lies below `above`·δ + ρ and above `below`·δ − ρ, with
+    δ = z_i − c z_j for the inputs.
 
-    `keep` (boxes, size) is 0 for the units that are swapped and 1 for the others; `moves` pairs
-    names of nodes with matrices (size × size of that node); `constants` bounds what is left over,
-    and the rounding. A move to the node itself joins what is kept.
+    `keep` (boxes, size) is 0 for the units that are swapped and 1 for the others; `below` and
+    `above` are (boxes, size) too, `negative` (size,) says where c < 0, `own` names the node's
+    input, and `moves` pairs the names of a partner and of its input with |c| as a matrix (size ×
+    units there), or as its diagonal. `constants` has ρ, and the rounding.
     """
 
     keep: Array
-    moves: tuple[tuple[str, Matrix], ...]
+    below: Array
+    above: Array
+    negative: Array
+    own: str
+    moves: tuple[tuple[str, str, Matrix], ...]
     constants: Transfer
 
     def take(self, boxes: Array) -> Swap:
-        return Swap(pick(self.keep, boxes), self.moves, self.constants.take(boxes))
+        keep, below, above = (pick(x, boxes) for x in (self.keep, self.below, self.above))
+        step = self.constants.take(boxes)
+        return replace(self, keep=keep, below=below, above=above, constants=step)
+
+    def moved(self, form: Array) -> Iterator[tuple[str, Array]]:
+        """Where coefficients of swapped units go: names of values, with coefficients of these."""
+        swapped = form * (1.0 - self.keep)[:, None]
+        share = _ByBand(self.below, self.above)(swapped)
+        yield self.own, share
+        rest = np.where(self.negative, swapped - share, share)
+        for name, taken, matrix in self.moves:
+            yield name, _times(swapped, matrix)
+            yield taken, -_times(rest, matrix)
+
+
+def _times(form: Array, matrix: Matrix) -> Array:
+    """`form` times a matrix, or times its diagonal: units paired by position are most of them."""
+    return form * matrix if matrix.ndim == 1 else Affine(matrix).pull(form, matrix.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

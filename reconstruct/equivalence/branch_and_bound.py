@@ -13,17 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.branching import looseness
+from reconstruct.bounds.branching import looseness, taken_values
 from reconstruct.bounds.crown import carry_back, on_source
-from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
+from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound, Found
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
-from reconstruct.equivalence.pairing import Pairing, PairOfUnits
+from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Box, Convolution, Domain, Unitwise
+from reconstruct.networks.activations import Support
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.operation import Add
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
 OUTPUT, NEGATED = "difference", "negated"  # no dot: names of nodes have one behind their prefix
@@ -44,13 +46,13 @@ def difference_network(target: Network, candidate: Network) -> Network:
                 f"a difference needs two networks with equally many {what}, but the target has "
                 f"{ours} and the other one {theirs}; check that they belong together"
             )
-    first, second = _prefixed(target, "target"), _prefixed(candidate, "candidate")
+    first, second = _prefixed(target, TARGET), _prefixed(candidate, CANDIDATE)
     negated = Affine(sparse.csr_array(-sparse.eye_array(target.size_out, dtype=np.float64)))
     nodes = (
         *first,
         *second,
-        Node(NEGATED, negated, (_rename(target, "target", target.output),)),
-        Node(OUTPUT, Add(), (_rename(candidate, "candidate", candidate.output), NEGATED)),
+        Node(NEGATED, negated, (_rename(target, TARGET, target.output),)),
+        Node(OUTPUT, Add(), (_rename(candidate, CANDIDATE, candidate.output), NEGATED)),
     )
     return Network(target.size_in, nodes, OUTPUT)
 
@@ -75,7 +77,7 @@ class BoundLimits:
     """What a joint bound may take, and what its claims leave to another program's rounding."""
 
     grace: float = 2.0  # seconds that the whole box, undivided, may take in any case
-    batch: int = 256  # boxes bounded at once, at most
+    batch: int = 64  # boxes bounded at once, at most
     noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
     flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
     margin: float = 2.0**-10  # of the tolerance: a checker may find as much beyond ours
@@ -139,7 +141,7 @@ def bound_difference(
     domain = box.of_size(target.size_in)
     work = _Difference(difference_network(target, candidate), domain, tolerance, time_limit)
     wanted = work.wanted
-    found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
+    found = BranchAndBound(*np.atleast_2d(*_ends(domain)), work.noted)
     reason, tell = "", progress or silent
     try:
         while not reason:
@@ -147,7 +149,7 @@ def bound_difference(
             fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
             reason = "" if fresh else work.reason_to_stop(found, chosen)
             if not reason:
-                found.advance(work, chosen if fresh else chosen[: max(1, work.batch // 2)])
+                found.advance(work, chosen if fresh else chosen[: work.halved])
                 tell(Step("boxes bounded", found.seen, None, float(found.excess.max())))
     except OutOfTime:
         reason = TIME_OVER
@@ -193,7 +195,9 @@ class _Difference:
         self.suspect: tuple[float, ...] | None = None
         self.suspect_difference, self.noise = 0.0, 0.0
         widest = max(network.sizes.values())
+        self.places, self.noted = _units(network)
         self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, LIMITS.batch))
+        self.halved = max(1, self.batch * cpu_count() // 2)
 
     def reason_to_stop(self, found: BranchAndBound, chosen: Array) -> str:
         """Why no box is halved any more; empty where one can be."""
@@ -207,20 +211,45 @@ class _Difference:
             return TIME_OVER
         return "" if len(chosen) else "a box could not be divided any further"
 
-    def __call__(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+    def __call__(self, lo: Array, hi: Array, notes: Array) -> Found:
+        """All boxes in batches, side by side but for the first, which guesses pairs: bounds,
+        coordinates to halve, signs of units."""
+        parts = [slice(i, i + self.batch) for i in range(0, len(lo), self.batch)]
+        alone = [] if self.begun else [self._batch(lo[parts[0]], hi[parts[0]], notes[parts[0]])]
+        self.begun, parts = True, parts[len(alone) :]
+        rows = parallel_map(lambda part: self._batch(lo[part], hi[part], notes[part]), parts)
+        bounds, axes, signs, points = map(np.concatenate, zip(*alone, *rows, strict=True))
+        self._look(points)
+        return bounds, axes, signs
+
+    def _batch(self, lo: Array, hi: Array, notes: Array) -> tuple[Array, ...]:
         state = propagate(
             self.network,
             lo,
             hi,
             backward=self.backward,
+            known=self._known(notes),
             lean=True,
+            supports=(Support.AREA,),
             link=self.pairing if self.backward else None,
             progress=until(self.deadline if self.begun else self.first_deadline),
         )
         bounds, influence, corners = _bound(state)
-        self.begun = True
-        self._look(np.concatenate([0.5 * lo + 0.5 * hi, corners]))
-        return bounds, influence.argmax(axis=1)
+        points = np.concatenate([0.5 * lo + 0.5 * hi, corners])
+        return bounds, influence.argmax(axis=1), self._signs(state), points
+
+    def _known(self, notes: Array) -> dict[str, Range]:
+        """What the signs noted say of the units that activations take."""
+        ends = np.where(notes > 0, 0.0, -np.inf), np.where(notes < 0, 0.0, np.inf)
+        return {name: (ends[0][:, part], ends[1][:, part]) for name, part in self.places.items()}
+
+    def _signs(self, state: Ranges) -> Array:
+        """1 for units that are never below 0, −1 for those never above, on each box."""
+        notes = np.zeros((state.boxes, self.noted), dtype=np.int8)
+        for name, part in self.places.items():
+            lo, hi = state.values[name]
+            notes[:, part] = (lo >= 0).astype(np.int8) - (hi <= 0)
+        return notes
 
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.
@@ -238,6 +267,15 @@ class _Difference:
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:
             self.suspect_difference = float(gaps[worst])
             self.suspect = tuple(points[worst].tolist())
+
+
+def _units(network: Network) -> tuple[dict[str, slice], int]:
+    """Where the units that activations take stand in one row of all, and how many they are."""
+    places, count = {}, 0
+    for name in taken_values(network):
+        if name != network.source:
+            places[name] = slice(count, count := count + network.sizes[name])
+    return places, count
 
 
 def _cost(network: Network) -> float:

@@ -5,9 +5,10 @@ If the input of one ReLU is a multiple of another's but for a small rest, z_i = 
     c > 0:  relu(z_i) = c·relu(z_j) + r,            r between min(0, δ) and max(0, δ),
     c < 0:  relu(z_i) = |c|·(relu(z_j) − z_j) + r,
 
-because relu is 1-Lipschitz, monotone and positively homogeneous. So r = δ/2 ± |δ|/2: the first
-part stays linear and is carried on, the second costs max|δ|/2. With that, what both networks share
-cancels in the linear bounds of their difference, whatever the order and the scale of their units.
+because relu is 1-Lipschitz, monotone and positively homogeneous. For δ in [a, b] the line through
+the ends of max(0, δ) lies above r, the one through those of min(0, δ) below: δ of one sign costs no
+constant at all, and one of both signs |a|b/(b − a). With that, what both networks share cancels in
+the linear bounds of their difference, whatever the order and the scale of their units.
 Pairs are guessed from samples; that they hold is proved by bounding δ.
 
 Rests on proofs_check: equal-units.
@@ -15,12 +16,13 @@ Rests on proofs_check: equal-units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.propagation import Ranges, tile_rows
+from reconstruct.bounds.propagation import Ranges, doubtful, one_each, tile_rows
 from reconstruct.bounds.transfers import AsIs, Swap, charged
 from reconstruct.networks import Box, Network, Node, Relu
 from reconstruct.numbers.arrays import Array, Matrix, Range
@@ -32,16 +34,19 @@ class PairingLimits:
     """Which units are tried as pairs."""
 
     probes: int = 192  # points at which units are compared
-    # Relative distance from a multiple up to which a pair is tried. Pairs that are farther apart
-    # cost more than they gain: ACAS Xu 1_1 and its perturbed copy take three times as long at 2e-2.
+    # Relative distance from a multiple up to which a pair is tried, and from the unit of the same
+    # place in a network of the same shape: training that goes on moves a unit farther than that.
     alike: float = 5e-3
+    in_place: float = 0.5
     dense: int = 2**16  # entries of a matrix that is multiplied without looking for zeros
+    slopes: int = 2**10  # steps between 0 and 1 of the slope of a line around a rest
     pool: int = 20_000  # units among which a partner is looked for
 
 
 LIMITS = PairingLimits()
 
 
+TARGET, CANDIDATE = "target", "candidate"  # what names of nodes in a difference begin with
 PairOfUnits = tuple[str, int, str, int, float]  # node and unit, partner's node and unit, factor
 
 
@@ -62,6 +67,7 @@ class Pairing:
         self.network = network
         self.points = box.sample(LIMITS.probes, np.random.default_rng(0))
         self.inputs = {n.name: n.inputs[0] for n in network.nodes if isinstance(n.op, Relu)}
+        self.places = _places(network)
         self.guesses: dict[str, tuple[Pair, ...]] = {}
         self._values: dict[str, Array] | None = None
         self._pool = np.empty((LIMITS.probes, 0))
@@ -72,17 +78,19 @@ class Pairing:
         if not isinstance(node.op, Relu) or node.inputs[0] == self.network.source:
             return None
         lo, hi = state.values[node.inputs[0]]
-        doubtful = np.any(~node.op.straight(lo, hi), axis=0, keepdims=True)[0]
+        open_units = ~node.op.straight(lo, hi)
         if node.name not in self.guesses:
-            self.guesses[node.name] = self._guess(node, np.flatnonzero(doubtful))
-        pairs = [p for p in self.guesses[node.name] if doubtful[p.unit]]
-        if not pairs:
+            self.guesses[node.name] = self._guess(node, np.flatnonzero(open_units.any(axis=0)))
+        pairs = self.guesses[node.name]
+        wanted = open_units[:, [p.unit for p in pairs]]
+        if not wanted.any():
             return None
-        low, high = self._rests(state, node, pairs)
+        low, high = self._rests(state, node, wanted)
         with np.errstate(all="ignore"):
             # Box by box, so that a checker, which has other batches, makes the same choice.
-            gap = np.where((lo < 0) & (hi > 0), -lo * hi / (hi - lo), 0.0)
-            better = magnitude(low, high) < gap[:, [p.unit for p in pairs]]
+            gap = np.where((lo < 0) & (hi > 0), np.minimum(-lo, hi), 0.0)
+            left = np.maximum(np.abs(low + high), high - low) / 2
+            better = left < gap[:, [p.unit for p in pairs]]
         if not better.any():
             return None
         return _swap(state, node, self.inputs, pairs, (low, high), better)
@@ -116,6 +124,12 @@ class Pairing:
                 found.append(Pair(int(units[i]), name, index, factor))
             else:
                 alone.append(i)
+        if node.name in self.places:
+            like, left = self.places[node.name], units[alone]
+            apart = self._values[self.inputs[like]][:, left] - inputs[:, usable[alone]]
+            near = np.linalg.norm(apart, axis=0) <= LIMITS.in_place * lengths[alone]
+            found += [Pair(unit, like, unit, 1.0) for unit in left[near].tolist()]
+            alone = np.array(alone)[~near].tolist()
         return (*found, *self._among(node.name, units[alone], lengths[alone], directions[:, alone]))
 
     def _among(self, name: str, units: Array, lengths: Array, directions: Array) -> list[Pair]:
@@ -138,30 +152,46 @@ class Pairing:
 
     # --- proving (rigorous) ---------------------------------------------------------------------
 
-    def _rests(self, state: Ranges, node: Node, pairs: list[Pair]) -> Range:
-        """Bounds of δ = z_i − c·z_j for each pair: (boxes, pairs)."""
-        low = np.empty((state.boxes, len(pairs)))
-        high = np.empty_like(low)
-        step = tile_rows(self.network, state.boxes)
-        groups: dict[str, list[int]] = {}
-        for i, pair in enumerate(pairs):
-            groups.setdefault(pair.node, []).append(i)
-        for name, members in groups.items():
-            for start in range(0, len(members), step):
-                part = members[start : start + step]
-                forms = self._forms(node, name, [pairs[i] for i in part])
-                found = state.lower(forms, np.zeros((1, 2 * len(part))))
-                low[:, part], high[:, part] = found[:, : len(part)], -found[:, len(part) :]
+    def _rests(self, state: Ranges, node: Node, wanted: Array) -> Range:
+        """Bounds of δ = z_i − c·z_j for each pair (boxes, pairs) where they are wanted."""
+        pairs = self.guesses[node.name]
+        low, high = np.full(wanted.shape, -np.inf), np.full(wanted.shape, np.inf)
+        rows, step = np.arange(state.boxes)[:, None], tile_rows(self.network, state.boxes)
+        for name in dict.fromkeys(pair.node for pair in pairs):
+            members = np.array([i for i, pair in enumerate(pairs) if pair.node == name])
+            chosen = members[doubtful(wanted[:, members])]
+            for start in range(0, chosen.shape[1], step):
+                part = chosen[:, start : start + step]
+                forms = self._forms(node, name, part)
+                found = state.lower(forms, np.zeros((1, 1)))
+                low[rows, part] = found[:, : part.shape[1]]
+                high[rows, part] = -found[:, part.shape[1] :]
         return low, high
 
-    def _forms(self, node: Node, partner: str, pairs: list[Pair]) -> dict[str, Array]:
+    def _forms(self, node: Node, partner: str, chosen: Array) -> dict[str, Array]:
         """The rows z_i − c·z_j and their negatives, as coefficients of both inputs."""
-        rows = np.arange(len(pairs))
+        pairs, sizes = self.guesses[node.name], self.network.sizes
         ours, theirs = node.inputs[0], self.inputs[partner]
-        forms = {n: np.zeros((len(pairs), self.network.sizes[n])) for n in {ours, theirs}}
-        forms[ours][rows, [p.unit for p in pairs]] += 1.0
-        forms[theirs][rows, [p.index for p in pairs]] -= [p.factor for p in pairs]
-        return {name: np.concatenate([rows, -rows])[None] for name, rows in forms.items()}
+        units, others = (
+            np.array([getattr(p, k) for p in pairs])[chosen] for k in ("unit", "index")
+        )
+        factors = np.array([p.factor for p in pairs])[chosen]
+        forms = {ours: one_each(units, sizes[ours])}
+        rest = one_each(others, sizes[theirs]) * -factors[:, :, None]
+        forms[theirs] = forms[ours] + rest if ours == theirs else rest
+        return {name: np.concatenate([rows, -rows], axis=1) for name, rows in forms.items()}
+
+
+def _places(network: Network) -> dict[str, str]:
+    """The ReLU of the target at the same place as each of the candidate's, in networks of one
+    shape; of others nothing."""
+    sides: dict[str, list[str]] = {}
+    for node in network.nodes:
+        if isinstance(node.op, Relu):
+            sides.setdefault(node.name.partition(".")[0], []).append(node.name)
+    ours, theirs = sides.get(TARGET, []), sides.get(CANDIDATE, [])
+    sizes = [[network.sizes[name] for name in names] for names in (ours, theirs)]
+    return dict(zip(theirs, ours, strict=True)) if sizes[0] == sizes[1] else {}
 
 
 def _nearest(pool: Array, directions: Array) -> tuple[Array, Array]:
@@ -186,51 +216,63 @@ def _swap(
     state: Ranges,
     node: Node,
     inputs: dict[str, str],
-    pairs: list[Pair],
+    pairs: Sequence[Pair],
     rests: Range,
     better: Array,
 ) -> Swap:
-    """The pairs as matrices; |δ|/2 and the rounding of the moves as constants.
+    """The pairs as matrices, the two lines around r as slopes, and the rounding as constants.
 
-    `better` (boxes, pairs) says on which boxes a pair is used.
-
-    The move of |c|Λ_i to a unit errs by γ_n per coefficient (n summands at most), which costs
-    γ_n·|c|·|value| per unit of |Λ_i|; underflow costs n·η per value.
+    `better` (boxes, pairs) says on which boxes a pair is used. On [low, high] the line through the
+    ends of max(0, δ) has the slope q; slopes are multiples of 2^-10, so that 1 − q is exact. Every
+    coefficient that is handed on errs by γ_n (n summands at most), which costs γ_n·|c|·|value| per
+    unit of |Λ_i|; underflow costs n·η per value.
     """
     size = state.network.sizes[node.name]
     keep = np.ones((state.boxes, size))
-    plain, gap = np.zeros((state.boxes, size)), np.zeros((state.boxes, size))
-    units = [p.unit for p in pairs]
+    plain, gap, slope = np.zeros((3, state.boxes, size))
+    units, own = [p.unit for p in pairs], inputs[node.name]
     keep[:, units] = np.where(better, 0.0, 1.0)
+    negative = np.zeros(size, dtype=bool)
+    negative[units] = [p.factor < 0 for p in pairs]
     with np.errstate(all="ignore"):
-        gap[:, units] = np.where(better, -up(0.5 * magnitude(*rests)), 0.0)
-        moves = _moves(pairs, inputs, inputs[node.name], state.network, size)
-        error, floor = np.zeros((state.boxes, size)), np.zeros(state.boxes)
-        for name, matrix in moves:
-            reach = magnitude(*state.values[name])
-            error += gamma(size + 1) * SLACK * np.asarray((abs(matrix) @ reach.T).T) + TINY
-            floor += (size * TINY) * reach.sum(axis=1) * SLACK
-        return Swap(keep, moves, charged(AsIs(), plain, gap, error, floor))
+        low, high = (np.where(better, end, 0.0) for end in rests)
+        below, above = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        width = np.where(above > below, above - below, 1.0)
+        part = np.round(above / width * LIMITS.slopes) / LIMITS.slopes
+        beyond = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
+        slope[:, units], gap[:, units] = part, -up(np.maximum(*beyond))
+        moves = _moves(pairs, inputs, state.network, size)
+        error = gamma(size + 3) * SLACK * magnitude(*state.values[own]) + TINY
+        floor = size * TINY * magnitude(*state.values[own]).sum(axis=1) * SLACK
+        for name, taken, matrix in moves:
+            for value in (name, taken):
+                reach = magnitude(*state.values[value])
+                full = abs(matrix) @ reach.T if matrix.ndim > 1 else matrix[:, None] * reach.T
+                error = error + gamma(size + 3) * SLACK * np.asarray(full).T + TINY
+                floor = floor + (2 * size * TINY) * reach.sum(axis=1) * SLACK
+        constants = charged(AsIs(), plain, gap, error, floor)
+        return Swap(keep, 1.0 - slope, slope, negative, own, moves, constants)
 
 
 def _moves(
-    pairs: list[Pair], inputs: dict[str, str], own: str, network: Network, size: int
-) -> tuple[tuple[str, sparse.csr_array], ...]:
-    """|c|·Λ_i to the partner's ReLU, ½Λ_i to the unit's own input, and −½|c|·Λ_i to the partner's:
-    c·Λ_i where c < 0, less half of c·Λ_i in any case."""
-    entries: dict[str, list[tuple[int, int, float]]] = {own: []}
+    pairs: Sequence[Pair], inputs: dict[str, str], network: Network, size: int
+) -> tuple[tuple[str, str, Matrix], ...]:
+    """Partners and their inputs, with |c| at (unit, partner)."""
+    groups: dict[str, list[Pair]] = {}
     for pair in pairs:
-        entries.setdefault(pair.node, []).append((pair.unit, pair.index, abs(pair.factor)))
-        entry = (pair.unit, pair.index, -0.5 * abs(pair.factor))
-        entries.setdefault(inputs[pair.node], []).append(entry)
-        entries[own].append((pair.unit, pair.unit, 0.5))
+        groups.setdefault(pair.node, []).append(pair)
     return tuple(
-        (name, _matrix(group, size, network.sizes[name])) for name, group in entries.items()
+        (name, inputs[name], _matrix(group, size, network.sizes[name]))
+        for name, group in groups.items()
     )
 
 
-def _matrix(entries: list[tuple[int, int, float]], rows: int, columns: int) -> Matrix:
-    """Entries at (row, column), added up; dense where small, for products are faster then."""
-    units, others, factors = zip(*entries, strict=True)
+def _matrix(pairs: list[Pair], rows: int, columns: int) -> Matrix:
+    """The factors' sizes; their diagonal alone where units are paired by position, and dense where
+    small, for products are faster then."""
+    units, others = [p.unit for p in pairs], [p.index for p in pairs]
+    factors = [abs(p.factor) for p in pairs]
     made = sparse.csr_array((factors, (units, others)), shape=(rows, columns))
+    if units == others and rows == columns:
+        return np.asarray(made.diagonal())
     return made.toarray() if rows * columns <= LIMITS.dense else made
