@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.bounds.partition import BranchAndBound, Found, Partition
+from reconstruct.bounds.partition import BranchAndBound, Partition
 from reconstruct.bounds.propagation import Ranges, propagate
 from reconstruct.networks import Box, Mixing, Network, Unitwise
 from reconstruct.networks.gradients import adjoints
@@ -111,12 +111,11 @@ class _Goal:
         weights = {name: 1 / np.sqrt(max(LIMITS.tight, out)) for name, out in start.items()}
         return cls(network, known, sampled, weights)
 
-    def __call__(self, lo: Array, hi: Array, notes: Array) -> Found:
+    def __call__(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         step = min(LIMITS.batch, max(1, -(-len(lo) // 2)))  # two workers share what is little
         parts = [slice(i, i + step) for i in range(0, len(lo), step)]
         found = list(parallel_map(lambda part: self._batch(lo[part], hi[part]), parts))
-        excess, axes = (np.concatenate(each) for each in zip(*found, strict=True))
-        return excess, axes, notes
+        return np.concatenate([e for e, _ in found]), np.concatenate([a for _, a in found])
 
     def _batch(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):

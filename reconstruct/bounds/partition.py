@@ -82,24 +82,21 @@ def halves(lo: Array, hi: Array, axis: Array) -> Range:
     return below, above
 
 
-Found = tuple[Array, Array, Array]
-Objective = Callable[[Array, Array, Array], Found]
+Objective = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class BranchAndBound:
     """Boxes that cover a domain, each with what an objective says of it.
 
-    The objective takes boxes (boxes, inputs) with the notes on the boxes that they lie in (boxes,
-    `notes`; zeros at first), and gives of each its `excess`, how far it is from what is wanted,
-    its `axis`, the coordinate to halve it along, and its own notes. Boxes that it has not seen
+    The objective takes boxes (boxes, inputs) and gives of each its `excess`, how far it is from
+    what is wanted, and its `axis`, the coordinate to halve it along. Boxes that it has not seen
     yet have an infinite excess and the axis −1: they are looked at as they are, before any is
     halved. A half is never worse than the box that it comes from.
     """
 
-    def __init__(self, lo: Array, hi: Array, notes: int = 0) -> None:
+    def __init__(self, lo: Array, hi: Array) -> None:
         self.lo, self.hi = lo, hi
         self.excess, self.axis = np.full(len(lo), np.inf), np.full(len(lo), -1)
-        self.notes = np.zeros((len(lo), notes), dtype=np.int8)
         self.seen, self._roots = 0, len(lo)
         self._node = np.arange(len(lo))  # which node of the forest each box is
         self._halved, self._child = [-1] * len(lo), [0] * len(lo)
@@ -119,15 +116,13 @@ class BranchAndBound:
         nothing has changed."""
         if not len(chosen):
             return
-        notes = self.notes[chosen]
         if self.axis[chosen[0]] < 0:
-            found = objective(self.lo[chosen], self.hi[chosen], notes)
-            self.excess[chosen], self.axis[chosen], self.notes[chosen] = found
+            self.excess[chosen], self.axis[chosen] = objective(self.lo[chosen], self.hi[chosen])
             self.seen += len(chosen)
             return
         axes = self.axis[chosen]
         lo, hi = halves(self.lo[chosen], self.hi[chosen], axes)
-        excess, axis, notes = objective(lo, hi, np.repeat(notes, 2, axis=0))
+        excess, axis = objective(lo, hi)
         excess = np.minimum(excess, np.repeat(self.excess[chosen], 2))
         self.seen += len(lo)
         keep = np.ones(len(self.lo), dtype=bool)
@@ -136,7 +131,6 @@ class BranchAndBound:
         self.lo, self.hi = np.concatenate([self.lo[keep], lo]), np.concatenate([self.hi[keep], hi])
         self.excess = np.concatenate([self.excess[keep], excess])
         self.axis = np.concatenate([self.axis[keep], axis])
-        self.notes = np.concatenate([self.notes[keep], notes])
         self._node = np.concatenate([self._node[keep], nodes])
 
     def _divisible(self, boxes: Array) -> Array:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.branching import looseness, taken_values
+from reconstruct.bounds.branching import looseness
 from reconstruct.bounds.crown import carry_back, on_source
-from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound, Found
+from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
 from reconstruct.errors import InputError
@@ -24,7 +24,7 @@ from reconstruct.networks.activations import Support
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.operation import Add
-from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
@@ -141,7 +141,7 @@ def bound_difference(
     domain = box.of_size(target.size_in)
     work = _Difference(difference_network(target, candidate), domain, tolerance, time_limit)
     wanted = work.wanted
-    found = BranchAndBound(*np.atleast_2d(*_ends(domain)), work.noted)
+    found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
     reason, tell = "", progress or silent
     try:
         while not reason:
@@ -195,7 +195,6 @@ class _Difference:
         self.suspect: tuple[float, ...] | None = None
         self.suspect_difference, self.noise = 0.0, 0.0
         widest = max(network.sizes.values())
-        self.places, self.noted = _units(network)
         self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, LIMITS.batch))
         self.halved = max(1, self.batch * cpu_count() // 2)
 
@@ -211,45 +210,30 @@ class _Difference:
             return TIME_OVER
         return "" if len(chosen) else "a box could not be divided any further"
 
-    def __call__(self, lo: Array, hi: Array, notes: Array) -> Found:
-        """All boxes in batches, side by side but for the first, which guesses pairs: bounds,
-        coordinates to halve, signs of units."""
+    def __call__(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """All boxes in batches, side by side but for the first, which guesses pairs."""
         parts = [slice(i, i + self.batch) for i in range(0, len(lo), self.batch)]
-        alone = [] if self.begun else [self._batch(lo[parts[0]], hi[parts[0]], notes[parts[0]])]
+        alone = [] if self.begun else [self._batch(lo[parts[0]], hi[parts[0]])]
         self.begun, parts = True, parts[len(alone) :]
-        rows = parallel_map(lambda part: self._batch(lo[part], hi[part], notes[part]), parts)
-        bounds, axes, signs, points = map(np.concatenate, zip(*alone, *rows, strict=True))
+        rows = parallel_map(lambda part: self._batch(lo[part], hi[part]), parts)
+        bounds, axes, points = map(np.concatenate, zip(*alone, *rows, strict=True))
         self._look(points)
-        return bounds, axes, signs
+        return bounds, axes
 
-    def _batch(self, lo: Array, hi: Array, notes: Array) -> tuple[Array, ...]:
+    def _batch(self, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
         state = propagate(
             self.network,
             lo,
             hi,
             backward=self.backward,
-            known=self._known(notes),
             lean=True,
-            supports=(Support.AREA,),
+            supports=(Support.AREA,),  # the other lines cost as much again, and gain a fifth
             link=self.pairing if self.backward else None,
             progress=until(self.deadline if self.begun else self.first_deadline),
         )
         bounds, influence, corners = _bound(state)
         points = np.concatenate([0.5 * lo + 0.5 * hi, corners])
-        return bounds, influence.argmax(axis=1), self._signs(state), points
-
-    def _known(self, notes: Array) -> dict[str, Range]:
-        """What the signs noted say of the units that activations take."""
-        ends = np.where(notes > 0, 0.0, -np.inf), np.where(notes < 0, 0.0, np.inf)
-        return {name: (ends[0][:, part], ends[1][:, part]) for name, part in self.places.items()}
-
-    def _signs(self, state: Ranges) -> Array:
-        """1 for units that are never below 0, −1 for those never above, on each box."""
-        notes = np.zeros((state.boxes, self.noted), dtype=np.int8)
-        for name, part in self.places.items():
-            lo, hi = state.values[name]
-            notes[:, part] = (lo >= 0).astype(np.int8) - (hi <= 0)
-        return notes
+        return bounds, influence.argmax(axis=1), points
 
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.
@@ -267,15 +251,6 @@ class _Difference:
         if excess[worst] > 0 and gaps[worst] > self.suspect_difference:
             self.suspect_difference = float(gaps[worst])
             self.suspect = tuple(points[worst].tolist())
-
-
-def _units(network: Network) -> tuple[dict[str, slice], int]:
-    """Where the units that activations take stand in one row of all, and how many they are."""
-    places, count = {}, 0
-    for name in taken_values(network):
-        if name != network.source:
-            places[name] = slice(count, count := count + network.sizes[name])
-    return places, count
 
 
 def _cost(network: Network) -> float:

@@ -39,8 +39,8 @@ def test_the_partition_that_was_found_is_the_one_that_is_read(seed):
     rng = np.random.default_rng(seed)
     found = BranchAndBound(-np.ones((1, 3)), np.ones((1, 3)))
 
-    def objective(lo, hi, notes):
-        return 1 + rng.random(len(lo)), rng.integers(0, 3, size=len(lo)), notes
+    def objective(lo, hi):
+        return 1 + rng.random(len(lo)), rng.integers(0, 3, size=len(lo))
 
     for _ in range(7):
         found.advance(objective, found.worst(0.0, int(rng.integers(1, 9))))
@@ -56,8 +56,8 @@ def test_the_partition_that_was_found_is_the_one_that_is_read(seed):
 def test_the_worst_boxes_are_halved_and_halves_are_never_worse():
     found = BranchAndBound(np.zeros((1, 1)), np.ones((1, 1)))
 
-    def objective(lo, hi, notes):  # worse to the right, and no better for being small
-        return 1 + hi[:, 0], np.zeros(len(lo), dtype=int), notes
+    def objective(lo, hi):  # worse to the right, and no better for being small
+        return 1 + hi[:, 0], np.zeros(len(lo), dtype=int)
 
     for _ in range(4):
         found.advance(objective, found.worst(1.6, 1))
@@ -69,7 +69,7 @@ def test_the_worst_boxes_are_halved_and_halves_are_never_worse():
 
 def test_a_box_of_no_width_is_not_halved():
     found = BranchAndBound(np.ones((1, 1)), np.ones((1, 1)))
-    found.advance(lambda lo, hi, notes: (np.ones(1), np.zeros(1, dtype=int), notes), found.worst(0.0, 1))
+    found.advance(lambda lo, hi: (np.ones(1), np.zeros(1, dtype=int)), found.worst(0.0, 1))
     assert not len(found.worst(0.0, 1))
 
 

@@ -85,7 +85,7 @@ def test_no_box_is_lost_when_the_time_is_over():
     box = Box(-1, 1).of_size(2)
     worst = exact_gap(first, second, search(first, second, box, samples=200).worst)
     work = _Difference(difference_network(first, second), box, 0.0, seconds=60.0)
-    found = BranchAndBound(box.lo[None], box.hi[None], work.noted)
+    found = BranchAndBound(box.lo[None], box.hi[None])
     for _ in range(5):
         found.advance(work, found.worst(0.0, 8))
     work.deadline = 0.0
