@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.bridge import torch_module
-from reconstruct.bridge.aten import RULES, OnnxGraph, OperatorCall
+from reconstruct.bridge.aten import RULES, ModuleGraph, OperatorCall
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.read import read_onnx
 from reconstruct.networks import Network
 
@@ -51,10 +52,13 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     frozen = copy.deepcopy(module).eval()
     rows = _rows(torch, frozen, example)
     program = _exported(torch, frozen, rows)
-    graph = OnnxGraph(rows.detach().numpy().dtype)
+    kind = rows.detach().numpy().dtype
+    graph = ModuleGraph(import_onnx("reading a torch module"), kind, set())
     names = _constants(program, graph)
     source = _walk(program, graph, names)
-    content = graph.bytes(source, tuple(rows.shape[1:]), names[_output(program)])
+    graph.shapes[source] = tuple(rows.shape[1:])
+    result = graph.make("Identity", [names[_output(program)]], "result")
+    content = graph.model(source, result, None).SerializeToString()
     network = _with_eps(read_onnx(content, Path()), graph.eps)
     network = replace(network, metadata={**network.metadata, "module": type(module).__name__})
     _compare(torch, frozen, network, rows)
@@ -118,7 +122,7 @@ def _rule(call: Any) -> Any:
     return None if schema is None else RULES.get(schema.name.removeprefix("aten::"))
 
 
-def _constants(program: Any, graph: OnnxGraph) -> dict[str, str]:
+def _constants(program: Any, graph: ModuleGraph) -> dict[str, str]:
     """Parameters and buffers as constants of the graph, by the name of their placeholder."""
     names: dict[str, str] = {}
     held = {**program.state_dict, **program.constants}
@@ -131,14 +135,14 @@ def _constants(program: Any, graph: OnnxGraph) -> dict[str, str]:
     return names
 
 
-def _walk(program: Any, graph: OnnxGraph, names: dict[str, str]) -> str:
+def _walk(program: Any, graph: ModuleGraph, names: dict[str, str]) -> str:
     """Write every operator; the name of the input."""
     source = ""
     for node in program.graph.nodes:
         if node.op == "placeholder" and node.name not in names:
             if source:
                 raise UnsupportedError("a module of one input is needed, but this one has more")
-            source = names[node.name] = graph.input(node.name)
+            source = names[node.name] = graph.fresh(node.name)
         elif node.op == "call_function" and node.target is operator.getitem:
             names[node.name] = names[node.args[0].name]
         elif node.op == "call_function":

@@ -119,22 +119,7 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
         output = draft.node("Identity", [output], draft.fresh("output"))
         draft.shapes[output] = draft.shapes[network.source]
     output = _flattened(network, output, draft)
-    number = onnx.helper.np_dtype_to_tensor_dtype(kind)
-    info = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        draft.nodes,
-        "network",
-        [info(network.source, number, ["N", *draft.shapes[network.source]])],
-        [info(output, number, ["N", network.size_out])],
-        draft.constants,
-    )
-    return onnx.helper.make_model(
-        graph,
-        ir_version=IR_VERSION,
-        opset_imports=[onnx.helper.make_opsetid("", draft.opset)],
-        producer_name="reconstruct",
-        producer_version=__version__,
-    )
+    return draft.model(network.source, output, ["N", network.size_out])
 
 
 def _means(network: Network) -> dict[str, Node]:
@@ -188,6 +173,19 @@ class Draft:
     constants: list[Any] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     opset: int = OPSET
+
+    def model(self, source: str, output: str, shape: list[Any] | None) -> Any:
+        """The onnx.ModelProto from the input `source` to the value `output` of this shape."""
+        make, kind = self.onnx.helper, self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        ends = ((source, ["N", *self.shapes[source]]), (output, shape))
+        first, last = (make.make_tensor_value_info(name, kind, size) for name, size in ends)
+        return make.make_model(
+            make.make_graph(self.nodes, "network", [first], [last], self.constants),
+            ir_version=IR_VERSION,
+            opset_imports=[make.make_opsetid("", self.opset)],
+            producer_name="reconstruct",
+            producer_version=__version__,
+        )
 
     def constant(self, name: str, values: Any, dtype: Any = None) -> str:
         unique = self.fresh(name)
@@ -501,14 +499,15 @@ def _max_pool(node: Node, op: MaxPool, draft: Draft) -> tuple[int, ...]:
 
 
 def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
-    _write_activation(op, node.inputs[0], node.name, draft)
+    write_activation(op, node.inputs[0], node.name, draft)
     return draft.shapes[node.inputs[0]]
 
 
 # --- activations, in basic steps where onnxruntime has no float64 kernel ---
 
 
-def _write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
+def write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
+    """The nodes of an activation, the last of which makes the value `name`."""
     if isinstance(op, Relu):
         draft.node("Relu", [source], name)
     elif isinstance(op, Silu):
