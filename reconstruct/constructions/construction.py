@@ -19,8 +19,9 @@ from scipy.linalg import block_diag
 
 from reconstruct.constructions.sites import Blueprint, Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
-from reconstruct.networks import LiveNorm, Matrix, Mixing, Network, Norm, dense
+from reconstruct.networks import LiveNorm, Matrix, Mixing, Network, Norm
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
 
 Functionals: TypeAlias = Callable[[Matrix], tuple[Vector, Vector]]
@@ -38,15 +39,6 @@ class ExactMap:
     def of(cls, weight: Matrix, bias: Vector) -> ExactMap:
         """Floats are dyadic rationals: the same map with `Fraction` entries."""
         return cls(rationals(weight), rationals(bias))
-
-
-def rationals(values: Any) -> Array:
-    """Floats as an array of Fractions, each the same number; what holds Fractions stays."""
-    array = values if isinstance(values, np.ndarray) else dense(values)
-    if array.dtype == object:
-        return array
-    flat = [Fraction(float(value)) for value in array.ravel()]
-    return np.array(flat, dtype=object).reshape(array.shape)
 
 
 @dataclass(frozen=True)

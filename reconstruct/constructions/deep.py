@@ -56,7 +56,6 @@ from reconstruct.constructions.construction import (
     SitePlan,
     SiteSolution,
     Task,
-    rationals,
 )
 from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
@@ -76,6 +75,7 @@ from reconstruct.networks import Matrix, Mixing, Network, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
 from reconstruct.numbers.parallel import one_blas_thread
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress, Step
 
 Array: TypeAlias = NDArray[np.float64]

@@ -22,7 +22,6 @@ from reconstruct.constructions.construction import (
     Functionals,
     LeftOut,
     Task,
-    rationals,
 )
 from reconstruct.constructions.frozen import Layout
 from reconstruct.constructions.shifts import LARGEST
@@ -42,6 +41,7 @@ from reconstruct.networks import (
     dense,
 )
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
 
 

@@ -24,7 +24,6 @@ from reconstruct.constructions.construction import (
     GroupSolution,
     LayerSolution,
     Task,
-    rationals,
 )
 from reconstruct.constructions.shifts import Shift, cancelling, find_shift, round_up
 from reconstruct.constructions.sites import Layer, Site, activation_at, mixing_at, norm_at
@@ -44,6 +43,7 @@ from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm, dens
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
 
 

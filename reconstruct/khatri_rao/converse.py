@@ -31,6 +31,7 @@ from scipy.optimize import linprog
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.solvers.exact import independent, integer_matrix, residual, solve_basis
 from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
 
 WIDEST = 512  # hidden units: the null space of so many equations takes a minute over the rationals
@@ -106,15 +107,15 @@ def _in_null_space(M1: Array, M2: Array, near: Array) -> list[int]:
     them follow from the equations. The rest is rounded and kept; where the entries of `near` alone
     admit no solution, all entries take part.
     """
-    K, _ = integer_matrix(_fractions(M1), _fractions(M2))
+    K, _ = integer_matrix(rationals(M1), rationals(M2))
     flat = near.ravel() / float(np.max(np.abs(near)))
     for support in (np.flatnonzero(np.abs(flat) > NOTHING), np.arange(flat.size)):
-        system = [list(column) for column in zip(*(K[i] for i in support), strict=True)]
+        system = K[support].T
         rows, basis = independent(system)
-        values = [Fraction(round(float(flat[i]) * 2**40), 2**40) for i in support]
-        ones, zeros = [1] * len(support), [Fraction(0)] * len(system)
+        values = rationals(np.rint(flat[support] * 2.0**40) * 2.0**-40)
+        ones, zeros = np.ones(len(support), dtype=object), rationals(np.zeros(len(system)))
         t = solve_basis(system, ones, zeros, rows, basis, values)
-        if any(t) and not any(residual(system, t, zeros)):
+        if t.any() and not residual(system, t, zeros).any():
             break
     else:
         return [0] * flat.size
@@ -125,10 +126,6 @@ def _in_null_space(M1: Array, M2: Array, near: Array) -> list[int]:
     for index, value in zip(support, whole, strict=True):
         found[int(index)] = value // factor
     return found
-
-
-def _fractions(matrix: Array) -> list[list[Fraction]]:
-    return [[Fraction(x) for x in row] for row in matrix.tolist()]
 
 
 def proved_by(

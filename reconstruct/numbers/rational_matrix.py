@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.arrays import Array, Range, dense
 from reconstruct.numbers.dyadic import Integers, integers
+
+
+def rationals(values: Any) -> Array:
+    """Floats as an array of Fractions, each the same number; what holds Fractions stays."""
+    array = values if isinstance(values, np.ndarray) else dense(values)
+    if array.dtype == object:
+        return array
+    flat = [Fraction(float(value)) for value in array.ravel()]
+    return np.array(flat, dtype=object).reshape(array.shape)
 
 
 @dataclass(frozen=True, eq=False)

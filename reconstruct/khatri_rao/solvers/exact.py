@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +27,12 @@ from reconstruct.khatri_rao.matrices import check_shapes, to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress
 
-Rationals = list[list[Fraction]]
-Integers = list[list[int]]
+Integers = list[list[int]]  # matrices of rationals and of integers are arrays of objects
 
 
 @dataclass(frozen=True)
@@ -69,40 +69,36 @@ def solve_exact(
     """
     start = time.perf_counter()
     first, second, right = _rationals("M1", M1), _rationals("M2", M2), _rationals("W", W)
-    n, m, k = len(first), len(second), len(first[0])
-    check_shapes((n, k), (m, len(second[0])), (len(right), len(right[0])))
+    check_shapes(first.shape, second.shape, right.shape)
     near = _float_solution(first, second, right)
-    values = _free_values(near.s if free is None else free, n)
+    values = _free_values(near.s if free is None else free, len(first))
     K, scales = integer_matrix(first, second)
-    w = [entry for row in right for entry in row]
+    w = right.ravel()
     rows, basis = independent(K)
     t = solve_basis(K, scales, w, rows, basis, values)
-    s = tuple(value * scale for value, scale in zip(t, scales, strict=True))
-    solved, rounding = not any(residual(K, t, w)), _rounding(K, scales, s, w)
-    status = Status.TOO_NARROW if n < m * k else Status.RANK_DEFICIENT
+    s = t * scales
+    solved, rounding = not residual(K, t, w).any(), _rounding(K, scales, s, w)
+    status = Status.TOO_NARROW if len(first) < right.size else Status.RANK_DEFICIENT
     if solved:  # rounding alone may leave what is no solution
         status = Status.SOLVED if rounding <= ACCEPTED.residual else Status.ILL_CONDITIONED
     return Solution(
-        s=np.array([_nearest(value) for value in s]),
+        s=_nearest(s),
         status=status,
         solver="exact",
         residual=rounding,
-        shape=(m, k),
+        shape=right.shape,
         rank=len(basis),
         condition=near.condition,
         history=(rounding,),
         seconds=time.perf_counter() - start,
-        rationals=s if solved else None,
+        rationals=tuple(s) if solved else None,
     )
 
 
-def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
+def _float_solution(M1: Array, M2: Array, W: Array) -> Solution:
     """The float64 minimum-norm solution: a guide for the free entries, trusted for nothing."""
-    first, second, right = (
-        np.array([[_nearest(x) for x in row] for row in matrix]) for matrix in (M1, M2, W)
-    )
-    n = len(first)
-    none = Solution(np.zeros(n), Status.NOT_CONVERGED, "none", np.inf, right.shape)
+    first, second, right = (_nearest(matrix) for matrix in (M1, M2, W))
+    none = Solution(np.zeros(len(first)), Status.NOT_CONVERGED, "none", np.inf, right.shape)
     if not all(np.isfinite(matrix).all() for matrix in (first, second, right)):
         return none
     with np.errstate(all="ignore"):
@@ -110,7 +106,7 @@ def _float_solution(M1: Rationals, M2: Rationals, W: Rationals) -> Solution:
     return found if np.isfinite(found.s).all() else none
 
 
-def _rationals(name: str, matrix: Any) -> Rationals:
+def _rationals(name: str, matrix: Any) -> Array:
     array = to_dense(matrix)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
@@ -118,12 +114,13 @@ def _rationals(name: str, matrix: Any) -> Rationals:
             f"{array.shape}; reshape it to two dimensions"
         )
     try:
-        return [[Fraction(_plain(entry)) for entry in row] for row in array.tolist()]
+        flat = [Fraction(_plain(entry)) for entry in array.ravel().tolist()]
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{name} of shape {array.shape} must hold finite real numbers, but has an entry that "
             f"is not ({error}); repair the weights it came from"
         ) from None
+    return np.array(flat, dtype=object).reshape(array.shape)
 
 
 def _plain(entry: Any) -> Any:
@@ -132,88 +129,76 @@ def _plain(entry: Any) -> Any:
     raise TypeError(f"{type(entry).__name__} is not a real number")
 
 
-def _free_values(free: Any, n: int) -> list[Fraction]:
-    if free is None or isinstance(free, int | float | Fraction):
-        return [Fraction(free or 0)] * n
-    values = [Fraction(value) for value in np.asarray(free).tolist()]
-    if len(values) != n:
+def _free_values(free: Any, n: int) -> Array:
+    given = np.ravel(np.asarray(free, dtype=object))
+    if len(given) not in (1, n) or (np.ndim(free) and len(given) != n):
         raise InputError(
-            f"free must be one value or one per hidden unit ({n}), but has {len(values)}; "
+            f"free must be one value or one per hidden unit ({n}), but has {len(given)}; "
             "pass a number or a vector of length n"
         )
-    return values
+    values = np.array([Fraction(value) for value in given.tolist()], dtype=object)
+    return values if len(values) == n else np.repeat(values, n)
 
 
-def _rounding(K: Integers, scales: list[int], s: tuple[Fraction, ...], w: list[Fraction]) -> float:
+def _rounding(K: Array, scales: Array, s: Array, w: Array) -> float:
     """Relative residual of the float64 vector nearest to `s`, inf if it overflows."""
-    nearest = [_nearest(value) for value in s]
-    if not all(map(math.isfinite, nearest)):
+    nearest = _nearest(s)
+    if not np.isfinite(nearest).all():
         return math.inf
-    t = [Fraction(value) / scale for value, scale in zip(nearest, scales, strict=True)]
-    size = math.hypot(*(_nearest(abs(r)) for r in residual(K, t, w)))
-    norm = math.hypot(*(_nearest(abs(x)) for x in w))
+    rest = residual(K, np.array([Fraction(v) for v in nearest.tolist()], dtype=object) / scales, w)
+    size, norm = (math.hypot(*_nearest(abs(part))) for part in (rest, w))
     return size / norm if norm > 0 else size
 
 
-def _nearest(value: Fraction) -> float:
-    """The float64 nearest to a rational (true division of integers rounds correctly)."""
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+def _nearest(values: Array) -> Array:
+    """The float64 numbers nearest to rationals (true division of integers rounds correctly)."""
+
+    def nearest(value: Fraction) -> float:
+        try:
+            return value.numerator / value.denominator
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+
+    return np.array([nearest(v) for v in values.ravel()], np.float64).reshape(values.shape)
 
 
-def integer_matrix(M1: Rationals, M2: Rationals) -> tuple[Integers, list[int]]:
+def integer_matrix(M1: Array, M2: Array) -> tuple[Array, Array]:
     """Integer K and the factor of each column: `K_int[:, l] = scale_l · K[:, l]`."""
-    n, m, k = len(M1), len(M2), len(M1[0])
-    left = [math.lcm(*(entry.denominator for entry in row)) for row in M1]
-    right = [math.lcm(*(M2[i][unit].denominator for i in range(m))) for unit in range(n)]
-    A = [[int(entry * left[unit]) for entry in M1[unit]] for unit in range(n)]
-    B = [[int(M2[i][unit] * right[unit]) for unit in range(n)] for i in range(m)]
-    K = [[B[i][unit] * A[unit][j] for unit in range(n)] for i in range(m) for j in range(k)]
-    return K, [left[unit] * right[unit] for unit in range(n)]
+    left, right = (
+        np.array([math.lcm(*(x.denominator for x in row)) for row in part], dtype=object)
+        for part in (M1, M2.T)
+    )
+    whole = np.frompyfunc(int, 1, 1)
+    A, B = whole(M1 * left[:, None]), whole(M2 * right)
+    K = (B[:, None, :] * A.T[None]).reshape(len(M2) * M1.shape[1], len(M1))
+    return K, left * right
 
 
-def independent(K: Integers) -> tuple[list[int], list[int]]:
+def independent(K: Array) -> tuple[list[int], list[int]]:
     """Independent rows and columns modulo a prime, well-conditioned columns first."""
-    order = _column_order(K)
+    # in the order of a pivoted QR factorisation, so that the basis gives a small s
+    scaled = (K / np.maximum(np.abs(K).max(axis=0), 1)).astype(np.float64)
+    order = la.qr(scaled, mode="r", pivoting=True)[1]
     best: tuple[list[int], list[int]] = ([], [])
     for prime in PRIMES:
-        A = np.array([[row[c] % prime for c in order] for row in K], dtype=np.int64)
-        rows, columns = pivots_modulo(A, prime)
+        rows, columns = pivots_modulo((K[:, order] % prime).astype(np.int64), prime)
         if len(columns) > len(best[1]):
-            best = rows, [order[c] for c in columns]
-        if len(columns) == min(A.shape):
+            best = rows, [int(order[c]) for c in columns]
+        if len(columns) == min(K.shape):
             break
     return best
 
 
-def _column_order(K: Integers) -> list[int]:
-    """Columns in the order of a pivoted QR factorisation, so that the basis gives a small s."""
-    largest = [max(1, *map(abs, column)) for column in zip(*K, strict=True)]
-    scaled = np.array([[x / top for x, top in zip(row, largest, strict=True)] for row in K])
-    order = la.qr(scaled, mode="r", pivoting=True)[1]
-    return [int(c) for c in order]
-
-
 def solve_basis(
-    K: Integers,
-    scales: list[int],
-    w: list[Fraction],
-    rows: list[int],
-    basis: list[int],
-    values: list[Fraction],
-) -> list[Fraction]:
+    K: Array, scales: Array, w: Array, rows: list[int], basis: list[int], values: Array
+) -> Array:
     """`t` with `K_int t = w` on the given rows: `s_l = scale_l t_l`, free entries as given."""
-    t = [value / scale for value, scale in zip(values, scales, strict=True)]
-    for unit in basis:
-        t[unit] = Fraction(0)
-    target = residual(K, t, w, rows)
-    common = math.lcm(1, *(value.denominator for value in target))
-    right = [int(value * common) for value in target]
-    square = [[K[row][unit] for unit in basis] for row in rows]
-    for unit, value in zip(basis, _solve_square(square, right) if basis else [], strict=True):
-        t[unit] = value / common
+    t = values / scales
+    if basis:
+        t[basis] = Fraction(0)
+        target = RationalMatrix.of(residual(K[rows], t, w[rows]).tolist())
+        found = _solve_square(K[np.ix_(rows, basis)].tolist(), target.numbers.tolist())
+        t[basis] = [value / target.denominator for value in found]
     return t
 
 
@@ -234,11 +219,7 @@ def _solve_square(A: Integers, b: list[int]) -> list[Fraction]:
     return [Fraction(int(x.p), int(x.q)) for x in found.entries()]
 
 
-def residual(
-    K: Integers, t: Sequence[Fraction], w: list[Fraction], rows: Sequence[int] | None = None
-) -> list[Fraction]:
-    """`w − K t` on some rows, summed in integers over a common denominator."""
-    common = math.lcm(*(value.denominator for value in t))
-    numerators = [value.numerator * (common // value.denominator) for value in t]
-    chosen = range(len(K)) if rows is None else rows
-    return [w[row] - Fraction(sum(map(mul, K[row], numerators)), common) for row in chosen]
+def residual(K: Array, t: Array, w: Array) -> Array:
+    """`w − K t`, summed in integers over a common denominator."""
+    whole = RationalMatrix.of(t.tolist())
+    return np.asarray(w - (K @ whole.numbers) * Fraction(1, whole.denominator))
