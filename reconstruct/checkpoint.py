@@ -21,9 +21,10 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.ranks import from_first
-from reconstruct.networks import LayerNorm, LiveNorm, Norm, RMSNorm
+from reconstruct.networks.operation import KINDS
 
 KEY_FILE = "key.json"
+FORMAT = "sites/2"  # of the files of sites: what another version kept is not resumed
 
 
 class SiteStore:
@@ -56,7 +57,7 @@ class SiteStore:
             return None
         with np.load(path, allow_pickle=False) as data:
             head = json.loads(bytes(data["head"]).decode())
-            norms = {name: _norm(data, i, kept) for i, (name, kept) in enumerate(head["norms"])}
+            norms = {name: _norm(data, *kept) for name, *kept in head["norms"]}
             rows = tuple(_row(data, i, kept) for i, kept in enumerate(head["systems"]))
             left = [data[key] for key in ("left.weight", "left.bias") if key in data]
         self.reused += 1
@@ -68,15 +69,17 @@ class SiteStore:
             return
         arrays: dict[str, Any] = {}
         for i, norm in enumerate(solution.norms.values()):
-            parts = PARTS if isinstance(norm, Norm) else PARTS[:2]
-            arrays |= {f"{i}.{part}": getattr(norm, part) for part in parts}
+            arrays |= {f"{i}.{key}": values for key, values in norm.arrays().items()}
         for i, row in enumerate(solution.systems):
             arrays[f"{i}.s"] = row.s
         if solution.left_out is not None:
             arrays["left.weight"] = solution.left_out.weight
             arrays["left.bias"] = solution.left_out.bias
         head = {
-            "norms": [[name, [n.kind, n.eps, n.positions]] for name, n in solution.norms.items()],
+            "norms": [
+                [name, i, norm.kind, norm.settings()]
+                for i, (name, norm) in enumerate(solution.norms.items())
+            ],
             "systems": [_told(row) for row in solution.systems],
             "exact": {
                 name: [[_hex(v) for v in norm.gamma], [_hex(v) for v in norm.beta]]
@@ -110,22 +113,14 @@ def worth_resuming(folder: Path) -> bool:
     return any(folder.glob("site-*.npz"))
 
 
-PARTS = ("gamma", "beta", "mean", "var")
-LIVE: dict[str, type[LiveNorm]] = {kind.kind: kind for kind in (LayerNorm, RMSNorm)}
-
-
-def _norm(data: Mapping[str, Any], i: int, kept: list[Any]) -> Norm | LiveNorm:
-    kind, *rest = kept
-    if kind != Norm.kind:
-        gamma, beta = (data[f"{i}.{part}"] for part in PARTS[:2])
-        return LIVE[kind](gamma, beta, *rest)
-    gamma, beta, mean, var = (data[f"{i}.{part}"] for part in PARTS)
-    return Norm(gamma, beta, mean, var, *rest)
+def _norm(data: Mapping[str, Any], i: int, kind: str, settings: dict[str, Any]) -> Any:
+    return KINDS[kind](lambda key: data[f"{i}.{key}"], settings)
 
 
 def run_key(parts: dict[str, Any]) -> str:
-    """A hash of everything that decides the numbers of a run."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    """A hash of everything that decides the numbers of a run, and of how sites are kept."""
+    whole = json.dumps({"format": FORMAT, **parts}, sort_keys=True, default=str)
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 TOLD = ("solver", "residual", "shape", "rank", "condition", "history", "seconds")

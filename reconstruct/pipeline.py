@@ -57,12 +57,12 @@ from reconstruct.networks import (
     Points,
     Relu,
 )
-from reconstruct.networks.graph import as_network, as_precision
+from reconstruct.networks.graph import as_network
 from reconstruct.networks.inputs import fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.given import at_least
+from reconstruct.numbers.given import at_least, precision
 from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import Progress, Step, listener, silent
 
@@ -194,7 +194,7 @@ def reconstruct(
     """
     start, progress = time.perf_counter(), listener(progress)
     as_network(target, "the target")
-    precision = as_precision(dtype, "norms are written")
+    kind = precision(dtype, "norms are written")
     at_least(slack, "the slack", 0)
     kept = frozen if isinstance(frozen, Frozen) else Frozen(as_network(frozen, FROZEN), Wide())
     kept = replace(kept, network=as_stored(kept.network))
@@ -209,10 +209,10 @@ def reconstruct(
         layout.plans[site.target].check(site, kept.network, number)
     require_useful(known, chosen.rational)
     on_data = slack if isinstance(box, Points) else None
-    rest = (chosen, progress, checkpoint, on_data, precision)
+    rest = (chosen, progress, checkpoint, on_data, kind)
     work = _Work(layout, kept.network, sites, known, *rest)
     solutions = work.run(_inputs(box, data))
-    network, rows, exact = _assemble(kept.network, solutions, precision)
+    network, rows, exact = _assemble(kept.network, solutions, kind)
     seconds = time.perf_counter() - start
     return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
 

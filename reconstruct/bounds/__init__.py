@@ -4,5 +4,3 @@ the boxes of a partition."""
 from reconstruct.bounds.methods import Adaptive, Crown, Interval, Method
 from reconstruct.bounds.partition import Partition
 from reconstruct.bounds.reach import Reach, reach
-
-__all__ = ["Adaptive", "Crown", "Interval", "Method", "Partition", "Reach", "reach"]

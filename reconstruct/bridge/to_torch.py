@@ -13,7 +13,8 @@ import numpy as np
 
 from reconstruct.bridge import torch_module
 from reconstruct.networks import Network
-from reconstruct.networks.graph import as_network, as_precision
+from reconstruct.networks.graph import as_network
+from reconstruct.numbers.given import precision
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +30,7 @@ def to_torch(network: Network, dtype: Any = np.float64) -> torch.nn.Module:
     from reconstruct.bridge.layers import GraphModule, LayerStep, layer_of
 
     as_network(network, "what becomes a module")
-    kind = as_precision(dtype, "a module is made")
+    kind = precision(dtype, "a module is made")
     steps = [
         LayerStep(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
         for node in network.nodes

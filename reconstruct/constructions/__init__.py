@@ -25,23 +25,3 @@ CONSTRUCTIONS = {
     "stacked": Stacked,
     "fitted": Fitted,
 }  # by the command line's names
-
-__all__ = [
-    "CONSTRUCTIONS",
-    "Construction",
-    "Deep",
-    "ExactMap",
-    "ExactNorm",
-    "Factored",
-    "Fitted",
-    "Frozen",
-    "Grouped",
-    "LayerSolution",
-    "SitePlan",
-    "SiteSolution",
-    "Stacked",
-    "Task",
-    "Wide",
-    "draw",
-    "factor",
-]

@@ -3,5 +3,3 @@
 from reconstruct.formats.domain import load_domain
 from reconstruct.formats.files import sha256_file, write_atomically
 from reconstruct.formats.network_file import Origin, load, save
-
-__all__ = ["Origin", "load", "load_domain", "save", "sha256_file", "write_atomically"]

@@ -26,7 +26,8 @@ from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npz import ZIP_MAGIC, graph_arrays, read_npz
 from reconstruct.formats.onnx.agreement import SecondReading
 from reconstruct.networks import Box, Network, Points
-from reconstruct.networks.graph import as_network, as_precision
+from reconstruct.networks.graph import as_network
+from reconstruct.numbers.given import precision
 
 UNCHECKED = "RECONSTRUCT_UNCHECKED_READING"
 TORCH = (".pt", ".pth", ".ckpt", ".pkl", ".bin", ".tar")
@@ -171,7 +172,7 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
     place = as_path(path, "the file to write")
     as_network(network, "what is saved")
     if dtype is not None:
-        as_precision(dtype, "networks are written")
+        precision(dtype, "networks are written")
     suffix = place.suffix.lower()
     if suffix == ".npz":
         arrays: dict[str, Any] = graph_arrays(network, dtype)

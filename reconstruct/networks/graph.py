@@ -21,7 +21,6 @@ from reconstruct.networks.inputs import as_points, as_rows
 from reconstruct.networks.maps import Affine, Cast, Mixing, Norm
 from reconstruct.networks.operation import LIMITS, Operation, check_finite
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.given import precision as as_precision
 from reconstruct.numbers.parallel import parallel_map
 
 
@@ -299,8 +298,6 @@ class Network:
 
 
 # --- given --------------------------------------------------------------------------------------
-
-__all__ = ["as_network", "as_precision"]
 
 
 def as_network(value: object, role: str) -> Network:

@@ -33,9 +33,8 @@ from reconstruct.khatri_rao import Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, Network, Points
 from reconstruct.networks.draw import Weights
-from reconstruct.networks.graph import as_precision
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.given import at_least, number
+from reconstruct.numbers.given import at_least, number, precision
 from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.pipeline import Result, reconstruct, width_for
 from reconstruct.progress import Progress, Step, listener, silent, until
@@ -188,10 +187,10 @@ def run(
     if slack is not None and isinstance(place, Box):
         raise InputError("the slack widens the ranges seen on data, but the domain is a box")
     at_least(slack, "the slack", 0)
-    precision = as_precision(dtype, "norms are written").name
+    kind = precision(dtype, "norms are written").name
     hear = listener(progress)
     if float32_error is not None:
-        method = given.method(bounds, ours, precision)
+        method = given.method(bounds, ours, kind)
         construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
     deadline = None if time_limit is None else start + time_limit
@@ -212,8 +211,8 @@ def run(
         slack=1.0 if slack is None else float(slack),
         guard=guard,
         solver=as_solver(solver),
-        bounds=given.method(bounds, kept.network, precision),
-        dtype=precision,
+        bounds=given.method(bounds, kept.network, kind),
+        dtype=kind,
         samples=samples,
         tolerance=tolerance,
         force=force,
@@ -239,7 +238,7 @@ def run(
         **_drawn_words(kept),
         "solver": given.solver_word(job.solver),
         **given.bounds_words(bounds),
-        "dtype": precision,
+        "dtype": kind,
         "samples": samples,
         "tolerance": tolerance,
         "memory": memory,

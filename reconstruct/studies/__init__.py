@@ -9,5 +9,3 @@ from reconstruct.studies.study import Finding, Parameter, Settings, Study, run_s
 from reconstruct.studies.width import WIDTH
 
 STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS)}
-
-__all__ = ["STUDIES", "Finding", "Parameter", "Settings", "Study", "run_study"]

@@ -92,13 +92,3 @@ SOLVERS: dict[str, type[Solver]] = {
     "cg": ConjugateGradient,
     "exact": Exact,
 }
-
-__all__ = [
-    "SOLVERS",
-    "Auto",
-    "ConjugateGradient",
-    "Cost",
-    "Direct",
-    "Exact",
-    "Solver",
-]

@@ -9,22 +9,3 @@ from reconstruct.networks.maps.mixing import Mixing
 from reconstruct.networks.maps.norm import UNIT_EPS, Norm
 from reconstruct.networks.maps.placement import Placement, Select
 from reconstruct.networks.maps.scaling import Scaling
-
-__all__ = [
-    "UNIT_EPS",
-    "Affine",
-    "Cast",
-    "Convolution",
-    "Dense",
-    "Diagonal",
-    "Geometry",
-    "Map",
-    "Mixing",
-    "Norm",
-    "Placement",
-    "RoundingError",
-    "Scaling",
-    "Select",
-    "Sparse",
-    "SumPool",
-]
