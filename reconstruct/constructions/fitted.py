@@ -14,7 +14,7 @@ the drift and the certificate bounds the error. It is an approximation and is ca
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -122,7 +122,7 @@ class FittedPlan(WidePlan):
         hidden = shift_hidden(layers, task, s)
         row = self._row(task, s, made, hidden.largest, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        norms = norms_of(layers, replace(task, bias=bias), s, hidden)
+        norms = norms_of(layers, bias, s, hidden)
         return GroupSolution(norms, (row,), left_out=left)
 
     def _row(

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from math import log
 from typing import Any, ClassVar
@@ -26,7 +25,6 @@ import numpy as np
 
 from reconstruct.constructions.construction import (
     ExactMap,
-    ExactNorm,
     LayerSolution,
     SiteSolution,
     Task,
@@ -42,7 +40,7 @@ from reconstruct.constructions.sites import (
     mixing_at,
     norm_at,
 )
-from reconstruct.constructions.two_layers import exact_norm, exactly_carried
+from reconstruct.constructions.two_layers import exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
@@ -221,13 +219,13 @@ class GroupedPlan:
         shift = float(np.max(hidden.shift, initial=0.0))
         system = LayerSolution.of(task, solution, shift)
         bias = np.concatenate([part.bias for part in task.each])
-        norms = _norms(blocks, bias, s, hidden)
+        norms = norms_of(blocks, bias, s.ravel(), hidden)
         names = tuple(layer.norm for layer in site.layers)
         exact = None
         if solver.rational and solution.rationals is not None:
             known = [p.exact or ExactMap.of(p.weight, p.bias) for p in task.each]
-            biases = [v for part in known for v in part.bias]
-            exact = _exact(blocks, biases, solution.rationals, hidden)
+            biases = np.concatenate([part.bias for part in known])
+            exact = exact_norms_of(blocks, biases, solution.rationals, hidden)
         named = None if exact is None else dict(zip(names, exact, strict=True))
         return SiteSolution(dict(zip(names, norms, strict=True)), (system,), named)
 
@@ -259,7 +257,8 @@ class BlockSystems:
     weights: Array
     channels: Array
     target: _Kernel
-    maps: tuple[Convolution, Convolution]
+    seconds: tuple[Matrix, ...]
+    biases: tuple[Vector, Vector]
     norms: tuple[Norm, Norm]
     activation: Any
 
@@ -301,7 +300,8 @@ class BlockSystems:
             _cut(target, channels, home, each, outputs),
             channels,
             target,
-            (entry, carry),
+            carry.kernels,
+            (entry.offsets, carry.offsets),
             norms,
             activation_at(frozen, one.activation),
         )
@@ -384,38 +384,3 @@ def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
             magnitude[part] = (np.abs(form) @ size[seen])[:, :, 0]
     piece = blocks.activation.piece
     return find_shift(piece, lo.ravel(), hi.ravel(), magnitude.ravel())
-
-
-def _norms(blocks: BlockSystems, bias: Vector, s: Array, hidden: Shift) -> tuple[Norm, Norm]:
-    """The effective forms, with the layers' own biases absorbed (see `two_layers.norms_of`)."""
-    slope = blocks.activation.piece.slope
-    s1 = hidden.scale * s.ravel()
-    first, second = blocks.maps
-    norm1 = blocks.norms[0].with_effective(s1, hidden.shift - s1 * first.offsets)
-    back = 1.0 / (slope * hidden.scale)
-    carried = slope * exactly_carried(second, hidden.shift) + second.offsets
-    scale = np.full(len(bias), back)
-    return norm1, blocks.norms[1].with_effective(scale, bias - back * carried)
-
-
-def _exact(
-    blocks: BlockSystems, bias: list[Fraction], s: tuple[Fraction, ...], hidden: Shift
-) -> tuple[ExactNorm, ExactNorm]:
-    """The same over the rationals."""
-    slope, scale = Fraction(blocks.activation.piece.slope), Fraction(hidden.scale)
-    shift = [Fraction(float(t)) for t in hidden.shift]
-    first, second = blocks.maps
-    s1 = [scale * v for v in s]
-    pairs = zip(shift, s1, first.offsets, strict=True)
-    t1 = [t - v * Fraction(float(c)) for t, v, c in pairs]
-    back, width = 1 / (slope * scale), len(shift) // second.groups
-    t2 = []
-    for o, (row, own) in enumerate(
-        zip(second.kernel.reshape(len(bias), -1), second.offsets, strict=True)
-    ):
-        start = o // blocks.outputs * width
-        terms = zip(row, shift[start : start + width], strict=True)
-        carried = sum((Fraction(float(w)) * t for w, t in terms), Fraction(0))
-        t2.append(bias[o] - back * (slope * carried + Fraction(float(own))))
-    norms = blocks.norms
-    return exact_norm(norms[0], s1, t1), exact_norm(norms[1], [back] * len(t2), t2)

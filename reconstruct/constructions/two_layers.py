@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from reconstruct.khatri_rao import (
 from reconstruct.khatri_rao.blocks import solve_apart
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
 from reconstruct.khatri_rao.matrices import to_dense
-from reconstruct.networks import Activation, Matrix, Mixing, Network, Norm, dense
+from reconstruct.networks import Activation, Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
@@ -59,6 +59,22 @@ class TwoLayerLimits:
 LIMITS = TwoLayerLimits()
 
 
+class FrozenPair(Protocol):
+    """What stands around the weights of two frozen maps: biases, norms, the activation between.
+
+    `seconds` are the kernels of the second map, group by group.
+    """
+
+    @property
+    def seconds(self) -> Sequence[Matrix]: ...
+    @property
+    def norms(self) -> tuple[Norm, Norm]: ...
+    @property
+    def biases(self) -> tuple[Vector, Vector]: ...
+    @property
+    def activation(self) -> Activation: ...
+
+
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
     """The kernels of two frozen maps, `M1 h + c1` and `M2 h + c2`, with their norms and the
@@ -71,6 +87,18 @@ class TwoLayers:
     M2: Matrix
     c2: Vector
     norm2: Norm
+
+    @property
+    def seconds(self) -> tuple[Matrix]:
+        return (self.M2,)
+
+    @property
+    def norms(self) -> tuple[Norm, Norm]:
+        return self.norm1, self.norm2
+
+    @property
+    def biases(self) -> tuple[Vector, Vector]:
+        return self.c1, self.c2
 
     @classmethod
     def at(cls, frozen: Network, first: Layer, second: Layer) -> TwoLayers:
@@ -135,11 +163,12 @@ def solve_two_layers(
     if exact is None and solution.solved:
         solution = refined(layers, task, solution, progress)
     hidden = shift_hidden(layers, task, solution.s)
-    norms = norms_of(layers, task, solution.s, hidden)
+    norms = norms_of(layers, task.bias, solution.s, hidden, task.lift)
     system = LayerSolution.of(task, solution, hidden.largest)
     if exact is None or solution.rationals is None:
         return GroupSolution(norms, (system,))
-    return GroupSolution(norms, (system,), _exact_norms(layers, exact, solution.rationals, hidden))
+    rational = exact_norms_of(layers, exact.bias, solution.rationals, hidden)
+    return GroupSolution(norms, (system,), rational)
 
 
 def refined(layers: TwoLayers, task: Task, solution: Solution, progress: Progress) -> Solution:
@@ -209,33 +238,42 @@ def shift_hidden(layers: TwoLayers, task: Task, s: Vector, together: int = 2**13
     return replace(found, shift=round_up(cancelling(dense(layers.M2), found.shift)))
 
 
-def norms_of(layers: TwoLayers, task: Task, s: Vector, hidden: Shift) -> tuple[Norm, Norm]:
-    """The effective forms, with the layers' own biases c1, c2 absorbed.
+def norms_of(
+    layers: FrozenPair, bias: Vector, s: Vector, hidden: Shift, lift: Array | None = None
+) -> tuple[Norm, Norm]:
+    """Both norms: with them the pair is W h + `bias` where the scales `s` solve for W, its rows
+    lifted by powers of two if there is a `lift`."""
+    parts = _effective(layers, bias, s, hidden, lift)
+    one, two = (norm.with_effective(*part) for norm, part in zip(layers.norms, parts, strict=True))
+    return one, two
+
+
+def exact_norms_of(
+    layers: FrozenPair, bias: Array, s: Sequence[Fraction], hidden: Shift
+) -> tuple[ExactNorm, ExactNorm]:
+    """The same over the rationals."""
+    parts = _effective(layers, bias, np.array(s, dtype=object), hidden)
+    one, two = (exact_norm(norm, *part) for norm, part in zip(layers.norms, parts, strict=True))
+    return one, two
+
+
+def _effective(
+    layers: FrozenPair, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """The effective forms (s, t) of both norms, the layers' own biases c1, c2 absorbed; in the
+    arithmetic of s, floats or Fractions.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
     `λ·scale·2^lift∘W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
     """
-    slope = layers.activation.piece.slope
-    s1 = hidden.scale * s
-    norm1 = layers.norm1.with_effective(s1, hidden.shift - s1 * layers.c1)
-    back = 1.0 / (slope * hidden.scale)
-    carried = slope * exact_dot(layers.M2, hidden.shift) + layers.c2
-    s2 = np.full(len(task.bias), back)
-    s2 = s2 if task.lift is None else np.ldexp(s2, -task.lift)
-    return norm1, layers.norm2.with_effective(s2, task.bias - s2 * carried)
-
-
-def _exact_norms(
-    layers: TwoLayers, exact: ExactMap, s: tuple[Fraction, ...], hidden: Shift
-) -> tuple[ExactNorm, ExactNorm]:
-    """The same over the rationals."""
-    slope, scale = Fraction(layers.activation.piece.slope), Fraction(hidden.scale)
-    shift, s1 = rationals(hidden.shift), scale * np.array(s, dtype=object)
-    back = 1 / (slope * scale)
-    carried = slope * (rationals(layers.M2) @ shift) + rationals(layers.c2)
-    s2, t2 = [back] * len(exact.bias), exact.bias - back * carried
-    first = exact_norm(layers.norm1, s1, shift - s1 * rationals(layers.c1))
-    return first, exact_norm(layers.norm2, s2, t2)
+    exact: Any = rationals if s.dtype == object else np.asarray
+    number: Any = Fraction if s.dtype == object else float
+    slope, scale = number(layers.activation.piece.slope), number(hidden.scale)
+    (c1, c2), shift, s1 = map(exact, layers.biases), exact(hidden.shift), scale * s
+    carried = slope * carried_by(layers.seconds, shift) + c2
+    s2 = np.full(len(bias), 1 / (slope * scale))
+    s2 = s2 if lift is None else np.ldexp(s2, -lift)
+    return (s1, shift - s1 * c1), (s2, bias - s2 * carried)
 
 
 def exact_norm(norm: Norm, s: Iterable[Fraction], t: Iterable[Fraction]) -> ExactNorm:
@@ -301,15 +339,16 @@ def _raised(
         activation_at(network, first.activation).piece.slope,
         mixing_at(network, second.carry),
     )
-    moved = exactly_carried(op, shift) - exactly_carried(op, t1)
+    moved = carried_by(op.kernels, shift) - carried_by(op.kernels, t1)
     raised = norm1.with_effective(s1, shift), norm2.with_effective(s2, t2 - s2 * slope * moved)
     return rounded_norm(raised[0], dtype), rounded_norm(raised[1], dtype)
 
 
-def exactly_carried(op: Mixing, shift: Vector) -> Vector:
-    """`M2 t` for t on channels, group by group, each entry rounded once."""
-    parts = zip(op.kernels, np.split(shift, len(op.kernels)), strict=True)
-    return np.concatenate([exact_dot(kernel, t) for kernel, t in parts])
+def carried_by(kernels: Sequence[Matrix], shift: Array) -> Array:
+    """`M2 t` for t on channels, group by group; each entry rounded once, or exact for Fractions."""
+    exact = shift.dtype == object
+    parts = zip(kernels, np.split(shift, len(kernels)), strict=True)
+    return np.concatenate([rationals(M) @ t if exact else exact_dot(M, t) for M, t in parts])
 
 
 def _above(values: Vector, dtype: Any) -> Vector:
