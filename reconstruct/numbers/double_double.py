@@ -155,7 +155,8 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
     guess = first + Enclosure.exact(step)
     middle = Enclosure(guess.high, guess.low, np.zeros_like(guess.high))
     defect = (middle * below - above).magnitude()
-    least = (below.high - upward(np.abs(below.low) + below.radius)) * (1 - 2.0**-50)
+    # rounded once, as is the quotient by it: `widened` covers both
+    least = below.high - upward(np.abs(below.low) + below.radius)
     with np.errstate(all="ignore"):  # a divisor that may be zero bounds nothing
         return middle.widened(np.where(least > 0, defect / least, np.inf))
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reconstruct.networks import Dense
 from reconstruct.numbers import rounding
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
 from reconstruct.numbers.precision import Precision
@@ -293,3 +294,22 @@ def test_inflating_is_rounded_up() -> None:
     x, factor = rng.uniform(1.0, 2.0, 50), 1.1
     found = rounding.inflate(x, factor)
     assert all(Fraction(f) >= Fraction(a) * Fraction(factor) for f, a in zip(found, x, strict=True))
+
+
+def test_slack_covers_what_the_sum_of_magnitudes_lost_itself() -> None:
+    """1 and many units roundoff: summed in floats they are less than they are."""
+    n = 2**14
+    weight, reach = np.full((1, n), rounding.UNIT), np.ones((1, n))
+    weight[0, 0] = 1.0
+    true = 1 + (n - 1) * Fraction(rounding.UNIT)
+    op = Dense(weight)
+    assert Fraction(op.absolute(reach).item()) < true  # else the input shows nothing
+    unit = Fraction(1, 2**53)
+    assert Fraction(op.loss(reach).error.item()) >= unit / (1 - unit) * true
+    lo, hi = op.image(-reach, reach)
+    assert Fraction(lo.item()) <= -true and Fraction(hi.item()) >= true
+
+
+def test_the_smallest_magnitude_is_that_of_a_negative_number_too() -> None:
+    assert rounding.smallest(np.array([-(2.0**-600), 0.0, 1.0])) == 2.0**-600
+    assert rounding.underflow(3, rounding.smallest(np.array([-(2.0**-600)])), 2.0**-600) > 0
