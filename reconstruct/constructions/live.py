@@ -42,7 +42,6 @@ from reconstruct.constructions.construction import (
     SitePlan,
     SiteSolution,
     Task,
-    rationals,
 )
 from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
@@ -61,6 +60,7 @@ from reconstruct.khatri_rao.solvers.exact import solve_exact
 from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
 
 NORMS: dict[str, type[LiveNorm]] = {"layer": LayerNorm, "rms": RMSNorm}

@@ -25,3 +25,4 @@ from reconstruct.networks.activations.smooth import (
     Softplus,
     Tanh,
 )
+from reconstruct.networks.activations.softmax import Softmax
