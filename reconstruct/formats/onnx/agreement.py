@@ -391,11 +391,13 @@ def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Follow
             size, carried = _sizes(node, values, errors)
             steps = _summands(node) + EFFORT.operations
             unit = arithmetic.unit + 2 * UNIT  # ours is rounded too
-            made = steps * (unit * (size + carried) + arithmetic.tiny)
+            size = size + carried  # wide values are large, so that few of them are held at once
+            made = steps * (unit * size + arithmetic.tiny)
             if isinstance(node.op, Cast):
-                made = made + node.op.moved(size + carried)
-            values[node.name], errors[node.name] = value, carried + made
-            peak = np.maximum(peak, (size + carried + made).max(axis=1))
+                made += node.op.moved(size)
+            carried = carried + made
+            peak = np.maximum(peak, np.add(size, made, out=size).max(axis=1))
+            values[node.name], errors[node.name] = value, carried
             telling = np.asarray(peak < arithmetic.largest)
         yield Followed(node.name, value, errors[node.name], telling)
         for used in network.finished[node.name]:
@@ -407,7 +409,7 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     op, first = node.op, node.inputs[0]
     if isinstance(op, Map):
         size = op.absolute(np.abs(values[first])) + np.abs(op.shift)
-        if isinstance(op, Norm):  # z − mean may cancel
+        if isinstance(op, Norm) and op.mean.any():  # z − mean and beta − s mean may cancel
             size = size + 2 * op.absolute(np.broadcast_to(np.abs(op.spread(op.mean)), size.shape))
             size = size + np.abs(op.spread(op.beta))
         return size, op.absolute(errors[first])

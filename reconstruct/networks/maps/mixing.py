@@ -144,7 +144,8 @@ class Mixing(Map):
     def __call__(self, *values: Array) -> Array:
         (h,) = values
         product = self.linear(h)
-        product += self.bias.astype(h.dtype, copy=False)
+        if self.channel_bias.any():
+            product += self.bias.astype(h.dtype, copy=False)
         return np.asarray(product)
 
     @property

@@ -91,16 +91,22 @@ class Norm(Diagonal):
         """Numbers per channel as numbers per unit."""
         return values if self.positions == 1 else np.repeat(values, self.positions, axis=-1)
 
+    def _by_channels(self, values: Array) -> Array:
+        return values.reshape(*values.shape[:-1], self.channels, self.positions)
+
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         kind = z.dtype
         parts = (self.gamma, self.beta, self.mean, self.var)
-        gamma, beta, mean, var = (part.astype(kind, copy=False) for part in parts)
-        value = z - self.spread(mean)  # then in place: hidden layers are wide
-        value /= self.spread(np.sqrt(var + kind.type(self.eps)))
-        value *= self.spread(gamma)
-        value += self.spread(beta)
-        return np.asarray(value)
+        gamma, beta, mean, var = (part.astype(kind, copy=False)[:, None] for part in parts)
+        value = self._by_channels(z)
+        deviation = np.sqrt(var + kind.type(self.eps))
+        # Hidden layers are wide, so each pass over them counts; drawn norms are 0 and 1 here.
+        if mean.any() or (deviation != 1).any():
+            value = (value - mean) / deviation
+        value = value * gamma
+        value += beta
+        return np.asarray(value.reshape(z.shape))
 
     def with_effective(self, s: Vector, t: Vector) -> Norm:
         """The same statistics with the gamma and beta that make `N(z) = s∘z + t`, per channel.
@@ -161,6 +167,11 @@ class Norm(Diagonal):
         lo = np.where(exact, self.gamma, down(ends.min(axis=0)))
         hi = np.where(exact, self.gamma, up(ends.max(axis=0)))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
+
+    def absolute(self, reach: Array) -> Array:
+        lo, hi = self._scale_between()
+        scale = np.maximum(np.abs(lo), np.abs(hi))[:, None]
+        return np.asarray((self._by_channels(reach) * scale).reshape(reach.shape))
 
     def shift_bounds(self) -> Range:
         """Exact where the mean is 0."""
