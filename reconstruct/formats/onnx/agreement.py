@@ -193,9 +193,10 @@ class _Evaluator:
             now, names = names[:count], names[count:]
             run, first = self._chosen(now, rows[0])
             found = [first, *(run(row) for row in rows[1:])]
+            del run  # the session has a copy of all weights
             for place in range(count):
                 yield [np.asarray(values[place]) for values in found]
-            del run, first, found  # a second session beside the first would double the memory
+            del first, found
 
     def _sizes(self) -> dict[str, int]:
         found = {name: flow.size for name, flow in self._reading.flows.items()}
