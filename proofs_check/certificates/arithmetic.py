@@ -67,7 +67,7 @@ class Whole:
                 digits[place, column] = rest & (BASE - 1)
                 rest >>= BITS
             digits[-1, column] = rest
-        return cls(_carried(digits.reshape(width, *shape)))
+        return cls(carried(digits.reshape(width, *shape)))
 
     def integers(self) -> list[int]:
         """Python's integers, row after row."""
@@ -92,10 +92,10 @@ class Whole:
         total = np.zeros((length, *self.shape), dtype=np.int64)
         for one in (self.digits, other.digits):
             total[: len(one)] += one
-        return Whole(_carried(total))
+        return Whole(carried(total))
 
     def __neg__(self) -> Whole:
-        return Whole(_carried(-self.digits))
+        return Whole(carried(-self.digits))
 
     def times(self, other: Whole) -> Whole:
         """Entry by entry; rows or columns of length 1 are repeated."""
@@ -109,7 +109,7 @@ class Whole:
         for i, one in enumerate(self.digits):
             for j, two in enumerate(other.digits):
                 total[i + j] += one * two
-        return Whole(_carried(total))
+        return Whole(carried(total))
 
     def scaled(self, factor: int) -> Whole:
         """Times one integer."""
@@ -118,7 +118,7 @@ class Whole:
         if factor > 0 and factor & (factor - 1) == 0:
             places, bits = divmod(factor.bit_length() - 1, BITS)
             low = np.zeros((places, *self.shape), dtype=np.int64)
-            return Whole(_carried(np.concatenate([low, self.digits << bits])))
+            return Whole(carried(np.concatenate([low, self.digits << bits])))
         return self.times(Whole.of_integers([factor], (1, 1)))
 
     def __matmul__(self, other: Whole) -> Whole:
@@ -144,10 +144,10 @@ def _short_product(left: Digits, right: Digits) -> Whole:
         for j in range(q):
             total[i + j] += pairs[i, :, j] & (BASE - 1)  # in two parts, so that no sum overflows
             total[i + j + 1] += pairs[i, :, j] >> BITS
-    return Whole(_carried(total))
+    return Whole(carried(total))
 
 
-def _carried(digits: Digits) -> Digits:
+def carried(digits: Digits) -> Digits:
     """The same numbers with every digit in its range, and no more digits than they need."""
     digits = digits.copy()
     for low, high in pairwise(digits):
@@ -198,7 +198,7 @@ def exact(values: npt.ArrayLike) -> tuple[Whole, int]:
             here = places == place - step
             if here.any():
                 digits[place] += np.where(here, third << bits, 0)
-    return Whole(_carried(digits)), 1 << shift
+    return Whole(carried(digits)), 1 << shift
 
 
 def _in_words(matrix: Floats) -> tuple[Whole, int] | None:
@@ -220,7 +220,7 @@ def _in_words(matrix: Floats) -> tuple[Whole, int] | None:
     spare = min((bits & -bits).bit_length() - 1, shift)
     words >>= spare
     digits = np.stack([words & (BASE - 1), (words >> BITS) & (BASE - 1), words >> 2 * BITS])
-    return Whole(_carried(digits)), 1 << (shift - spare)
+    return Whole(carried(digits)), 1 << (shift - spare)
 
 
 def _aligned(whole: Digits, left: Digits) -> tuple[Digits, Digits]:

@@ -20,6 +20,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from proofs_check.certificates.affine import Form, Places, View
 from proofs_check.certificates.arithmetic import (
     BASE,
     BITS,
@@ -39,9 +40,7 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column, Interval
-from proofs_check.certificates.form import Form
 from proofs_check.certificates.report import NotCheckable
-from proofs_check.certificates.views import Places, View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks.activations import Line
 
@@ -165,8 +164,6 @@ class Balls:
 
     def met(self, view: View) -> Balls:
         """What the columns of a view meet: (columns, positions)."""
-        if view.index is None:
-            return self
         return Balls(
             Whole(np.where(view.index >= 0, self.whole.digits[:, view.index, 0], 0)),
             np.where(view.index >= 0, self.radius[view.index], 0.0),

@@ -1,7 +1,7 @@
 """The checker: re-proves a certificate from the files, trusting nothing of who made it.
 
 It reads the two networks and the claims, composes both networks exactly (`forms`), bounds the
-target's values with its own outward-rounded arithmetic (`reachable`), repeats the error recursion
+target's values with its own outward-rounded arithmetic (`ranges`), repeats the error recursion
 (`recursion`), and accepts only if every claim follows. What it takes from the certificate without
 proof is where to cut the networks and which lines to draw below bent units: any choice is sound,
 and a bad one makes the claims fail.

@@ -19,7 +19,6 @@ from math import isqrt, lcm
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import (
     Floats,
@@ -29,7 +28,6 @@ from proofs_check.certificates.arithmetic import (
     largest,
     nearest,
     plus,
-    times,
 )
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.maps import Cast, Diagonal, Norm, Scaling
@@ -80,23 +78,6 @@ class Column:
         rows = slice(start, stop)
         return Column(self.whole.part(rows), self.unit, self.slip[rows])
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Column:
-        return Column(Whole(self.whole.digits[:, rows]), self.unit, self.slip[rows])
-
-    def times(self, other: Column) -> Column:
-        """The products, number by number."""
-        slip = np.zeros(len(self.slip))
-        if self.slip.any() or other.slip.any():
-            mine, yours = self.largest(), other.largest()  # slips included
-            slip = plus(times(mine, other.slip), times(yours, self.slip))
-        return Column(self.whole.times(other.whole), self.unit * other.unit, slip)
-
-    def plus(self, other: Column) -> Column:
-        """The sums, number by number."""
-        unit = lcm(self.unit, other.unit)
-        parts = [one.whole.scaled(unit // one.unit) for one in (self, other)]
-        return Column(parts[0] + parts[1], unit, plus(self.slip, other.slip))
-
     def floats(self) -> tuple[Floats, Floats]:
         """Floats, and how far from the truth they may be."""
         middle, error = nearest(self.whole, self.unit)
@@ -116,7 +97,7 @@ def columns_of(
 ) -> tuple[Column, Column]:
     """`(s, t)` of a map; `norm` gives rational gammas and betas in place of the file's.
 
-    With `positions` there is one number per channel: its units must be alike (see `pixels`).
+    With `positions` there is one number per channel: its units must be alike (see `affine`).
     """
     if isinstance(op, Norm):
         each = op if positions == 1 else replace(op, positions=op.positions // positions)

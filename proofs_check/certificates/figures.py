@@ -24,7 +24,8 @@ import numpy as np
 from proofs_check.certificates.arithmetic import Floats, dot, plus
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.carrying import Chords, Maps, SignedErrors, upper
-from proofs_check.certificates.recursion import Recursion, columns, needed
+from proofs_check.certificates.ranges import needed
+from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.rounded import Kind, NoBound, Value
 from proofs_check.certificates.roundoff import Evaluation
 from proofs_check.certificates.spots import Everywhere, Numbers, OnLeaves, Spots
@@ -161,7 +162,7 @@ class Figures:
         for view, part in step.parts:
             p = mode.errors[view.source]
             far = upper(spots.largest(view.source) + p)
-            met = [[columns(view, row) for row in values] for values in (p, far)]
+            met = [[view.met(row) for row in values] for values in (p, far)]
             carried = plus(carried, _images(step.size[:, part], met[0]))
             late = plus(late, _images(step.difference[:, part], met[1]))
             apart = plus(apart, _images(step.difference[:, part], met[0]))
@@ -205,7 +206,7 @@ class Figures:
         sizes = [self.recursion.target.sizes[step.name] for step in cuts]
         before = np.cumsum(sizes)
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
-        all_of_them = 1 if leaves is None else len(leaves.lo)
+        all_of_them = 1 if leaves is None else leaves.boxes
         borne = all_of_them * work * len(cuts) < MOST_WORK
         return SignedErrors(count, modes) if borne else None
 

@@ -10,14 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from proofs_check.certificates.affine import Form, Forms
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.attention import multiplied, softmax
 from proofs_check.certificates.balls import Balls
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Witness
 from proofs_check.certificates.columns import Column, Interval
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.live import normed
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.windows import Windows
@@ -109,7 +108,7 @@ class _Constants(Forms):
     """Forms without sources: every node's value is a constant vector."""
 
     def __init__(self, network: Network, point: Floats, bits: int) -> None:
-        super().__init__(network, {}, bits=bits, kernels=False)
+        super().__init__(network, {}, bits=bits)
         self.values = {network.source: Form.constant(point)}
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:

@@ -16,18 +16,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from proofs_check.certificates.affine import Form, Forms, View
 from proofs_check.certificates.arithmetic import TINY, Floats, above, gamma, norms, plus, times
 from proofs_check.certificates.attention import multiplied, softmax
 from proofs_check.certificates.balls import Applied, Balls
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import Column, columns_of
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.forms import Forms
 from proofs_check.certificates.live import normed
-from proofs_check.certificates.reachable import Range, Ranges, meet, widened
-from proofs_check.certificates.recursion import EDGE, deviation, needed
+from proofs_check.certificates.ranges import Range, interval, needed
+from proofs_check.certificates.recursion import at_position, deviation, widened
 from proofs_check.certificates.report import CheckFailed
-from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
 from reconstruct.networks.activations import MaxPool, Unitwise
@@ -45,13 +43,13 @@ from reconstruct.networks.operation import Add
 class Seen:
     """What views meet at one input: c, and the largest ‖h‖ and ‖r‖ of all positions."""
 
-    def __init__(self, near: Ranges) -> None:
+    def __init__(self, near: dict[str, Range]) -> None:
         self.near = near
         self._met: dict[View, tuple[Floats, float, float]] = {}
 
     def __call__(self, view: View) -> tuple[Floats, float, float]:
         if view not in self._met:
-            ends = self.near.ranges[view.source]
+            ends = self.near[view.source]
             lo, hi = (view.met(end).reshape(view.columns, -1) for end in ends)
             with np.errstate(all="ignore"):
                 centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
@@ -115,7 +113,7 @@ class At:
     """What is known at one input: values as balls, and floats around them."""
 
     values: dict[str, Balls]
-    near: Ranges
+    near: dict[str, Range]
     seen: Seen = field(init=False)
 
     def __post_init__(self) -> None:
@@ -123,11 +121,11 @@ class At:
 
     def know(self, name: str, value: Balls) -> None:
         self.values[name] = value
-        self.near.ranges[name] = value.ends()
+        self.near[name] = value.ends()
 
     def forget(self, name: str) -> None:
         self.values.pop(name, None)
-        self.near.ranges.pop(name, None)
+        self.near.pop(name, None)
         self.seen.forget(name)
 
 
@@ -158,10 +156,6 @@ class Lines(Forms):
         super().__init__(network, sources)
         self.inner, self.points = inner, points
 
-    def block(self, name: str, start: int, stop: int, positions: int) -> Form:
-        """Block by block as forms: doubts are found with them."""
-        return self.rows(name, start, stop, positions)
-
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         if name not in self.inner:
             return super().rows(name, start, stop, positions)
@@ -177,23 +171,21 @@ class Lines(Forms):
         """How far the rows of a block may be from their line, anywhere at any of the inputs."""
         channels, most = Channels.of(form), np.zeros(form.rows)
         for at in self.points:
-            rows = np.flatnonzero(deviation(self, node, channels.at(at.seen)))
+            rows = np.flatnonzero(deviation(node, self.bend(node), channels.at(at.seen)))
             if len(rows):
                 part = channels.middle[rows], channels.error[rows]
-                doubt = self._closely(node, form.take(rows), part, at.near)
+                doubt = self._closely(node, form.placed(rows), part, at.near)
                 most[rows] = np.maximum(most[rows], doubt)
         return most
 
-    def _closely(self, node: Node, form: Form, floats: Range, near: Ranges) -> Floats:
-        """The same unit by unit, and for some of them by integers: perhaps it was rounding."""
-        reached = near.of_form(form, floats)
-        doubt = deviation(self, node, reached)
-        rows = np.unique(np.flatnonzero(doubt)[:EDGE] // form.positions)
-        if len(rows):
-            every = (rows[:, None] * form.positions + np.arange(form.positions)).ravel()
-            edge = meet([(reached[0][every], reached[1][every]), near.exactly(form.take(rows))], 1)
-            doubt[every] = deviation(self, node, edge)
-        return np.asarray(doubt.reshape(-1, form.positions).max(axis=1))
+    def _closely(self, node: Node, form: Form, floats: Range, near: dict[str, Range]) -> Floats:
+        """The same unit by unit."""
+        values = {name: (lo[None], hi[None]) for name, (lo, hi) in near.items()}
+        most = np.zeros(form.rows)
+        for position in range(form.positions):
+            low, high = interval(at_position(form, floats, position), values)
+            most = np.maximum(most, deviation(node, self.bend(node), (low[0], high[0])))
+        return most
 
 
 BITS = (192, 640)  # binary digits behind the point; more of them if the first do not decide
@@ -232,7 +224,7 @@ class Evaluation:
         acting = [n for n in network.nodes if isinstance(n.op, Unitwise) and n.name in self.used]
         inner = {node.name for node in acting if cuts and node.name not in cuts}
         self.hidden = hidden(network, inner, cuts)
-        self.points = [At({}, Ranges(network.source, x, x)) for x in points]
+        self.points = [At({}, {}) for _ in points]
         for at, x in zip(self.points, points, strict=True):
             at.know(network.source, Balls.of(x, 0.0, bits))
         known = {n: n for n in network.sizes if n not in self.hidden}
@@ -264,8 +256,7 @@ class Evaluation:
         elif isinstance(node.op, Unitwise | MaxPool):
             found = self._behind(node, node.op)
         elif isinstance(node.op, Mixing) or any(name in self.hidden for name in node.inputs):
-            assert self.forms.pixels is not None
-            found = self._composed(self.forms.own(node, self.forms.pixels.own(node.name)))
+            found = self._composed(self.forms.own(node, self.forms.own_positions(node.name)))
         else:
             found = self._moved(node)
         for at, value in zip(self.points, found, strict=True):

@@ -14,21 +14,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, dot, plus, times
+from proofs_check.certificates.affine import ANY, Form, Forms, common, runs
+from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.columns import Column, RationalNorm
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.leaves import LeafBounds
 from proofs_check.certificates.live import nearly_constant
-from proofs_check.certificates.pixels import ANY, common, runs
-from proofs_check.certificates.reachable import Range, Ranges, meet, widened
+from proofs_check.certificates.ranges import (
+    Range,
+    Ranges,
+    Rows,
+    Term,
+    boxes_of,
+    interval,
+    needed,
+)
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.rows import Block, spread
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import LiveNorm, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
@@ -36,7 +39,6 @@ from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
-EDGE = 64  # units of a block that are bounded again without rounding
 
 
 class Recursion:
@@ -58,17 +60,21 @@ class Recursion:
         pairs = aligned(claims, target, candidate)
         self.partner = {c: t for t, c in pairs}
         source = target.source
-        kernels = claims.tree is None  # else forms are taken unit by unit
-        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}}, kernels=kernels)
+        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}})
         names = {candidate.source: source, **{c: t for t, c in pairs}}
-        self.theirs = Forms(candidate, names, norms, kernels=kernels)
+        self.theirs = Forms(candidate, names, norms)
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
-        boxes = claims.domain
-        self.whole = 1 if len(boxes) == 1 else 0  # bounds on the box itself, if it is one
-        self.reach = [Ranges(source, box.lo, box.hi) for box in boxes]
+        sharp = {t for t, _ in pairs} | {target.output}
+        lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
+        single = len(claims.domain) == 1
+        self.whole = Ranges(target, lo, hi, sharp=sharp, places=claims.places if single else None)
         self.leaves = None
         if claims.tree is not None:
-            self.leaves = LeafBounds(source, claims.domain[0], claims.tree)
+            if not single:
+                raise CheckFailed("tree", "a partition is one of a single box")
+            leaves = boxes_of(claims.domain[0], claims.tree)
+            self.leaves = Ranges(target, *leaves, known=self.whole.values, lean=True)
+        self.ranges = self.leaves or self.whole
         self.segment = 0
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.inner: dict[str, Range] = {}
@@ -76,27 +82,25 @@ class Recursion:
     def run(self) -> float:
         """An upper bound of |candidate − target| on the domain."""
         used = needed(self.candidate)
+        self._linearise()
         for node in self.candidate.nodes:
             if node.name in self.partner:
                 self._cut(node, self.partner[node.name])
             elif node.name in used and isinstance(node.op, Unitwise):
-                self._inner(self.theirs, node, self.errors)
+                self._inner(node)
             elif node.name in used and isinstance(node.op, LiveNorm):
                 self._live(node, node.op)
-        self._linearise(None)
         outputs = self.target.output, self.candidate.output
         error = self._compare(("output", "output"), *self._forms(*outputs), None)
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
         if not self.exact:
-            form = self.steps[-1].form
-            self.steps[-1].taken = self._range(form, form.floats())
+            self._take(self.target.output)
         return float(np.max(error))
 
     # --- a cut: compare the two forms, then learn where the target's value can be ---------------
 
     def _cut(self, node: Node, name: str) -> None:
-        self._linearise(name)
         ours = self.ours.nodes[name]
         op, bend = ours.op if isinstance(ours.op, Unitwise) else None, self._meaning(ours)
         if bend is None:
@@ -104,23 +108,14 @@ class Recursion:
         else:
             forms = self._forms(ours.inputs[0], node.inputs[0])
         self.errors[name] = self._compare((name, node.name), *forms, bend)
-        floats = forms[0].floats()
-        marks, rows = self.claims.lines(name, self.target.sizes[name]), self.claims.places.get(name)
-        places = bend.at(rows) if isinstance(bend, Windows) and rows is not None else None
-        for index, reach in enumerate(self.reach):
-            known = (marks, places) if index < self.whole else (None, None)
-            reach.add_cut(name, forms[0], floats, op, bend, *known)
-        if self.leaves is not None:
-            certain = self.reach[0].of_form(forms[0], floats)
-            if isinstance(bend, Windows):
-                raise NotCheckable("a maximum over windows on the leaves of a tree")
-            self.leaves.add_cut(name, forms[0], floats, op, bend, certain)
         if not self.exact:
-            taken = meet([reach.taken[name] for reach in self.reach], self.whole)
-            if self.leaves is not None:
-                taken = self.leaves.union(name)
+            self._take(name if bend is None else ours.inputs[0])
             step = self.steps[-1]
-            step.node, step.op, step.bend, step.taken = node, op, bend, taken
+            step.node, step.op, step.bend = node, op, bend
+
+    def _take(self, value: str) -> None:
+        """The value of the target that a cut takes, and its range."""
+        self.steps[-1].value, self.steps[-1].taken = value, self.ranges.over_all(value)
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
@@ -139,19 +134,15 @@ class Recursion:
     def _maps_at(self, ours: Node, theirs: Node, size: int) -> int:
         """The positions at which two maps are compared; those of one scaling of units that were
         only moved are as its own numbers repeat."""
-        first, second = self.ours.pixels, self.theirs.pixels
-        if first is None or second is None:
-            return 1
-        moved = first.positions(ours.inputs[0]) == second.positions(theirs.inputs[0]) == ANY
+        first, second = self.ours, self.theirs
+        moved = first.stands(ours.inputs[0]) == second.stands(theirs.inputs[0]) == ANY
         if moved and isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
             return runs(ours.op)
-        return common([first.own(ours.name), second.own(theirs.name)], size)
+        return common([first.own_positions(ours.name), second.own_positions(theirs.name)], size)
 
     def _positions(self, ours: list[str], theirs: list[str], size: int) -> int:
-        if self.ours.pixels is None or self.theirs.pixels is None:
-            return 1
-        first = [self.ours.pixels.positions(name) for name in ours]
-        return common([*first, *(self.theirs.pixels.positions(name) for name in theirs)], size)
+        counts = [self.ours.stands(name) for name in ours]
+        return common([*counts, *(self.theirs.stands(name) for name in theirs)], size)
 
     def _meaning(self, node: Node) -> Bend | Windows | None:
         """What a cut does to the value of its form; None for a sum, which is that value."""
@@ -179,7 +170,7 @@ class Recursion:
         before, residual = 0.0, 0.0
         for view, part in gap.parts():
             e, far = self.errors[view.source], self.largest(view.source)
-            met, reached = (columns(view, values) for values in (e, plus(far, e)))
+            met, reached = view.met(e), view.met(plus(far, e))
             error = plus(error, dot(difference[:, part], reached))
             apart = plus(apart, dot(difference[:, part], met))
             passed = plus(passed, dot(size[:, part], met))
@@ -197,86 +188,56 @@ class Recursion:
 
     def _local(self, gap: Form) -> Floats:
         """max |(A' − A) h + c' − c| over the domain, h the target's values; not known on images."""
-        if gap.positions > 1 or any(view.index is not None for view in gap.layout):
+        if gap.positions > 1:
             return np.full(gap.rows * gap.positions, np.inf)
-        lo, hi = self._range(gap, gap.floats())
-        return np.maximum(np.abs(lo), np.abs(hi))
+        return np.maximum(*map(np.abs, self._range(gap, gap.floats())))
 
-    def _range(self, form: Block, floats: Range) -> Range:
-        """Bounds of a form over the domain; many leaves say more than the box of them all."""
-        if self.leaves is None:
-            return self._on_boxes(form, floats)
-        return self.leaves.of_form(form, floats)
-
-    def _by_units(self, form: Block, floats: Range) -> Range:
-        """By the ranges of the source's units, over all leaves: near to the best where a row sees
-        few units, as those of grouped layers do."""
-        if len(form.layout) != 1:
-            return np.full(form.rows, -np.inf), np.full(form.rows, np.inf)
-        source = form.layout[0].source
-        known = meet([reach.ranges[source] for reach in self.reach], self.whole)
-        if self.leaves is not None:
-            known = meet([known, self.leaves.ranges[source]], 1)
-        return Ranges(source, *known).of_form(form, floats)
-
-    def _on_boxes(self, form: Block, floats: Range) -> Range:
-        return meet([reach.of_form(form, floats) for reach in self.reach], self.whole)
+    def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
+        """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
+        found = []
+        for position in range(form.positions):
+            rows = at_position(form, floats, position)
+            if quick:
+                low, high = interval(rows, self.ranges.values)
+                found.append((low.min(axis=0), high.max(axis=0)))
+            else:
+                found.append(self.ranges.worst(rows))
+        lows, highs = zip(*found, strict=True)
+        return np.stack(lows, axis=1).ravel(), np.stack(highs, axis=1).ravel()
 
     def largest(self, source: str) -> Floats:
-        """max|h| of a source of the target: on the whole box, or over the parts if smaller."""
-        lo, hi = meet([reach.ranges[source] for reach in self.reach], self.whole)
-        if self.leaves is not None:
-            lo, hi = meet([(lo, hi), self.leaves.ranges[source]], 1)
-        return np.maximum(np.abs(lo), np.abs(hi))
+        """max|h| of a source of the target over the domain."""
+        return np.maximum(*map(np.abs, self.ranges.over_all(source)))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
-    def _inner(self, forms: Forms, node: Node, errors: dict[str, Floats]) -> None:
+    def _inner(self, node: Node) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
-        positions = forms.positions(node.inputs[0])
+        forms, positions = self.theirs, self.theirs.positions(node.inputs[0])
 
         def doubted(span: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
-            return self._doubted(forms, node, span, positions, errors)
+            return self._doubted(node, span, positions)
 
         spans = forms.blocks(node.inputs[0], positions)
         found = zip(*side_by_side(doubted, spans), strict=True)
-        forms.doubts[node.name], lo, hi = (np.concatenate(parts) for parts in found)
-        if forms is self.theirs:
-            self.inner[node.name] = lo, hi
-        if self.exact and forms.doubts[node.name].any():
+        doubt, lo, hi = (np.concatenate(parts) for parts in found)
+        forms.doubts[node.name], self.inner[node.name] = doubt, (lo, hi)
+        if self.exact and doubt.any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
     def _doubted(
-        self,
-        forms: Forms,
-        node: Node,
-        span: tuple[int, int],
-        positions: int,
-        errors: dict[str, Floats],
+        self, node: Node, span: tuple[int, int], positions: int
     ) -> tuple[Floats, Floats, Floats]:
-        """The same for some rows, and the bounds of F h + d."""
-        form = forms.block(node.inputs[0], *span, positions)
+        """The same for some rows, and the bounds of F h + d: by intervals, and where these leave a
+        doubt by lines that are carried back."""
+        form = self.theirs.rows(node.inputs[0], *span, positions)
         floats = form.floats()
-        if form.layout and form.layout[0] in forms.narrow:
-            # Shifts of grouped layers come from intervals of the few inputs that a unit sees:
-            # only where these say too little is the dearer question asked.
-            lo, hi = self._by_units(form, floats)
-            doubt = deviation(forms, node, widened(lo, hi, moved(form, floats, errors)))
+        by, bend = moved(form, floats, self.errors), self.theirs.bend(node)
+        for quick in (True, False):
+            lo, hi = self._range(form, floats, quick)
+            doubt = deviation(node, bend, widened(lo, hi, by))
             if not doubt.any():
-                return doubt, lo, hi
-            form = spread(form, forms.narrow)
-            floats = form.floats()
-        lo, hi = self._range(form, floats)
-        by = moved(form, floats, errors)
-        doubt = deviation(forms, node, widened(lo, hi, by))
-        rows = np.unique(np.flatnonzero(doubt)[:EDGE] // positions)
-        if len(rows):  # perhaps by rounding alone
-            few = form.take(rows)
-            edge = meet([reach.exactly(few) for reach in self.reach], self.whole)
-            units = (rows[:, None] * positions + np.arange(positions)).ravel()
-            edge = meet([(lo[units], hi[units]), edge], 1)
-            edge = meet([edge, self._on_boxes(few, few.floats())], 1)
-            doubt[units] = deviation(forms, node, widened(*edge, by[units]))
+                break
         return doubt, lo, hi
 
     def _live(self, node: Node, op: LiveNorm) -> None:
@@ -291,36 +252,49 @@ class Recursion:
         scales = nearly_constant(op, square)
         self.theirs.scales[node.name] = Column.between(scales, self.theirs.bits)
 
-    def _linearise(self, until: str | None) -> None:
-        """The same, with e = 0, for the target's activations before `until` that are not cut."""
+    def _linearise(self) -> None:
+        """The same for the target's own activations that are not cut."""
         used = needed(self.target)
         for node in self.target.nodes:
-            if node.name == until:
-                return
-            inner = isinstance(node.op, Unitwise) and node.name not in self.ours.sources
-            if inner and node.name in used and node.name not in self.ours.doubts:
-                self._inner(self.ours, node, {})
+            if isinstance(node.op, Unitwise) and node.name in used - set(self.ours.sources):
+                reached = self.ranges.over_all(node.inputs[0])
+                self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
 
 
-def moved(form: Block, floats: Range, errors: dict[str, Floats]) -> Floats:
+def at_position(form: Form, floats: Range, position: int) -> Rows:
+    """A form at one position, as rows over the units that it sees there."""
+    middle, error = floats
+    terms = []
+    for view, part in form.parts():
+        places = view.index[:, position]
+        kept = places >= 0
+        matrix, doubt = middle[:, part][:, kept], error[:, part][:, kept]
+        terms.append(Term(view.source, places[kept], matrix, doubt if doubt.any() else None))
+    return Rows(tuple(terms), middle[:, -1], error[:, -1])
+
+
+def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
+    """`[lo − by, hi + by]`, outward; as it was where there is nothing to add."""
+    with np.errstate(all="ignore"):
+        low = np.where(by == 0, lo, below(lo - by))
+        high = np.where(by == 0, hi, above(hi + by))
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def moved(form: Form, floats: Range, errors: dict[str, Floats]) -> Floats:
     """|F| e: how far errors of the sources may move the rows of a form."""
     room: Floats = np.zeros((form.rows, form.positions))
     for view, part in form.parts():
         if view.source in errors and errors[view.source].any():
             size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-            room = plus(room, dot(size, columns(view, errors[view.source])))
+            room = plus(room, dot(size, view.met(errors[view.source])))
     return room.ravel()
 
 
-def columns(view: View, values: Floats) -> Floats:
-    """What a view meets, as columns: one for each position."""
-    return view.met(values).reshape(view.columns, -1)
-
-
-def deviation(forms: Forms, node: Node, reached: Range) -> Floats:
+def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
     """sup |f(z) − slope·z| over the range: steepness times the way off the line, and its rest."""
     assert isinstance(node.op, Unitwise)
-    bend, slope = forms.bend(node), float(node.op.piece.slope)
+    slope = float(node.op.piece.slope)
     ends = bend.line(slope)
     outside = np.zeros(len(reached[0]))
     for end, bound, sign in ((ends[0], reached[0], -1.0), (ends[1], reached[1], 1.0)):
@@ -332,19 +306,6 @@ def deviation(forms: Forms, node: Node, reached: Range) -> Floats:
         outside = np.where(np.isnan(bound), np.inf, outside)
     off = times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
     return plus(off, np.full(len(off), bend.rest))
-
-
-def needed(network: Network) -> set[str]:
-    """The nodes that the output depends on."""
-    inputs = {node.name: node.inputs for node in network.nodes}
-    seen: set[str] = set()
-    todo = [network.output]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo.extend(inputs.get(name, ()))
-    return seen
 
 
 def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[str, str], ...]:

@@ -30,14 +30,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.arithmetic import Floats, above, below, times
 from proofs_check.certificates.carrying import upper
 from proofs_check.certificates.columns import BITS, columns_of
-from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.recursion import needed
+from proofs_check.certificates.ranges import needed
 from proofs_check.certificates.rounded import Format, Inner, Kind, NoBound, Value
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.views import kernel_of, windows
 from reconstruct.networks import Convolution, Network, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import (
@@ -344,7 +343,8 @@ class Evaluation:
 
     def _kernel(self, op: Convolution, value: Value) -> Value:
         """A convolution, all positions at once: the columns are what the kernel meets there."""
-        places, kernel = windows(op), kernel_of(op)
+        places = windows(op)
+        kernel = np.asarray(op.kernel, dtype=np.float64).reshape(op.channels, -1)
         bias = np.asarray(op.channel_bias, dtype=np.float64)
         step = max(1, TILE // max(kernel.shape[1], op.positions))
 

@@ -12,12 +12,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from proofs_check.certificates.affine import Form
 from proofs_check.certificates.arithmetic import Floats, dot, plus
-from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.leaves import LeafBounds
-from proofs_check.certificates.recursion import Recursion, moved
+from proofs_check.certificates.ranges import Ranges, interval
+from proofs_check.certificates.recursion import Recursion, at_position, moved
 from proofs_check.certificates.rounded import Inner
-from proofs_check.certificates.rows import Block
 from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Node
@@ -59,7 +58,7 @@ class Everywhere:
     @property
     def count(self) -> int:
         leaves = self.recursion.leaves
-        return 1 if leaves is None else len(leaves.lo)
+        return 1 if leaves is None else leaves.boxes
 
     def largest(self, source: str) -> Floats:
         return self.recursion.largest(source)[None]
@@ -70,7 +69,7 @@ class Everywhere:
     def chord(self, step: Step) -> Range:
         leaves = self.recursion.leaves
         if leaves is not None:
-            return leaves.taken[step.name]
+            return leaves.values[step.value]
         assert step.taken is not None
         return step.taken[0][None], step.taken[1][None]
 
@@ -78,13 +77,13 @@ class Everywhere:
         forms, inside = self.recursion.theirs, node.inputs[0]
         positions = forms.positions(inside)
         lo, hi = (end[None] for end in self.recursion.inner[node.name])
-        met = {view.source for view, _ in forms.block(inside, 0, 1, positions).parts()}
+        met = {view.source for view, _ in forms.rows(inside, 0, 1, positions).parts()}
         if not any(errors[source].any() for source in met):
             return Inner(lo, hi, np.zeros(lo.shape))
         here = {source: errors[source][0] for source in met}
 
         def one(span: tuple[int, int]) -> Floats:
-            form = forms.block(inside, *span, positions)
+            form = forms.rows(inside, *span, positions)
             return moved(form, form.floats(), here)
 
         by = np.concatenate(list(side_by_side(one, forms.blocks(inside, positions))))
@@ -99,13 +98,13 @@ class OnLeaves:
     """What all groups of leaves share: the forms that hidden units take, as floats."""
 
     recursion: Recursion
-    forms: dict[str, tuple[Block, Range]] = field(default_factory=dict)
+    forms: dict[str, tuple[Form, Range]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         theirs = self.recursion.theirs
         for name in self.recursion.inner:
             inside = theirs.nodes[name].inputs[0]
-            form = theirs.block(inside, 0, theirs.network.sizes[inside], 1)
+            form = theirs.rows(inside, 0, theirs.network.sizes[inside], 1)
             self.forms[name] = form, form.floats()
 
     def at(self, rows: Numbers) -> _SomeLeaves:
@@ -118,7 +117,7 @@ class OnLeaves:
 @dataclass(frozen=True, eq=False)
 class _SomeLeaves:
     shared: OnLeaves
-    leaves: LeafBounds
+    leaves: Ranges
     rows: Numbers
 
     @property
@@ -127,12 +126,7 @@ class _SomeLeaves:
 
     def largest(self, source: str) -> Floats:
         recursion = self.shared.recursion
-        if source == recursion.target.source:
-            lo, hi = self.leaves.lo[self.rows], self.leaves.hi[self.rows]
-        else:
-            lo, hi = (end[self.rows] for end in self.leaves.taken[source])
-            bend = next(step.bend for step in recursion.steps if step.name == source)
-            lo, hi = bend.range(lo, hi) if isinstance(bend, Bend) else (lo, hi)
+        lo, hi = (end[self.rows] for end in self.leaves.values[source])
         return np.minimum(np.maximum(np.abs(lo), np.abs(hi)), recursion.largest(source))
 
     def taken(self, step: Step) -> Floats:
@@ -142,12 +136,15 @@ class _SomeLeaves:
         return np.minimum(np.maximum(np.abs(lo), np.abs(hi)), step.largest)
 
     def chord(self, step: Step) -> Range:
-        lo, hi = self.leaves.taken[step.name]
+        lo, hi = self.leaves.values[step.value]
         return lo[self.rows], hi[self.rows]
 
     def inner(self, errors: Errors, node: Node) -> Inner:
         form, floats = self.shared.forms[node.name]
-        lo, hi = self.leaves.on_each(form.parts(), floats, self.rows)
+        rows = at_position(form, floats, 0)
+        there = {t.source: self.leaves.values[t.source] for t in rows.terms}
+        here = {name: (lo[self.rows], hi[self.rows]) for name, (lo, hi) in there.items()}
+        lo, hi = interval(rows, here)
         below, above = self.shared.recursion.inner[node.name]
         by = np.zeros((1, form.rows))
         for view, part in form.parts():

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.views import View
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Node
 from reconstruct.networks.activations import Unitwise
@@ -20,8 +19,8 @@ Range = tuple[Floats, Floats]
 @dataclass(eq=False)
 class Step:
     """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| by parts,
-    how far the two forms are apart at the target's values, the range of the form; of a cut also
-    the candidate's node and its meaning."""
+    how far the two forms are apart at the target's values, the name and the range of what the cut
+    takes; of a cut also the candidate's node and its meaning."""
 
     name: str
     form: Form
@@ -30,6 +29,7 @@ class Step:
     size: Floats
     difference: Floats
     local: Floats
+    value: str = ""
     taken: Range | None = None
     node: Node | None = None
     op: Unitwise | None = None

@@ -32,40 +32,34 @@ class Windows:
             raise NotCheckable("a maximum over windows that hold nothing, or more than there is")
 
     def largest(self, values: Floats) -> Floats:
-        """The maximum over each window; NaN is infinite."""
+        """The maximum over each window, (…, windows); NaN is infinite."""
         known = np.where(np.isnan(values), np.inf, values)
-        return np.asarray(np.where(self.there, known[self.places], -np.inf).max(axis=0))
+        return np.asarray(np.where(self.there, known[..., self.places], -np.inf).max(axis=-2))
 
     def range(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
-        low = self.largest(np.where(np.isnan(lo), -np.inf, lo))
-        return low, self.largest(hi)
+        return self.largest(np.where(np.isnan(lo), -np.inf, lo)), self.largest(hi)
 
-    def at(self, rows: tuple[int, ...]) -> Places:
-        """For each output the place of the entry of its window that a certificate names."""
+    def at(self, rows: tuple[int, ...], boxes: int) -> Places:
+        """For each window the place of the entry that a certificate names, (boxes, windows)."""
         count = self.places.shape[1]
         if len(rows) != count or max(rows, default=0) >= len(self.places):
             raise CheckFailed("places", f"an entry for each of {count} windows is needed")
-        columns = np.arange(count)
-        if not self.there[np.array(rows, dtype=np.intp), columns].all():
+        chosen = np.array(rows, dtype=np.intp), np.arange(count)
+        if not self.there[chosen].all():
             raise CheckFailed("places", "an entry of a window lies on a pad")
-        return np.asarray(self.places[np.array(rows, dtype=np.intp), columns])
+        return np.tile(self.places[chosen], (boxes, 1))
 
     def chosen(self, lo: Floats) -> Places:
-        """For each output the place with the largest lower bound, where nothing is named."""
-        best = np.where(self.there, lo[self.places], -np.inf)
-        best = np.where(np.isnan(best), -np.inf, best)
-        row = np.argmax(best, axis=0)
-        first = np.argmax(self.there, axis=0)  # a pad never wins, not even over −∞
-        columns = np.arange(self.places.shape[1])
-        row = np.where(self.there[row, columns], row, first)
-        return np.asarray(self.places[row, columns])
+        """For each window the place with the largest lower bound, where nothing is named."""
+        known = np.where(np.isnan(lo), -np.inf, lo)[:, self.places]
+        best = np.where(self.there, np.maximum(known, -1e308), -np.inf)  # a pad never wins
+        return np.asarray(self.places[np.argmax(best, axis=1), np.arange(self.places.shape[1])])
 
     def band(self, lo: Floats, hi: Floats, chosen: Places) -> Band:
-        """Lines around y as functions of the chosen place."""
-        others = np.where(self.there & (self.places != chosen), hi[self.places], -np.inf).max(
-            axis=0
-        )
-        settled = others <= lo[chosen]  # False where anything is not a number
-        one, zero = np.ones(len(chosen)), np.zeros(len(chosen))
-        _, top = self.range(lo, hi)
+        """Lines around y as functions of the chosen place, (boxes, windows)."""
+        rivals = self.there & (self.places != chosen[:, None])
+        others = np.where(rivals, hi[:, self.places], -np.inf).max(axis=1)
+        settled = others <= np.take_along_axis(lo, chosen, axis=1)  # False for what is no number
+        one, zero = np.ones(chosen.shape), np.zeros(chosen.shape)
+        top = self.largest(hi)
         return Band(one, np.where(settled, one, zero), zero, np.where(settled, zero, top))

@@ -11,10 +11,13 @@ from reconstruct.networks import (
     Add,
     Clip,
     LeakyRelu,
+    MaxPool,
     Mixing,
     Network,
     Norm,
+    Placement,
     Relu,
+    Scaling,
     Select,
     dense,
 )
@@ -54,6 +57,13 @@ def _apply(op, inputs: list[list[Fraction]]) -> list[Fraction]:
         return [sum(parts, Fraction(0)) for parts in zip(*inputs, strict=True)]
     if isinstance(op, Select):
         return first[op.start : op.stop]
+    if isinstance(op, Placement):
+        return [first[i] if i >= 0 else Fraction(0) for i in op.index.tolist()]
+    if isinstance(op, MaxPool):
+        return [max(first[i] for i in places if i >= 0) for places in op.windows.T.tolist()]
+    if isinstance(op, Scaling):
+        numbers = zip(first, op.factor, op.divisor, op.offset, strict=True)
+        return [z * Fraction(f) / Fraction(d) + Fraction(c) for z, f, d, c in numbers]
     if isinstance(op, Relu):
         return [max(z, Fraction(0)) for z in first]
     if isinstance(op, LeakyRelu):

@@ -104,12 +104,12 @@ def test_an_input_of_any_name_is_not_the_constant(tmp_path, source) -> None:
 
 
 def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
-    from proofs_check.certificates.form import Form
-    from proofs_check.certificates.views import View
+    from proofs_check.certificates.affine import Form
 
-    named = Form.identity(View("", 2), 0, 2)
-    moved = named.plus(Form.constant([5.0, 7.0])).over((View("x", 1), View("", 2)), 4)
-    assert moved.whole.integers() == [0, 4, 0, 20, 0, 0, 4, 28]
+    named = Form.of("", np.array([[0], [1]]), np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 7.0]]))
+    other = Form.of("x", np.array([[0]]), np.zeros((2, 2)))
+    moved = other.plus(named)
+    assert moved.whole.integers() == [0, 1, 0, 5, 0, 0, 1, 7]
 
 
 # --- honest certificates --------------------------------------------------------------------------

@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proofs_check.certificates.affine import Form, View, windows
 from proofs_check.certificates.arithmetic import Whole, exact
 from proofs_check.certificates.balls import Applied, Balls, rescaled
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.columns import Column
-from proofs_check.certificates.form import Form
 from proofs_check.certificates.pointwise import Channels, Seen
-from proofs_check.certificates.reachable import Ranges
-from proofs_check.certificates.views import View, windows
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Convolution, Elu, LeakyRelu, MaxPool, Relu
 from reconstruct.networks.activations import Clip
@@ -124,16 +122,15 @@ def test_a_form_at_a_value_holds_the_truth(on_images: bool) -> None:
     geometry = Geometry(2, 3, 4, (2, 2), (1, 2), (1, 0, 0, 0))
     balls, truth = drawn(rng, geometry.size)
     op = Convolution(np.ones((1, 2, 2, 2)), geometry)
-    index = windows(op) if on_images else None
-    view = View.of("h", index) if on_images else View("h", geometry.size)
+    places = windows(op) if on_images else np.arange(geometry.size)[:, None]
+    view = View.of("h", places)
     rows = rng.normal(size=(3, view.columns + 1)) * 2.0 ** rng.integers(
         -90, 3, (3, view.columns + 1)
     )
-    positions = 1 if index is None else index.shape[1]
+    positions = places.shape[1]
     radius = rng.choice([0.0, 1e-12], rows.shape)
     form = Form((view,), *exact(rows), radius, positions)
     found = Applied.of(form, BITS)({"h": balls})
-    places = np.arange(geometry.size)[:, None] if index is None else index
     expected = [
         Fraction(row[-1])
         + Fraction(doubt[-1])
@@ -146,8 +143,7 @@ def test_a_form_at_a_value_holds_the_truth(on_images: bool) -> None:
         for p in range(positions)
     ]
     assert len(expected) == len(found) and holds(found, expected)
-    near = Ranges("x", np.zeros(1), np.zeros(1))
-    near.ranges["h"] = balls.ends()
+    near = {"h": balls.ends()}
     for row, (low, high) in enumerate(zip(*Channels.of(form).at(Seen(near)), strict=True)):
         part = expected[row * positions : (row + 1) * positions]
         assert Fraction(low) <= min(part) and max(part) <= Fraction(high)

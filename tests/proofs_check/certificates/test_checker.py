@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
-from proofs_check.certificates.forms import Forms
+from proofs_check.certificates.affine import Forms
+from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.point import evaluate
 from proofs_check.certificates.recursion import deviation, moved
 from reconstruct.bounds import Adaptive, Crown, Interval
@@ -354,13 +355,13 @@ def test_the_way_off_a_line_is_rounded_up() -> None:
     """2^55 + 8 is 2^55 + 2 beyond 6, which floats round to 2^55."""
     op, top = Clip(0.0, 6.0), 2.0**55 + 8
     network = Network(1, (Node("clip", op, ("x",)),), "clip", "x")
-    found = deviation(Forms(network, {"x": "x"}), network.nodes[0], (np.zeros(1), np.full(1, top)))
+    found = deviation(network.nodes[0], Bend(op), (np.zeros(1), np.full(1, top)))
     assert Fraction(top) - 6 <= Fraction(found[0])
 
 
 def test_errors_are_moved_by_all_that_a_form_may_be() -> None:
     """A coefficient 1 ± 1/4 and an error of 1: the row may move by 5/4."""
     network = Network(1, (Node("map", Affine(np.ones((1, 1))), ("x",)),), "map", "x")
-    form = Forms(network, {"x": "x"}).block("map", 0, 1, 1)
+    form = Forms(network, {"x": "x"}).rows("map", 0, 1)
     floats = np.ones((1, 1)), np.full((1, 1), 0.25)
     assert moved(form, floats, {"x": np.ones(1)})[0] >= 1.25

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proofs_check.certificates import CheckStatus, check, forms
-from proofs_check.certificates.forms import Forms
+from proofs_check.certificates import CheckStatus, affine, check
+from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.point import evaluate
 from proofs_check.certificates.windows import Windows
 from reconstruct.certificates import Verdict, enclose
@@ -47,7 +47,7 @@ def test_a_rebuilt_cnn_is_accepted_and_a_changed_kernel_is_not(tmp_path, rebuilt
 
 def test_what_would_take_hours_is_not_checkable(tmp_path, rebuilt, monkeypatch) -> None:
     certified(tmp_path, *rebuilt, BOX.of_size(72))
-    monkeypatch.setattr(forms, "MOST_WORK", 1000)
+    monkeypatch.setattr(affine, "MOST_WORK", 1000)
     report = check(tmp_path)
     assert report.status is CheckStatus.NOT_CHECKABLE and "n1.M2" in report.reason, report
 
@@ -74,21 +74,22 @@ def test_the_lines_around_a_maximum_hold_and_so_does_its_range() -> None:
     for spread in (0.01, 1.0):
         lo = rng.normal(size=GEOMETRY.size)
         hi = lo + spread * rng.uniform(size=GEOMETRY.size)
-        chosen = windows.chosen(lo)
-        band = windows.band(lo, hi, chosen)
-        low, high = windows.range(lo, hi)
+        places = windows.chosen(lo[None])
+        band, chosen = windows.band(lo[None], hi[None], places), places[0]
+        low, high = windows.range(lo[None], hi[None])
         for part in (0.0, 1.0, *rng.uniform(size=(40, GEOMETRY.size))):
             z = lo + part * (hi - lo)
             y = op(z[None])[0]
             assert (band.below * z[chosen] + band.low <= y).all()
             assert (y <= band.above * z[chosen] + band.high).all()
             assert (low <= y).all() and (y <= high).all()
-    assert (band.above == 0).any() and (windows.band(lo, lo, windows.chosen(lo)).above == 1).all()
+    exact = windows.band(lo[None], lo[None], windows.chosen(lo[None]))
+    assert (band.above == 0).any() and (exact.above == 1).all()
 
 
 def test_what_a_window_does_not_know_is_infinite() -> None:
     windows = Windows(pool(), GEOMETRY.size)
-    unknown = np.full(GEOMETRY.size, np.nan)
+    unknown = np.full((1, GEOMETRY.size), np.nan)
     assert (windows.largest(unknown) == np.inf).all()
     low, high = windows.range(unknown, unknown)
     assert (low == -np.inf).all() and (high == np.inf).all()
@@ -115,4 +116,6 @@ def test_placements_move_rows_and_leave_zeros() -> None:
     index = np.array([2, -1, 0, 2])
     network = Network(3, (Node("m", Placement(index, 3), ("input",)),), "m")
     form = Forms(network, {"input": "x"}).whole("m")
-    assert form.whole.integers() == [0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0]
+    (view,) = form.layout
+    matrix = view.forms(form.floats()[0][:, :-1], 3)
+    assert np.array_equal(matrix, np.where(index[:, None] == np.arange(3), 1.0, 0.0))

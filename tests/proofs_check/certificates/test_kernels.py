@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from proofs_check.certificates import CheckStatus, check
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.reachable import Ranges
+from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.rounded import Value
 from proofs_check.certificates.roundoff import Evaluation
-from proofs_check.certificates.views import View, kernel_of, windows
 from reconstruct.constructions import draw
 from reconstruct.formats import save, sha256_file
 from reconstruct.networks import Box, Convolution, Network, Node, Norm, Points, Relu
@@ -30,9 +27,9 @@ BOX = Box(-0.3, 0.4)
 @given(convolutions())
 def test_windows_and_kernels_give_the_unrolled_matrix(op: Convolution) -> None:
     matrix = np.zeros(op.shape)
-    places, kernel = windows(op), kernel_of(op)
-    for channel, row in enumerate(kernel):
-        for entry, at in zip(row, places, strict=True):
+    places, each = windows(op).reshape(op.groups, -1, op.positions), op.channels // op.groups
+    for channel, row in enumerate(op.kernel.reshape(op.channels, -1)):
+        for entry, at in zip(row, places[channel // each], strict=True):
             for position, place in enumerate(at):
                 if place >= 0:
                     matrix[channel * op.positions + position, place] += entry
@@ -51,55 +48,18 @@ def test_forms_by_kernels_are_the_unrolled_forms(name: str) -> None:
     act = next(n for n in network.nodes if isinstance(n.op, Relu) and n.name != network.output)
     found = []
     for kernels in (True, False):
-        forms = Forms(network, {network.source: "x"}, kernels=kernels)
+        forms = Forms(network, {network.source: "x"})
         forms.doubts[act.name] = np.zeros(network.sizes[act.name])
-        positions = forms.positions(last)
+        positions = forms.positions(last) if kernels else 1
         found.append((forms.whole(last, positions), positions))
     (form, positions), (flat, one) = found
     assert positions == GEOMETRIES[name][0].positions and one == 1
     assert form.rows * positions == flat.rows
-    ((view, part),) = form.parts()
-    matrix = view.forms(form.floats()[0][:, part], network.size_in)
-    assert np.array_equal(matrix, flat.floats()[0][:, :-1])
+    unrolled = [
+        one.layout[0].forms(one.floats()[0][:, :-1], network.size_in) for one in (form, flat)
+    ]
+    assert np.array_equal(*unrolled)
     assert np.array_equal(np.repeat(form.floats()[0][:, -1], positions), flat.floats()[0][:, -1])
-
-
-@pytest.mark.parametrize("name", [n for n, (g, _) in GEOMETRIES.items() if g.positions > 1])
-@pytest.mark.parametrize("wide", [0.0, 0.2])
-def test_bounds_by_kernels_hold_what_the_network_reaches(name: str, wide: float) -> None:
-    """Two convolutions, so that what is bounded looks at bent units through windows."""
-    network = one_convolution(name)
-    size, rng = network.sizes["r"], np.random.default_rng(5)
-    lo = rng.uniform(-1, 1, network.size_in)
-    reach = Ranges("x", lo, lo + wide)
-    forms = Forms(network, {"x": "x", "r": "r"})
-    first, op = forms.whole("c", forms.positions("c")), network.node("r").op
-    assert isinstance(op, Relu)
-    reach.add_cut("r", first, first.floats(), op, forms.bend(network.node("r")))
-    positions = first.positions
-    look = View.of("r", np.arange(size).reshape(-1, positions)[:, ::-1])
-    middle = rng.normal(size=(3, size // positions + 1))
-    form = Form((look,), *_exact(middle), np.zeros(middle.shape), positions)
-    low, high = reach.of_form(form, form.floats())
-    for part in (0.0, 1.0, *rng.uniform(size=(50, network.size_in))):
-        h = network((lo + part * wide)[None])[0]
-        value = (middle[:, :-1] @ h[look.index] + middle[:, -1:]).ravel()
-        own = 1e-14 * (1 + np.abs(value))  # the rounding of this evaluation
-        assert (low <= value + own).all() and (value - own <= high).all()
-    if wide == 0:
-        assert np.abs(high - low).max() <= 1e-11
-    else:  # lines carried back through the transposed convolution gain over intervals
-        ends = [look.met(end) for end in reach.ranges["r"]]
-        rising, falling = np.maximum(middle[:, :-1], 0), np.minimum(middle[:, :-1], 0)
-        loose = (rising @ ends[0] + falling @ ends[1] + middle[:, -1:]).ravel()
-        assert (low >= loose - 1e-12).all()
-        assert name == "depthwise" or (low > loose + 1e-6).any()  # there nothing is shared
-
-
-def _exact(values):
-    from proofs_check.certificates.arithmetic import exact
-
-    return exact(values)
 
 
 def shifted_pads(op: Convolution) -> Convolution:
@@ -189,7 +149,7 @@ def test_rounding_by_kernels_is_that_of_the_unrolled_map(op: Convolution) -> Non
     size, hidden, local = (s * rng.uniform(size=(2, op.shape[1])) for s in (1, 1e-5, 1e-7))
     evaluation = Evaluation(Forms(network, {"x": "x"}), size, np.float32, lambda node: None)
     value = Value(size, hidden, local)
-    found = evaluation._kernel(op, value)
+    found = evaluation._map(op, value)
     weight = op.tile(0, op.shape[0])
     count = op.summands + int(op.bias.any())
     flat = evaluation._rows(weight, op.bias[None], value, count, lambda v, rows: v @ rows.T)

@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates.checker import check
-from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.leaves import LeafBounds, leaves_of
-from proofs_check.certificates.lines import Lines
-from proofs_check.certificates.report import CheckFailed
 from reconstruct.bounds import Adaptive, Crown
 from reconstruct.certificates import Verdict
 from reconstruct.constructions import Wide
 from reconstruct.constructions.frozen import draw
-from reconstruct.networks import Add, Affine, Box, LeakyRelu, Network, Node, Relu
+from reconstruct.networks import Affine, Box, LeakyRelu, Network, Node, Relu
 from reconstruct.pipeline import reconstruct
-from tests.bounds.rational import holds, rational_values
 from tests.certificates.building import random_target
 
 from .making import certified, document_of, edit
@@ -65,73 +60,6 @@ def test_crown_needs_no_tree(tmp_path) -> None:
     network = reconstruct(target, draw(target, Wide()), domain=box).network
     certified(tmp_path, target, network, box, bounds=Crown())
     assert document_of(tmp_path)["tree"] is None and check(tmp_path).accepted
-
-
-def test_leaves_cover_the_domain() -> None:
-    lo, hi = leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 2, 0, 0, 0]))
-    assert np.prod(hi - lo, axis=1).sum() == 2.0
-    with pytest.raises(CheckFailed, match="lacks 1 of its leaves"):
-        leaves_of(Box([0.0, 0.0], [1.0, 2.0]), bytes([1, 0]))
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_bounds_on_leaves_hold_in_exact_arithmetic(seed) -> None:
-    """Random trees and networks of all sizes of weights: no rational value is outside."""
-    rng = np.random.default_rng(seed)
-    scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
-    op = (Relu(), LeakyRelu(0.3))[seed % 2]
-    weights = [scale * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
-    network = Network.mlp(weights, [rng.normal(size=len(w)) for w in weights], activation=op)
-    width = (1.0, 0.0, 1e-9)[seed % 3]
-    box = Box([-0.5, 0.25], [-0.5 + width, 1.0])
-    names = ["act1", "act2"]
-    forms = Forms(network, {"input": "input", **{n: n for n in names}})
-    leaves = LeafBounds("input", box, bytes([1, 2, 0, 2, 0, 0, 1, 0, 0]))
-    nothing = np.full(4, np.inf)
-    for name in names:
-        node = forms.nodes[name]
-        form = forms.whole(node.inputs[0])
-        leaves.add_cut(name, form, form.floats(), op, forms.bend(node), (-nothing, nothing))
-    form = forms.whole("layer3")
-    found = leaves.of_form(form, form.floats())
-    every = leaves.on_each(form.parts(), form.floats(), np.arange(len(leaves.lo)))
-    union = every[0].min(axis=0), every[1].max(axis=0)
-    for point in [box.lo, box.hi, *box.sample(4, rng)]:
-        exact = rational_values(network, point)
-        assert holds(found, exact["layer3"]) and holds(union, exact["layer3"])
-        for name in names:
-            assert holds(leaves.ranges[name], exact[name])
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_lines_on_leaves_hold_through_sums_of_branches(seed) -> None:
-    """Two sources that come from one value, carried back together; no rational value is outside."""
-    rng = np.random.default_rng(seed)
-    scale = (1.0, 1e-3, 1e100)[seed % 3]
-    maps = [scale * rng.normal(size=(4, 3)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))]
-    nodes = (
-        Node("one", Affine(maps[0], rng.normal(size=4)), ("input",)),
-        Node("act1", Relu(), ("one",)),
-        Node("two", Affine(maps[1], rng.normal(size=4)), ("act1",)),
-        Node("act2", Relu(), ("two",)),
-        Node("sum", Add(), ("act1", "act2")),
-        Node("out", Affine(maps[2], rng.normal(size=3)), ("sum",)),
-    )
-    network, box = Network(3, nodes, "out"), Box(-1.0, 0.75).of_size(3)
-    forms = Forms(network, {n: n for n in ("input", "act1", "act2")})
-    lo, hi = leaves_of(box, bytes([3, 1, 0, 0, 0]))
-    lines = Lines("input", lo, hi)
-    for name in ("act1", "act2"):
-        form = forms.whole(forms.nodes[name].inputs[0])
-        taken = lines.bounds(form.parts(), form.floats())
-        bend = forms.bend(forms.nodes[name])
-        lines.add(name, form.parts(), form.floats(), Relu(), bend, taken)
-    form = forms.whole("out")
-    found = lines.bounds(form.parts(), form.floats())
-    for leaf in range(len(lo)):
-        own = found[0][leaf], found[1][leaf]
-        for point in [lo[leaf], hi[leaf], *Box(lo[leaf], hi[leaf]).sample(4, rng)]:
-            assert holds(own, rational_values(network, point)["out"])
 
 
 def lattice(seed: int = 0) -> Network:

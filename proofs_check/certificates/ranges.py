@@ -1,0 +1,609 @@
+"""Where a network's values are on the boxes of a partition: intervals and back-substitution.
+
+Node by node, every value is bounded by the ranges of what it takes. What an activation takes is
+bounded once more, and so is any functional that is asked for: a·f(z) is replaced by a·(slope·z +
+intercept), a line below f where a > 0 and above it where a < 0, then z by the map that makes it,
+until only the input is left, of which the box is known. There are two kinds of lines (`Support`),
+and the better bound counts. Coefficients are floats and taken as they are; what is lost on the way
+is bounded by values, |Δ coefficient|·max|h|, and taken off in the end.
+
+Ends of values are arrays (boxes, units), coefficients (boxes, rows, units). A functional that sees
+few units of an image is carried back over the units that these see, and over no others.
+
+Rests on proofs_check: back-substitution, accumulated-rounding, partition-covers, window-maximum,
+equal-units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from proofs_check.certificates.affine import windows
+from proofs_check.certificates.arithmetic import (
+    TINY,
+    UNIT,
+    Floats,
+    Tally,
+    above,
+    gamma,
+    plus,
+    product_error,
+    times,
+)
+from proofs_check.certificates.bends import Band, Bend
+from proofs_check.certificates.columns import BITS, columns_of
+from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.threads import side_by_side
+from proofs_check.certificates.windows import Windows
+from reconstruct.networks import Box, Convolution, Network, Node
+from reconstruct.networks.activations import MaxPool, Support, Unitwise
+from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
+from reconstruct.networks.operation import Add
+
+Range = tuple[Floats, Floats]
+Matrix: TypeAlias = Any  # floats, or a sparse.csr_array of them
+Numbers = npt.NDArray[np.intp]
+Kind = TypeVar("Kind", bound=np.generic)
+Units = Numbers | None  # whose coefficients these are; None: all units of the value
+Waiting = dict[str, tuple[Units, Floats]]
+TILE = 2**20  # coefficients that are carried back at once
+MOST_ENTRIES = 2**28  # of a map, unrolled
+
+
+# --- affine pieces --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What rows see of a value: some of its units, by a matrix known to within `error`."""
+
+    source: str
+    units: Units
+    matrix: Matrix
+    error: Matrix | None = None
+
+    def of(self, ends: Floats) -> Floats:
+        return ends if self.units is None else ends[:, self.units]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of Σ A h + c over values of the network, c known to within `doubt`."""
+
+    terms: tuple[Term, ...]
+    constant: Floats
+    doubt: Floats
+
+    def take(self, some: Numbers) -> Rows:
+        terms = tuple(
+            Term(t.source, t.units, t.matrix[some], None if t.error is None else t.error[some])
+            for t in self.terms
+        )
+        return Rows(terms, self.constant[some], self.doubt[some])
+
+
+def rows_of(node: Node, sizes: Mapping[str, int]) -> Rows:
+    """A node that is affine, over its inputs; images are unrolled."""
+    op, size, (first, *_) = node.op, sizes[node.name], node.inputs
+    nothing = np.zeros(size)
+    if isinstance(op, Add):
+        eye = sparse.eye_array(size, format="csr")
+        return Rows(tuple(Term(name, None, eye) for name in node.inputs), nothing, nothing)
+    if isinstance(op, Select | Placement):
+        index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
+        there = np.flatnonzero(index >= 0)
+        ones = np.ones(len(there)), (there, index[there])
+        picked = sparse.csr_array(ones, shape=(size, sizes[first]))
+        return Rows((Term(first, None, picked),), nothing, nothing)
+    if isinstance(op, Diagonal):
+        (scale, off), (shift, doubt) = (column.floats() for column in columns_of(op, None, BITS))
+        middle, error = (sparse.csr_array(sparse.diags_array(x)) for x in (scale, off))
+        return Rows((Term(first, None, middle, error if off.any() else None),), shift, doubt)
+    if not isinstance(op, Mixing):
+        raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
+    bias = np.asarray(op.bias, dtype=np.float64)
+    return Rows((Term(first, None, _matrix(node.name, op)),), bias, nothing)
+
+
+def _matrix(name: str, op: Mixing) -> Matrix:
+    m, k = op.shape
+    if isinstance(op, Convolution):
+        places = windows(op).reshape(op.groups, -1, op.positions)
+        kernel = np.asarray(op.kernel, dtype=np.float64).reshape(op.groups, -1, places.shape[1])
+        if kernel.size * op.positions <= MOST_ENTRIES:
+            units = np.arange(m).reshape(op.groups, -1, 1, op.positions)
+            whole = np.broadcast_arrays(kernel[..., None], units, places[:, None])
+            kept = whole[2] >= 0
+            values, rows, columns = (part[kept] for part in whole)
+            return sparse.csr_array((values, (rows, columns)), shape=(m, k))
+    elif m * k <= MOST_ENTRIES:
+        weight = np.asarray(op.tile(0, m), dtype=np.float64)
+        return weight if isinstance(op, Dense) else sparse.csr_array(weight)
+    raise NotCheckable(f"{name!r} is a map of {m} × {k} entries, more than the checker holds")
+
+
+def interval(rows: Rows, values: Mapping[str, Range]) -> Range:
+    """A⁺lo + A⁻hi + c and A⁺hi + A⁻lo + c on every box, rounded outward: (boxes, rows) each.
+
+    What only hands a unit on, or is a sum of zeros, is not rounded: so what is never negative stays
+    so.
+    """
+    ends = [Tally.start(sign * rows.constant[None], rows.doubt[None]) for sign in (1.0, -1.0)]
+    for term in rows.terms:
+        lo, hi = (term.of(end) for end in values[term.source])
+        size, most = abs(term.matrix), np.maximum(np.abs(lo), np.abs(hi))
+        parts = _positive(term.matrix), _positive(-term.matrix)
+        missed = () if term.error is None else (weigh(most, term.error),)
+        seen = (size != 0).sum(axis=1)
+        plain = (seen <= 1) & np.isin(size.sum(axis=1), (0.0, 1.0))
+        count = 2 * int(seen.max(initial=0)) + 2
+        for side, (up, down) in enumerate((parts, parts[::-1])):
+            with np.errstate(all="ignore"):
+                value = _apply(lo, up) - _apply(hi, down)
+            reached = plus(weigh(np.abs(lo), up), weigh(np.abs(hi), down))
+            rounding = product_error(reached, count, 1.0)
+            rounding = np.where(plain | (reached == 0), 0.0, rounding)
+            ends[side] = ends[side].add(value, rounding, *missed)
+    return ends[0].lowest(), -ends[1].lowest()
+
+
+def _positive(matrix: Matrix) -> Matrix:
+    return matrix.maximum(0) if sparse.issparse(matrix) else np.maximum(matrix, 0.0)
+
+
+def _apply(values: Floats, matrix: Matrix) -> Floats:
+    return np.asarray((matrix @ values.T).T)
+
+
+def weigh(values: Floats, size: Matrix) -> Floats:
+    """`values @ size.T` of numbers that are not negative, from above; 0 only where all terms are
+    0, infinity where nothing is known."""
+    n = values.shape[1]
+    with np.errstate(all="ignore"):
+        value = _apply(values, size)
+        bound = above(above(value + n * TINY) * (1 + n * 2.0**-51))
+        if (value == 0).any():
+            met = _apply((values != 0).astype(np.float64), (size != 0).astype(np.float64))
+            bound = np.where(met == 0, 0.0, bound)
+    return bound
+
+
+# --- ranges of all values -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Map:
+    """An affine node: what one unit of |coefficient| loses on the way over it (boxes, units), and
+    what underflow loses whatever the coefficients (boxes, 1)."""
+
+    rows: Rows
+    loss: Floats
+    floor: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """An activation: one band for each kind of line, around f(z), or around the maximum of a window
+    as a function of its `chosen` entry (boxes, windows)."""
+
+    source: str
+    bands: tuple[Band, ...]
+    chosen: Numbers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Swap:
+    """Units written through others (see `joint`): `used` (boxes, m) is 1 where, r ≤ `slope`·δ +
+    `beyond` and r ≥ (1 − slope)·δ − beyond, `negative` (m,) where c < 0; and for each partner, an
+    activation, what it takes, and |c| as a matrix (m × its units)."""
+
+    used: Floats
+    slope: Floats
+    beyond: Floats
+    negative: npt.NDArray[np.bool_]
+    moves: tuple[tuple[str, str, Floats], ...]
+
+
+class Ranges:
+    """Bounds of all values of a network on boxes `lo ≤ x ≤ hi`, (boxes, inputs) each.
+
+    `known` holds on all boxes. If `lean`, only units that may be on two pieces of the activation
+    behind are carried back; `sharp` names values that are carried back besides those that
+    activations take. `places` says which entry of a window stands for its maximum: any is sound.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        lo: Floats,
+        hi: Floats,
+        *,
+        sharp: Collection[str] = (),
+        known: Mapping[str, Range] | None = None,
+        lean: bool = False,
+        places: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self.network, self.known, self.lean, self.places = network, known, lean, places or {}
+        self.values: dict[str, Range] = {network.source: (lo, hi)}
+        self.steps: dict[str, _Map | _Curve] = {}
+        self.swaps: dict[str, Swap] = {}
+        self.widest = max(network.sizes.values())
+        self.point = bool((lo == hi).all())  # then intervals say all that there is to say
+        self.bent = {n.inputs[0]: n for n in network.nodes if isinstance(n.op, Unitwise | MaxPool)}
+        used = needed(network)
+        for node in network.nodes:
+            if node.name not in used:
+                continue
+            if isinstance(node.op, Unitwise | MaxPool):
+                self._bend(node)
+            else:
+                self._map(node, node.name in self.bent or node.name in sharp)
+
+    @property
+    def boxes(self) -> int:
+        return len(self.values[self.network.source][0])
+
+    def over_all(self, name: str) -> Range:
+        """The range of a value over all boxes."""
+        lo, hi = self.values[name]
+        return lo.min(axis=0), hi.max(axis=0)
+
+    def _map(self, node: Node, sharp: bool) -> None:
+        rows = rows_of(node, self.network.sizes)
+        lo, hi = interval(rows, self.values)
+        if self.known is not None:
+            lo, hi = met((lo, hi), self.known[node.name])
+        self.values[node.name] = lo, hi
+        self.steps[node.name] = self._lossy(rows)
+        if sharp and not self.point:
+            self.values[node.name] = self._sharpened(node.name, lo, hi)
+
+    def _lossy(self, rows: Rows) -> _Map:
+        """Each coefficient of a source is a sum of at most m products."""
+        count = len(rows.constant)
+        size = times(np.abs(rows.constant), np.full(count, gamma(count + 1)))
+        loss = plus(rows.doubt, size)[None]
+        far = np.zeros((self.boxes, 1))
+        for term in rows.terms:
+            most = self._largest(term.source)
+            loss = plus(loss, times(weigh(most, abs(term.matrix)), np.full(1, gamma(count))))
+            if term.error is not None:
+                loss = plus(loss, weigh(most, term.error))
+            far = plus(far, total(most)[:, None])
+        return _Map(
+            rows, np.broadcast_to(loss, (self.boxes, count)), above(far * (4 * count * TINY))
+        )
+
+    def _sharpened(self, name: str, lo: Floats, hi: Floats) -> Range:
+        """The units of a value carried back to the input."""
+        low, high, units = lo.copy(), hi.copy(), np.arange(lo.shape[1])
+        if self.lean and name in self.bent:
+            units = np.flatnonzero(_open(self.bent[name], lo, hi))
+        step = max(1, TILE // (2 * self.boxes * self.widest))
+
+        def one(start: int) -> None:
+            some = units[start : start + step]
+            eye = np.eye(len(some))
+            found = self.lower({name: (some, np.concatenate([eye, -eye])[None])})
+            low[:, some] = np.maximum(lo[:, some], found[:, : len(some)])
+            high[:, some] = np.minimum(hi[:, some], -found[:, len(some) :])
+
+        for _ in side_by_side(one, range(0, len(units), step)):
+            pass
+        return low, high
+
+    def _bend(self, node: Node) -> None:
+        op, (source,) = node.op, node.inputs
+        lo, hi = self.values[source]
+        if isinstance(op, MaxPool):
+            pool = Windows(op, self.network.sizes[source])
+            rows = self.places.get(node.name)
+            chosen = pool.chosen(lo) if rows is None else pool.at(rows, self.boxes)
+            self.steps[node.name] = _Curve(source, (pool.band(lo, hi, chosen),) * 2, chosen)
+            self.values[node.name] = pool.range(lo, hi)
+            return
+        assert isinstance(op, Unitwise)
+        bend = Bend(op)
+        with np.errstate(all="ignore"):
+            slopes = [np.broadcast_arrays(lo, *op.slopes(lo, hi, kind))[1:] for kind in Support]
+        bands = tuple(bend.band(lo, hi, (pair[0], pair[1])) for pair in slopes)
+        self.steps[node.name] = _Curve(source, bands)
+        self.values[node.name] = bend.range(lo, hi)
+        self.link(node)
+
+    def link(self, node: Node) -> None:
+        """Called behind each activation: a subclass may write its units through others."""
+
+    # --- functionals ----------------------------------------------------------------------------
+
+    def worst(self, rows: Rows) -> Range:
+        """Bounds of rows over all boxes. The least of the lower bounds counts: so a row is carried
+        back only on boxes where it may be below what was found before, the widest boxes first."""
+        low, high = interval(rows, self.values)
+        quick, count = np.concatenate([low, -high], axis=1), len(rows.constant)
+        best = np.full(2 * count, np.inf)
+        sources = [term.source for term in rows.terms]
+        if self.point or set(sources) <= {self.network.source} or not all(map(_apart, rows.terms)):
+            best = quick.min(axis=0)
+            return best[:count], -best[count:]
+        with np.errstate(all="ignore"):
+            width = sum(
+                np.nan_to_num(np.subtract(*self.values[s][::-1])).sum(axis=1) for s in sources
+            )
+        for number in np.argsort(-np.asarray(width), kind="stable").tolist():
+            box, low = slice(number, number + 1), quick[number]
+            for kind in range(len(Support)):
+                some = np.flatnonzero(~(low >= best))
+                if len(some):
+                    found = self._carried(*self._start(rows, some, box), kind, box, best[some])
+                    low[some] = np.maximum(low[some], found[0])
+            best = np.minimum(best, low)
+        return best[:count], -best[count:]
+
+    def _start(self, rows: Rows, some: Numbers, box: slice) -> tuple[Waiting, Tally]:
+        """Rows, or their negatives where the number is beyond them, as coefficients that wait."""
+        count = len(rows.constant)
+        sign, part = np.where(some < count, 1.0, -1.0), rows.take(some % count)
+        tally, waiting = Tally.start((sign * part.constant)[None], part.doubt[None]), Waiting()
+        for term in part.terms:
+            if term.error is not None:
+                missed = weigh(term.of(self._largest(term.source)[box]), term.error)
+                tally = tally.add(np.zeros(missed.shape), missed)
+            units, every = term.units, np.arange(self.network.sizes[term.source])
+            units = None if units is None or np.array_equal(units, every) else units
+            matrix = np.asarray(sign[:, None] * term.matrix)[None]
+            tally = self._wait(waiting, term.source, units, matrix, tally, box)
+        return waiting, tally
+
+    def lower(self, waiting: Waiting, start: Tally | None = None) -> Floats:
+        """Lower bounds of Σ coefficients·values on every box, the better of both kinds of lines."""
+        count = next(iter(waiting.values()))[1].shape[1]
+        nothing = np.zeros((self.boxes, count))
+        tally, every = start or Tally.start(nothing, nothing), slice(None)
+        found = [self._carried(dict(waiting), tally, k, every) for k in range(len(Support))]
+        return np.asarray(np.maximum.reduce(found))
+
+    def _carried(
+        self, waiting: Waiting, tally: Tally, kind: int, box: slice, enough: Floats | None = None
+    ) -> Floats:
+        """The same along one kind of lines. On a single box ranges are put in behind every map,
+        and a row that so reaches `enough` is followed no further."""
+        rows = np.arange(tally.value.shape[1])
+        best = np.full(len(rows), -np.inf)
+        for node in reversed(self.network.nodes):
+            if node.name not in waiting:
+                continue
+            step, (units, a) = self.steps[node.name], waiting.pop(node.name)
+            if isinstance(step, _Curve):
+                tally = self._over_curve(node, step, units, a, tally, waiting, kind, box)
+                continue
+            tally = self._over_map(step, units, a, tally, waiting, box)
+            if enough is not None:
+                best[rows] = np.maximum(best[rows], self._put_in(waiting, tally, box)[0])
+                going = ~(best[rows] >= enough[rows])
+                if not going.all():
+                    rows = rows[going]
+                    tally = Tally(tally.value[:, going], tally.slack[:, going])
+                    waiting = {name: (u, a[:, going]) for name, (u, a) in waiting.items()}
+                if not len(rows):
+                    break
+        return best[None] if enough is not None else self._put_in(waiting, tally, box)
+
+    def _put_in(self, waiting: Waiting, tally: Tally, box: slice) -> Floats:
+        for name, (units, a) in waiting.items():
+            lo, hi = (_of(end[box], units) for end in self.values[name])
+            with np.errstate(all="ignore"):
+                value = _rowwise(np.maximum(a, 0.0), lo) + _rowwise(np.minimum(a, 0.0), hi)
+            size = weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
+            tally = tally.add(value, product_error(size, 2 * a.shape[2] + 2, 1.0))
+        return tally.lowest()
+
+    def _over_map(
+        self, step: _Map, units: Units, a: Floats, tally: Tally, waiting: Waiting, box: slice
+    ) -> Tally:
+        """a·z = a·c + Σ (a A)·h: coefficients go to the sources, a·c into the tally."""
+        rows = step.rows if units is None else step.rows.take(units)
+        with np.errstate(all="ignore"):
+            plain = a @ rows.constant
+        floor = above(np.full(1, 4 * a.shape[2] * TINY))
+        lost = weighted(np.abs(a), _of(step.loss[box], units))
+        tally = tally.add(plain, lost, floor, step.floor[box])
+        for term in rows.terms:
+            matrix, seen = term.matrix, term.units
+            if units is not None and sparse.issparse(matrix):
+                seen = np.unique(matrix.indices)
+                matrix = matrix[:, seen].toarray()
+            with np.errstate(all="ignore"):
+                more = np.asarray(a.reshape(-1, a.shape[2]) @ matrix)
+            more = more.reshape(*a.shape[:2], -1)
+            tally = self._wait(waiting, term.source, seen, more, tally, box)
+        return tally
+
+    def _over_curve(
+        self,
+        node: Node,
+        step: _Curve,
+        units: Units,
+        a: Floats,
+        tally: Tally,
+        waiting: Waiting,
+        kind: int,
+        box: slice,
+    ) -> Tally:
+        """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0."""
+        if node.name in self.swaps:
+            tally, a = self._swapped(node, a, tally, waiting, box)
+        band = step.bands[kind]
+        below, over, low, high = (
+            _of(end[box], units) for end in (band.below, band.above, band.low, band.high)
+        )
+        rising, falling = np.maximum(a, 0.0), np.minimum(a, 0.0)
+        with np.errstate(all="ignore"):
+            d = rising * below[:, None] + falling * over[:, None]
+            const = _rowwise(rising, low) + _rowwise(falling, high)
+        size = weighted(np.abs(a), np.maximum(np.abs(low), np.abs(high)))
+        tally = tally.add(const, product_error(size, 2 * a.shape[2] + 2, 1.0))
+        if step.chosen is None:
+            tally = self._charged(tally, step.source, units, d, box)
+            return self._wait(waiting, step.source, units, d, tally, box)
+        chosen = _of(step.chosen[box], units)  # slopes are 0 and 1, but entries may be shared
+        moved = np.zeros((len(d), d.shape[1], self.network.sizes[step.source]))
+        for one, entries, into in zip(d, chosen, moved, strict=True):
+            np.add.at(into.T, entries, one.T)
+        most = np.take_along_axis(self._largest(step.source)[box], chosen, axis=1)
+        lost = times(weighted(np.abs(d), most), np.full(1, gamma(d.shape[2] + 1)))
+        tally = tally.add(np.zeros(lost.shape), lost)
+        return self._wait(waiting, step.source, None, moved, tally, box)
+
+    def _wait(
+        self, waiting: Waiting, name: str, units: Units, more: Floats, tally: Tally, box: slice
+    ) -> Tally:
+        """Coefficients that wait at a value, added to those that are there."""
+        if name not in waiting:
+            waiting[name] = units, more
+            return tally
+        both, units = self._joined(name, waiting[name], (units, more))
+        waiting[name] = units, both
+        return self._charged(tally, name, units, both, box)
+
+    def _charged(self, tally: Tally, name: str, units: Units, a: Floats, box: slice) -> Tally:
+        """Less what coefficients lose that are sums or products, rounded once."""
+        most = _of(self._largest(name)[box], units)
+        lost = times(weighted(np.abs(a), most), np.full(1, 4 * UNIT))
+        return tally.add(np.zeros(lost.shape), lost, above(total(most)[:, None] * (4 * TINY)))
+
+    def _joined(
+        self, name: str, first: tuple[Units, Floats], second: tuple[Units, Floats]
+    ) -> tuple[Floats, Units]:
+        """The sum of coefficients of different units."""
+        (u, a), (v, b) = first, second
+        if (u is None and v is None) or (u is not None and v is not None and np.array_equal(u, v)):
+            with np.errstate(all="ignore"):
+                return a + b, u
+        every = np.arange(self.network.sizes[name])
+        u, v = (every if x is None else x for x in (u, v))
+        both = np.union1d(u, v)
+        shape = np.broadcast_shapes((*a.shape[:2], 1), (*b.shape[:2], 1))[:2]
+        found = np.zeros((*shape, len(both)))
+        found[..., np.searchsorted(both, u)] = a
+        with np.errstate(all="ignore"):
+            found[..., np.searchsorted(both, v)] += b
+        return found, both
+
+    def _swapped(
+        self, node: Node, a: Floats, tally: Tally, waiting: Waiting, box: slice
+    ) -> tuple[Tally, Floats]:
+        """a·h = rest·h + Σ s|c|·h_j + t·z − (t, or s − t where c < 0)|c|·z_j ± |s|·beyond, s of the
+        units in pairs and t = s·slope or s·(1 − slope), by the sign of s.
+
+        A t errs by one rounding, a coefficient s|c| by at most m + 2, which cost γ|s||c| of what
+        they multiply; 1 − slope is exact.
+        """
+        swap, (source,) = self.swaps[node.name], node.inputs
+        used, slope = swap.used[box][:, None], swap.slope[box][:, None]
+        s, rest = a * used, a * (1.0 - used)
+        size, nothing = np.abs(s), np.zeros(s.shape[:2])
+        share = s * np.where(s < 0, slope, 1.0 - slope)
+        other = np.where(swap.negative, s - share, share)
+        own = self._largest(source)[box]
+        lost = weighted(size, plus(swap.beyond[box], times(own, np.full(1, gamma(2)))))
+        tally = tally.add(nothing, lost, above(total(own)[:, None] * (4 * TINY)))
+        tally = self._wait(waiting, source, None, share, tally, box)
+        here: Waiting = {node.name: (None, rest)}
+        for partner, taken, matrix in swap.moves:
+            with np.errstate(all="ignore"):
+                moved, drawn = (
+                    np.asarray(x.reshape(-1, x.shape[2]) @ matrix).reshape(*x.shape[:2], -1)
+                    for x in (s, other)
+                )
+            reach = plus(self._largest(partner)[box], self._largest(taken)[box])
+            slip = times(weigh(reach, matrix), np.full(1, gamma(len(matrix) + 3)))
+            floor = above(total(reach)[:, None] * (4 * len(matrix) * TINY))
+            tally = tally.add(nothing, weighted(size, slip), floor)
+            where = here if partner == node.name else waiting
+            tally = self._wait(where, partner, None, moved, tally, box)
+            tally = self._wait(waiting, taken, None, -drawn, tally, box)
+        return tally, here[node.name][1]
+
+    def _largest(self, name: str) -> Floats:
+        return np.maximum(*map(np.abs, self.values[name]))
+
+
+def needed(network: Network) -> set[str]:
+    """The nodes that the output depends on."""
+    found = {network.output}
+    for node in reversed(network.nodes):
+        if node.name in found:
+            found.update(node.inputs)
+    return found
+
+
+def met(first: Range, second: Range) -> Range:
+    """Two ranges that both hold."""
+    return np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
+
+
+def _open(node: Node, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
+    """Units that are on more than one piece of what follows, on any of the boxes."""
+    if not isinstance(node.op, Unitwise):
+        return np.ones(lo.shape[1], dtype=bool)
+    bend = Bend(node.op)
+    inside = [(lo < point) & (point < hi) for point in bend.breaks]
+    return np.asarray(np.logical_or.reduce([*inside, ~bend.straight(lo)]).any(axis=0))
+
+
+def _apart(term: Term) -> bool:
+    """Whether no unit is seen twice: coefficients of such would have to be added first."""
+    return term.units is None or len(np.unique(term.units)) == len(term.units)
+
+
+def _of(ends: npt.NDArray[Kind], units: Units) -> npt.NDArray[Kind]:
+    return ends if units is None else ends[:, units]
+
+
+def _rowwise(a: Floats, values: Floats) -> Floats:
+    """`a·values` for every row on every box."""
+    return np.asarray(np.matmul(a, values[:, :, None])[..., 0])
+
+
+def weighted(size: Floats, values: Floats) -> Floats:
+    """The same for numbers that are not negative, from above; infinity where nothing is known."""
+    n = size.shape[2]
+    with np.errstate(all="ignore"):
+        return above(above(_rowwise(size, values) + n * TINY) * (1 + n * 2.0**-51))
+
+
+def total(values: Floats) -> Floats:
+    """The sum over all units on every box, from above."""
+    with np.errstate(all="ignore"):
+        return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def boxes_of(domain: Box, code: Sequence[int]) -> Range:
+    """The boxes of a tree of halves in preorder, 0 for a box and i + 1 for a box that is halved
+    along coordinate i. They cover the domain whatever the numbers are."""
+    lows, highs, stack = [], [], [(domain.lo.copy(), domain.hi.copy())]
+    for number in code:
+        if not stack or number > domain.size:
+            raise CheckFailed("tree", "the bytes are not a partition of this domain")
+        lo, hi = stack.pop()
+        if number == 0:
+            lows.append(lo)
+            highs.append(hi)
+            continue
+        middle = 0.5 * lo[number - 1] + 0.5 * hi[number - 1]
+        upper, lower = lo.copy(), hi.copy()
+        upper[number - 1] = lower[number - 1] = middle
+        stack += [(upper, hi), (lo, lower)]
+    if stack or not lows:
+        raise CheckFailed("tree", f"the tree lacks {len(stack)} of its leaves")
+    return np.array(lows), np.array(highs)

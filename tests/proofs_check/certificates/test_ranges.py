@@ -1,0 +1,171 @@
+"""Ranges and functionals of networks on boxes: no rational value is ever outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from proofs_check.certificates.ranges import Ranges, Rows, Term, boxes_of, interval, rows_of
+from proofs_check.certificates.report import CheckFailed
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    Convolution,
+    Geometry,
+    LeakyRelu,
+    Network,
+    Node,
+    Norm,
+    Relu,
+)
+from reconstruct.networks.activations import Clip, MaxPool
+from reconstruct.networks.maps import Placement, Scaling, Select
+from tests.bounds.rational import holds, rational_values
+from tests.networks.test_images import convolutions
+
+TREE = bytes([1, 2, 0, 2, 0, 0, 1, 0, 0])
+
+
+def test_boxes_cover_the_domain() -> None:
+    domain = Box([0.0, 0.0], [1.0, 2.0])
+    lo, hi = boxes_of(domain, bytes([1, 2, 0, 0, 0]))
+    assert np.prod(hi - lo, axis=1).sum() == 2.0
+    with pytest.raises(CheckFailed, match="lacks 1 of its leaves"):
+        boxes_of(domain, bytes([1, 0]))
+    with pytest.raises(CheckFailed, match="not a partition"):
+        boxes_of(domain, bytes([3, 0, 0]))
+
+
+def branches(rng: np.random.Generator, scale: float, op) -> Network:
+    """Sums, norms, scalings, units that are moved, and a map that is known to a root alone."""
+    maps = [scale * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), rng.normal(size=(3, 8))]
+    norm = Norm(rng.normal(size=4), rng.normal(size=4), rng.normal(size=4), np.full(4, 2.0), 0.25)
+    nodes = (
+        Node("one", Affine(maps[0], rng.normal(size=4)), ("input",)),
+        Node("act1", op, ("one",)),
+        Node("two", Affine(maps[1], rng.normal(size=4)), ("act1",)),
+        Node("norm", norm, ("two",)),
+        Node("act2", op, ("norm",)),
+        Node("sum", Add(), ("act1", "act2", "act1")),
+        Node("moved", Placement(np.array([3, -1, 0, 1, 2, 2, 0, 1]), 4), ("sum",)),
+        Node("act3", op, ("moved",)),
+        Node("some", Select(0, 8), ("act3",)),
+        Node("out", Affine(maps[2], rng.normal(size=3)), ("some",)),
+    )
+    return Network(2, nodes, "out")
+
+
+def require(network: Network, ranges: Ranges, rows: Rows, rng: np.random.Generator) -> None:
+    """Values at points of every box, exactly, against the ranges and a functional's bounds."""
+    (term,) = rows.terms
+    found = ranges.worst(rows)
+    low, high = ranges.values[network.source]
+    for box in range(ranges.boxes):
+        points = [low[box], high[box], *Box(low[box], high[box]).sample(3, rng)]
+        for point in points:
+            exact = rational_values(network, point)
+            for name, (lo, hi) in ranges.values.items():
+                assert holds((lo[box], hi[box]), exact[name]), name
+            asked = Network(network.size_in, network.nodes, term.source, network.source)
+            last = Node("asked", Affine(term.matrix, rows.constant), (term.source,))
+            asked = Network(network.size_in, (*network.nodes, last), "asked", network.source)
+            assert holds(found, rational_values(asked, point)["asked"])
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_hold_in_exact_arithmetic(seed: int, lean: bool) -> None:
+    rng = np.random.default_rng(seed)
+    scale = (1.0, 1e-3, 30.0, 1e120, 1e-160)[seed % 5]
+    op = (Relu(), LeakyRelu(0.3), Clip(0.0, 2.0))[seed % 3]
+    network, width = branches(rng, scale, op), (1.0, 0.0, 1e-9)[seed % 3]
+    box = Box([-0.5, 0.25], [-0.5 + width, 1.0])
+    whole = Ranges(network, box.lo[None], box.hi[None], sharp={"sum", "out"})
+    leaves = Ranges(network, *boxes_of(box, TREE), known=whole.values, lean=lean)
+    names = {"act1": 4, "sum": 4, "act3": 8}
+    for ranges in (whole, leaves):
+        name = list(names)[seed % 3]
+        term = Term(name, None, rng.normal(size=(3, names[name])))
+        require(network, ranges, Rows((term,), rng.normal(size=3), np.zeros(3)), rng)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ranges_hold_through_maxima_over_windows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool = MaxPool(Geometry(1, 3, 2, (2, 2), (1, 1), (0, 0, 1, 0)))
+    nodes = (
+        Node("one", Affine(rng.normal(size=(6, 2)), rng.normal(size=6)), ("input",)),
+        Node("act1", Relu(), ("one",)),
+        Node("most", pool, ("act1",)),
+        Node("two", Affine(rng.normal(size=(4, 3)), rng.normal(size=4)), ("most",)),
+        Node("act2", Relu(), ("two",)),
+        Node("out", Affine(rng.normal(size=(2, 4))), ("act2",)),
+    )
+    network, box = Network(2, nodes, "out"), Box([-1.0, -0.5], [0.5, 1.0])
+    places = {"most": tuple(rng.integers(0, 2, size=3).tolist())} if seed % 2 else None
+    for boxes in ((box.lo[None], box.hi[None]), boxes_of(box, TREE)):
+        ranges = Ranges(network, *boxes, sharp={"out"}, places=places)
+        term = Term("act2", None, rng.normal(size=(3, 4)))
+        require(network, ranges, Rows((term,), rng.normal(size=3), np.zeros(3)), rng)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(convolutions())
+def test_an_unrolled_convolution_is_its_matrix(op: Convolution) -> None:
+    node = Node("c", op, ("x",))
+    rows = rows_of(node, {"x": op.shape[1], "c": op.shape[0]})
+    assert np.array_equal(rows.terms[0].matrix.toarray(), op.tile(0, op.shape[0]))
+    assert np.array_equal(rows.constant, op.bias)
+
+
+def test_rows_that_see_some_units_are_bounded_as_if_they_saw_all() -> None:
+    """The way back over few units, and over all of them, through unrolled convolutions."""
+    rng = np.random.default_rng(3)
+    network = branches(rng, 1.0, Relu())
+    ranges = Ranges(network, np.full((1, 2), -1.0), np.full((1, 2), 0.5))
+    matrix, units = rng.normal(size=(5, 3)), np.array([6, 1, 3])
+    whole = np.zeros((5, 8))
+    whole[:, units] = matrix
+    nothing = np.zeros(5)
+    few = ranges.worst(Rows((Term("act3", units, matrix),), nothing, nothing))
+    full = ranges.worst(Rows((Term("act3", None, whole),), nothing, nothing))
+    assert np.allclose(few, full, rtol=1e-12, atol=1e-12)
+
+
+def test_branches_that_come_from_one_value_cancel() -> None:
+    """h − h through two nodes: intervals say ±1, lines that are carried back say 0."""
+    nodes = (
+        Node("a", Affine(np.ones((1, 1))), ("input",)),
+        Node("b", Affine(np.ones((1, 1))), ("input",)),
+    )
+    network = Network(1, (*nodes, Node("out", Add(), ("a", "b"))), "out")
+    ranges = Ranges(network, np.zeros((1, 1)), np.ones((1, 1)))
+    terms = Term("a", None, np.ones((1, 1))), Term("b", None, -np.ones((1, 1)))
+    low, high = ranges.worst(Rows(terms, np.zeros(1), np.zeros(1)))
+    assert -1e-12 < low[0] <= 0 <= high[0] < 1e-12
+
+
+def test_what_is_never_negative_stays_so() -> None:
+    """Sums of values that begin at 0, with weights that are not negative."""
+    values = {"h": (np.zeros((1, 3)), np.array([[0.1, 0.2, 0.3]]))}
+    rows = Rows((Term("h", None, np.array([[0.1, 0.7, 0.0], [0.0, 1.0, 0.0]])),), *np.zeros((2, 2)))
+    low, high = interval(rows, values)
+    assert (low == 0).all() and high[0, 1] == 0.2
+
+
+def test_the_error_of_a_matrix_widens_its_rows() -> None:
+    values = {"h": (-np.ones((1, 2)), 2 * np.ones((1, 2)))}
+    term = Term("h", None, np.zeros((1, 2)), np.full((1, 2), 0.5))
+    low, high = interval(Rows((term,), np.zeros(1), np.array([0.25])), values)
+    assert low[0, 0] <= -2.25 and high[0, 0] >= 2.25
+
+
+def test_a_scaling_is_a_map_of_its_own() -> None:
+    op = Scaling(np.array([1.0, 2.0]), np.array([3.0, 1.0]), np.array([0.5, 0.0]))
+    network = Network(2, (Node("out", op, ("input",)),), "out")
+    ranges = Ranges(network, np.ones((1, 2)), np.ones((1, 2)))
+    assert holds(
+        [end[0] for end in ranges.values["out"]], rational_values(network, np.ones(2))["out"]
+    )
