@@ -223,8 +223,8 @@ class OnBox:
                 require(float(np.abs(a).max(initial=0)) < LARGE, "numbers are too large")
         return best
 
-    def segment(self, ours: np.ndarray, gap: np.ndarray, hidden: list, marks: np.ndarray | None):
-        """One more cut; the error in front of it. `marks` None: the larger side of the kink."""
+    def segment(self, ours: np.ndarray, gap: np.ndarray, hidden: list):
+        """One more cut; the error in front of it."""
         for rows in hidden:
             need = up(np.abs(rows[:, :-1]) @ self.error)
             require(bool((self.lower(rows, need) >= need).all()), "a hidden unit may be inactive")
@@ -241,7 +241,7 @@ class OnBox:
         bent = (lo < 0) & (hi > 0)
         flat = (lo >= 0).astype(float)
         upper = np.where(bent, hi / np.where(bent, hi - lo, 1), flat)
-        steep = np.where(bent, hi > -lo if marks is None else marks, flat).astype(float)
+        steep = np.where(bent, hi >= -lo * (1 - 2.0**-30), flat).astype(float)
         top = np.where(bent, np.maximum(-upper * lo, (1 - upper) * hi) * (1 + 2.0**-50), 0)
         self.cuts.append((ours, reach, [(steep, upper, top), (flat, upper, top)]))
         self.ends.append((np.maximum(lo, 0), np.maximum(hi, 0)))
@@ -311,13 +311,11 @@ def check(folder: Path) -> tuple[float, float]:
         steps.append((floats(one), difference(one, two), hidden))
     width = max(size, *(len(rows) for rows, _, _ in steps))
     unit = 8 * (width + 4 * len(steps) + 16) * 2.0**-53 * len(steps)
-    lines = document["lines"] if document["tree"] is None else {}
     worst = 0.0
     for low, high in boxes(lo, hi, document["tree"]):
         box = OnBox(low, high, unit)
-        for name, step in zip([*names, None], steps, strict=True):
-            marks = np.array([mark == "1" for mark in lines[name]]) if name in lines else None
-            error = box.segment(*step, marks)
+        for step in steps:
+            error = box.segment(*step)
         worst = max(worst, float(error.max()))
     require(worst <= bound, f"bound: {bound:.6g} is claimed, but {worst:.6g} follows")
     return bound, worst

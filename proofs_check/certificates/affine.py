@@ -353,14 +353,22 @@ class Forms:
     ) -> list[tuple[int, int]]:
         """Spans of rows to look at together: of a grouped layer few groups."""
         stop = self.network.sizes[name] // positions if stop is None else stop
-        step, node = self.chunk, self.nodes.get(name)
-        while node and node.name not in self.sources and isinstance(node.op, Diagonal | Unitwise):
-            node = self.nodes.get(node.inputs[0])
-        op = None if node is None or node.name in self.sources else node.op
-        if isinstance(op, Convolution) and op.groups > 1:
+        op, step = self.grouped(name), self.chunk
+        if op is not None:
             each = op.channels // op.groups
             step = each * max(1, GROUPED // each)
         return [(at, min(stop, at + step)) for at in range(start, stop, step)]
+
+    def grouped(self, name: str) -> Convolution | None:
+        """The grouped map that a value comes from, scaled and shifted since, if it is one."""
+        while name in self.nodes and name not in self.sources:
+            op = self.nodes[name].op
+            if isinstance(op, Convolution) and op.groups > 1:
+                return op
+            if not isinstance(op, Diagonal | Unitwise):
+                break
+            (name,) = self.nodes[name].inputs
+        return None
 
     def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
         """Rows of a node's form, each at that many positions; a source is itself."""

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from proofs_check.certificates.arithmetic import Marks
 from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import Box
@@ -86,7 +83,6 @@ class Claims:
     float64_bound: float | None
     float32_bound: float | None
     alignment: tuple[tuple[str, str], ...]
-    marks: Mapping[str, str]
     places: Mapping[str, tuple[int, ...]]
     tree: bytes | None
     pairs: tuple[PairClaim, ...]
@@ -95,15 +91,6 @@ class Claims:
     exact_identity: bool
     exact_norms: Mapping[str, RationalNorm] | None
     witness: Witness | None
-
-    def lines(self, name: str, size: int) -> Marks | None:
-        """Which units of a cut take the steeper line below; None where nothing is said."""
-        if name not in self.marks:
-            return None
-        marks = self.marks[name]
-        if len(marks) != size or not set(marks) <= {"0", "1"}:
-            raise CheckFailed("lines", f"0 or 1 for each of the {size} units of {name!r} is needed")
-        return np.array([mark == "1" for mark in marks])
 
     def check_segment(self, index: int, names: tuple[str, str], derived: Derived) -> None:
         """The claims of one segment have to cover what was derived."""

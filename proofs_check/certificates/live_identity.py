@@ -16,22 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from proofs_check.certificates.affine import Form, Forms
 from proofs_check.certificates.claims import Claims
 from proofs_check.certificates.columns import RationalNorm
-from proofs_check.certificates.form import Form
-from proofs_check.certificates.forms import Forms
-from proofs_check.certificates.recursion import needed
+from proofs_check.certificates.ranges import needed
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import LiveNorm, Network, Node, Operation
 from reconstruct.networks.activations import Activation, Unitwise
 
 FIELD = "exact_norms"
-Rationals = npt.NDArray[Any]
+Rationals = npt.NDArray[np.object_]
 
 
 def prove_live_identity(
@@ -81,8 +79,8 @@ class _Identity:
                     self.inner[node.name] = node.op
         own = {target.source: target.source, **{t: t for t in self.partner.values()}}
         seen = {candidate.source: target.source, **self.partner, **{n: n for n in self.inner}}
-        self.ours = Forms(target, own, kernels=False)
-        self.theirs = Forms(candidate, seen, norms, kernels=False)
+        self.ours = Forms(target, own)
+        self.theirs = Forms(candidate, seen, norms)
 
     def run(self) -> None:
         for node in self.nodes:
@@ -123,10 +121,11 @@ class _Identity:
             (name,) = live
             s, t = self._numbers(name)
             A, below = _numbers(found), self.theirs.whole(self.theirs.nodes[name].inputs[0])
-            rest = A[:, :-1] @ t + A[:, -1]
+            at = found.layout[0].index[:, 0]  # the units that are seen
+            rest = A[:, :-1] @ t[at] + A[:, -1]
             _require(not _free(rest, behind).any(), f"shifts behind {name!r} do not cancel")
             layout = below.layout
-            made = (A[:, :-1] * s) @ _free(_numbers(below), self.inner[name])
+            made = (A[:, :-1] * s[at]) @ _free(_numbers(below), self.inner[name])[at]
         else:
             layout, made = found.layout, _numbers(found)
         _require(layout == wanted.layout, f"{ours!r} and {theirs!r} look at other values")
@@ -139,7 +138,7 @@ def _numbers(form: Form) -> Rationals:
     """The entries of a form, which have to be rational."""
     _require(not form.radius.any(), "a number is not rational")
     flat = [Fraction(n, form.unit) for n in form.whole.integers()]
-    return np.array(flat, dtype=object).reshape(form.rows, form.width)
+    return np.array(flat, dtype=object).reshape(form.whole.shape)
 
 
 def _free(values: Rationals, norm: LiveNorm) -> Rationals:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
 Range = tuple[Floats, Floats]
-Matrix: TypeAlias = Any  # floats, or a sparse.csr_array of them
+Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 Numbers = npt.NDArray[np.intp]
 Kind = TypeVar("Kind", bound=np.generic)
 Units = Numbers | None  # whose coefficients these are; None: all units of the value

@@ -104,7 +104,6 @@ def read(document: Mapping[str, Json]) -> Claims:
         float64_bound=_bound(document.get("float64_bound"), "float64_bound"),
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
-        marks=_marks(document.get("lines")),
         places=_whole_numbers(document.get("places"), "places", 0, WINDOW),
         tree=_tree(document.get("tree"), domain, method),
         pairs=_unit_pairs(document.get("pairs", [])),
@@ -247,10 +246,6 @@ def _pairs(value: Json) -> tuple[tuple[str, str], ...]:
             raise CheckFailed("alignment", "pairs of names are needed")
         found.append((names[0], names[1]))
     return tuple(found)
-
-
-def _marks(value: Json) -> dict[str, str]:
-    return {name: _text(marks, "lines") for name, marks in _object(value, "lines").items()}
 
 
 def _bytes(value: Json, field: str) -> bytes:

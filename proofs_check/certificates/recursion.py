@@ -228,12 +228,13 @@ class Recursion:
     def _doubted(
         self, node: Node, span: tuple[int, int], positions: int
     ) -> tuple[Floats, Floats, Floats]:
-        """The same for some rows, and the bounds of F h + d: by intervals, and where these leave a
-        doubt by lines that are carried back."""
+        """The same for some rows, and the bounds of F h + d. Shifts of grouped layers come from
+        intervals of the few units that a row sees: lines only where these leave a doubt."""
         form = self.theirs.rows(node.inputs[0], *span, positions)
         floats = form.floats()
         by, bend = moved(form, floats, self.errors), self.theirs.bend(node)
-        for quick in (True, False):
+        grouped = self.theirs.grouped(node.inputs[0]) is not None
+        for quick in (True, False) if grouped else (False,):
             lo, hi = self._range(form, floats, quick)
             doubt = deviation(node, bend, widened(lo, hi, by))
             if not doubt.any():

@@ -14,8 +14,7 @@ from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.propagate import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import MaxPool, Network, Unitwise
-from reconstruct.networks.activations import TIE
+from reconstruct.networks import MaxPool, Network
 from reconstruct.numbers.double_double import upward
 
 PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ
@@ -69,7 +68,6 @@ def _filled(
         method="layered",
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
-        lines=_lines(known, alignment),
         places=_places(known, alignment),
         tree=None if known.partition is None else known.partition.code,
     )
@@ -92,17 +90,6 @@ def _published_segment(segment: Segment) -> Segment:
         error_in=published(segment.error_in),
         error_out=published(segment.error_out),
     )
-
-
-def _lines(known: Reach, alignment: Alignment) -> dict[str, str]:
-    """Which units of each cut take slope 1 for the line below, as CROWN chooses."""
-    marks = {}
-    for name, _ in alignment.pairs:
-        node = known.network.node(name)
-        if isinstance(node.op, Unitwise):
-            lo, hi = known.whole.values[node.inputs[0]]
-            marks[name] = "".join("1" if up else "0" for up in (hi[0] >= -lo[0] * (1 - TIE)))
-    return marks
 
 
 def _places(known: Reach, alignment: Alignment) -> dict[str, tuple[int, ...]]:

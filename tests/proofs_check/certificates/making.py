@@ -110,7 +110,6 @@ def forged(
             "float64_bound": None,
             "float32_bound": None,
             "alignment": [[name, name] for name in cuts],
-            "lines": {},
             "places": {},
             "tree": None,
             "scales": {},

@@ -79,7 +79,7 @@ def test_every_construction_is_accepted(tmp_path, construction) -> None:
 
 
 def test_sums_and_zero_biases_on_a_symmetric_box_are_accepted(tmp_path) -> None:
-    """Zero biases give ties in the choice of lines, which the certificate settles by its hints."""
+    """Zero biases give ties in the choice of lines, which the rule settles."""
     rng = np.random.default_rng(1)
     nodes = (
         Node("a", Affine(rng.standard_normal((6, 2))), ("input",)),
@@ -294,7 +294,7 @@ def test_a_broken_certificate_is_unreadable(tmp_path, content) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"), [(("alignment",), [3]), (("segments", 0), "x"), (("lines",), 7)]
+    ("path", "value"), [(("alignment",), [3]), (("segments", 0), "x"), (("places",), 7)]
 )
 def test_a_document_of_another_build_is_rejected(tmp_path, path, value) -> None:
     simple(tmp_path)
