@@ -247,10 +247,11 @@ def _require_given_inputs(network: Network, domain: Box | Points) -> None:
     """Refuses attention on anything but inputs: its errors are carried along values alone."""
     bound = [n for n in network.nodes if isinstance(n.op, MatrixProduct | Softmax)]
     if bound and not (isinstance(domain, Points) and domain.radius == 0):
+        last = "" if bound[0].name != network.output else ", or remove it: it is the last node"
         raise UnsupportedError(
             f"node {bound[0].name!r} is a {bound[0].op.kind}, and networks with products of two "
             f"values or Softmax are bounded at given inputs alone; give them as --domain DATA.npz "
-            f"or a folder of images, without a radius"
+            f"or a folder of images, without a radius{last}"
         )
 
 

@@ -135,8 +135,8 @@ def test_graph_form_refusals(graph, tmp_path):
     refused(stored(tmp_path, **changed(graph, size_in=-1)), "positive whole number")
     refused(stored(tmp_path, **changed(graph, output="nowhere")), "'nowhere'")
     refused(stored(tmp_path, **changed(graph, nodes=[{"op": 3}])), "malformed")
-    bad = [{"name": "a", "op": "Softmax", "inputs": ["input"]}]
-    refused(stored(tmp_path, **changed(graph, nodes=bad)), "'a'.*'Softmax' is unknown")
+    bad = [{"name": "a", "op": "Mish", "inputs": ["input"]}]
+    refused(stored(tmp_path, **changed(graph, nodes=bad)), "'a'.*'Mish' is unknown")
     bad = [{"name": "a", "op": "LeakyRelu", "inputs": ["input"], "slope": "x"}]
     refused(stored(tmp_path, **changed(graph, nodes=bad)), "'a'.*slope must be a number")
     refused(stored(tmp_path, **graph | {"graph": np.array([255, 1], np.uint8)}), "malformed")

@@ -1,11 +1,10 @@
-"""Real networks made by others: loaded, compared with onnxruntime, or refused by name."""
+"""Real networks made by others: loaded, and compared with onnxruntime."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 
 from .models import SHARED, in_float64, run
@@ -13,19 +12,11 @@ from .models import SHARED, in_float64, run
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/targets is not there")
-REFUSED = {
-    "AC-1_softmax.onnx": "Softmax.*remove the last node",
-    "ibp_3_3_8.onnx": "multiplies two values that both depend on the network's input",
-}
 FILES = sorted(p for p in SHARED.glob("*/*") if p.suffix in (".onnx", ".npz", ".nnet"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_loads_and_agrees(path):
-    if path.name in REFUSED:
-        with pytest.raises(UnsupportedError, match=REFUSED[path.name]):
-            load(path)
-        return
     network = load(path)
     assert network.metadata["format"] == path.suffix[1:]
     if path.suffix == ".onnx":
