@@ -127,9 +127,13 @@ class Result:
         Where it is 0 or more every site acts as its map, so that the network is the target up to
         the residuals, whether or not the input is in the domain (proofs_check: guard).
         """
+        return self.guarded(x)[1]
+
+    def guarded(self, x: ArrayLike) -> tuple[Array, Vector]:
+        """The network's outputs with the margin of each, as the guarded file gives them."""
         watched = self.watched
-        seen = self.network.extremes(x, {w.node for w in watched})
-        return np.asarray(np.min([w.margin(seen[w.node]) for w in watched], axis=0))
+        outputs, seen = self.network.extremes(x, {w.node for w in watched})
+        return outputs, np.asarray(np.min([w.margin(seen[w.node]) for w in watched], axis=0))
 
     def prove_ranks(self) -> tuple[RankProof | None, ...]:
         """For each of `layers` an exact proof that its system has full rank, where there is one."""

@@ -230,28 +230,35 @@ class Network:
 
     def at(self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64) -> dict[str, Array]:
         """The values of these nodes on a batch."""
-        parts = list(self._chunks(x, names, dtype, np.asarray))
+        parts = list(self._chunks(x, names, dtype, lambda name, value: value))
         if not parts:
             return {name: np.empty((0, self.sizes[name]), dtype) for name in names}
         return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def extremes(
         self, x: ArrayLike, names: Collection[str], dtype: Any = np.float64
-    ) -> dict[str, Range]:
-        """The least and the largest unit of these nodes' values at each row of x.
+    ) -> tuple[Array, dict[str, Range]]:
+        """The network's outputs, and the least and largest unit of these nodes' values, row by row.
 
         The values of a chunk are forgotten before the next: wide layers are never held whole.
         """
-        parts = list(
-            self._chunks(x, names, dtype, lambda v: np.stack([v.min(axis=1), v.max(axis=1)]))
-        )
-        joined = {name: np.concatenate([p[name] for p in parts], axis=1) for name in names}
-        return {name: (low, high) for name, (low, high) in joined.items()}
+
+        def ends(name: str, value: Array) -> Array:
+            return (
+                value if name == self.output else np.stack([value.min(axis=1), value.max(axis=1)])
+            )
+
+        parts = list(self._chunks(x, {*names, self.output}, dtype, ends))
+        outputs = np.concatenate([part.pop(self.output) for part in parts])
+        found = {n: np.concatenate([p[n] for p in parts], axis=1) for n in parts[0]}
+        if self.output in names:
+            found[self.output] = np.stack([outputs.min(axis=1), outputs.max(axis=1)])
+        return outputs, {name: (low, high) for name, (low, high) in found.items()}
 
     def _chunks(
-        self, x: ArrayLike, names: Collection[str], dtype: Any, kept: Callable[[Array], Array]
+        self, x: ArrayLike, names: Collection[str], dtype: Any, kept: Callable[[str, Array], Array]
     ) -> Iterator[dict[str, Array]]:
-        """`kept(value)` of these nodes, some rows of the batch at a time, on all processors."""
+        """`kept(name, value)` of these nodes, some rows of the batch at a time, in parallel."""
         batch = as_rows(self, as_points(x, dtype))
         rows = max(1, max(LIMITS.chunk, self.weights // 8) // max(self.sizes.values()))
         starts = range(0, len(batch), rows)
@@ -263,8 +270,8 @@ class Network:
                 for name in self.finished[node.name]:
                     value = values.pop(name)
                     if name in names:
-                        found[name] = kept(value)
-            return found | {name: kept(values[name]) for name in names if name in values}
+                        found[name] = kept(name, value)
+            return found | {name: kept(name, values[name]) for name in names if name in values}
 
         return parallel_map(part, starts) if len(starts) > 1 else map(part, starts)
 

@@ -113,8 +113,9 @@ def _unseen(result: Result, x: Array) -> dict[str, Any] | None:
     if not count:
         return None
     with np.errstate(all="ignore"):
-        covered = result.margin(x[:count]) >= 0
-        gaps = np.max(np.abs(result.network(x[:count]) - result.target(x[:count])), axis=1)
+        outputs, margins = result.guarded(x[:count])
+        covered = margins >= 0
+        gaps = np.max(np.abs(outputs - result.target(x[:count])), axis=1)
     return {
         "inputs": count,
         "of": len(x),
