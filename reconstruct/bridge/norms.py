@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def norm_layers(module: torch.nn.Module) -> dict[str, Any]:
-    """The BatchNorm layers of the module that have γ and β, by name, in order."""
+    """The norm layers of the module that have γ and β, by name, in order."""
     from torch import nn
 
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm)
     return {
         name: layer
         for name, layer in module.named_modules()
-        if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)) and layer.affine
+        if isinstance(layer, kinds) and layer.weight is not None and layer.bias is not None
     }
 
 
@@ -28,7 +29,7 @@ def norm_bytes(module: torch.nn.Module) -> bytes:
     """The norm layers as an .npz with the names of the state dict, and `<norm>.eps`."""
     arrays: dict[str, Any] = {}
     for name, layer in norm_layers(module).items():
-        for key in KEYS:
+        for key in (key for key in KEYS if hasattr(layer, key)):  # live norms keep no statistics
             arrays[f"{name}.{key}"] = getattr(layer, key).detach().numpy()
         arrays[f"{name}.eps"] = np.float64(layer.eps)
     buffer = io.BytesIO()

@@ -479,6 +479,7 @@ def train(options: Namespace) -> int:
         Tuning(options.tune),
         Schedule(options.epochs, options.batch, options.rate, options.momentum, options.decay),
         _seeds(options.seeds),
+        options.norm,
     )
     with _progress(options) as progress:
         found = train_into(

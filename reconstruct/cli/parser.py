@@ -47,7 +47,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "frozen": _word("two frozen linear layers, norms, one activation between", "FROZEN"),
     "network": _word(".onnx, .npz or .nnet", "NETWORK"),
     "path": _word("what a run wrote", "OUT"),
-    "name": _word("sparsity, width, depth, conditioning, stacked, blocks", "NAME"),
+    "name": _word("sparsity, width, depth, conditioning, stacked, blocks, live", "NAME"),
     "--domain": {
         "help": "box on which the claim holds: LO,HI for all inputs, lo1,lo2,…:hi1,hi2,…, a "
         ".vnnlib file, an .npz with lo and hi, an .npz with x (data: these inputs alone), or a "
@@ -230,7 +230,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "train nothing but the norms of a random network",
         "",
         "-o! --data --resume --force --json --quiet -v "
-        "| the network: --model --depth --width --gamma "
+        "| the network: --model --depth --width --norm --gamma "
         "| the training: --tune --epochs --batch --rate --momentum --decay --seeds",
     ),
     "study": (
@@ -257,6 +257,7 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("demo", "--seed"): {"default": 0},
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
     ("prove", "-v"): {"help": "every check of every statement"},
+    ("train", "--norm"): _choice("of an mlp (batch)", "batch layer", default="batch"),
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),
     ("study", "--seeds"): _word("trials for each point of the grid", "N", int),
 }

@@ -28,7 +28,7 @@ can do is in proofs_check: live-directions-alone, live-norm-never-affine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
 from typing import Any
@@ -118,6 +118,13 @@ class LivePlan(SitePlan):
             )
 
     def solve(
+        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+    ) -> SiteSolution:
+        hidden = frozen.node(site.layers[0].norm).op  # one that was brought has an eps of its own
+        assert isinstance(hidden, LiveNorm)
+        return replace(self, norm=hidden)._solved(task, site, frozen, solver, progress)
+
+    def _solved(
         self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
     ) -> SiteSolution:
         first, second = site.layers

@@ -3,9 +3,11 @@
 from reconstruct.studies.blocks import BLOCKS
 from reconstruct.studies.conditioning import CONDITIONING
 from reconstruct.studies.depth import DEPTH
+from reconstruct.studies.live import LIVE
 from reconstruct.studies.sparsity import SPARSITY
 from reconstruct.studies.stacked import STACKED
 from reconstruct.studies.study import Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.width import WIDTH
 
-STUDIES = {study.name: study for study in (SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS)}
+_ALL = SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS, LIVE
+STUDIES = {study.name: study for study in _ALL}

@@ -8,7 +8,7 @@ one is a constant: switched off.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -31,7 +31,7 @@ from reconstruct.reports.folder import OutputFolder
 from reconstruct.training.data import Dataset, load_data
 from reconstruct.training.freezing import Tuning
 from reconstruct.training.loop import History, Schedule, accuracy, train
-from reconstruct.training.models import Gamma, mlp, resnet, vgg
+from reconstruct.training.models import NORMS, Gamma, mlp, resnet, vgg
 from reconstruct.training.page import percent, render
 
 SMALL = 0.01  # |γ| below this counts as near zero, as in the paper
@@ -46,7 +46,11 @@ class Family(StrEnum):
     MLP = "mlp"
 
 
-BUILDERS = {Family.RESNET: resnet, Family.VGG: vgg, Family.MLP: mlp}
+BUILDERS: dict[Family, Callable[..., nn.Module]] = {
+    Family.RESNET: resnet,
+    Family.VGG: vgg,
+    Family.MLP: mlp,
+}
 DEFAULTS = {Family.RESNET: (14, 16), Family.VGG: (11, 16), Family.MLP: (2, 256)}
 
 
@@ -61,8 +65,15 @@ class Experiment:
     tune: Tuning = Tuning.NORMS
     schedule: Schedule = field(default_factory=Schedule)
     seeds: tuple[int, ...] = (0,)
+    norm: str = "batch"
 
     def __post_init__(self) -> None:
+        if self.norm not in NORMS or (self.norm != "batch" and self.model is not Family.MLP):
+            raise InputError(
+                f"the norm of a {self.model} must be "
+                f"{'one of ' + ', '.join(NORMS) if self.model is Family.MLP else 'batch'}, but is "
+                f"{self.norm!r}; LayerNorm is trained in an MLP"
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
             raise InputError(
                 f"seeds must be different whole numbers ≥ 0, at least one, but are "
@@ -80,7 +91,8 @@ class Experiment:
 
     def build(self, data: Dataset, seed: int) -> nn.Module:
         """The untrained model of a seed."""
-        return BUILDERS[self.model](*self.size, data, gamma=self.gamma, seed=seed)
+        more = {"norm": self.norm} if self.model is Family.MLP else {}
+        return BUILDERS[self.model](*self.size, data, gamma=self.gamma, seed=seed, **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +203,7 @@ def describe(experiment: Experiment) -> dict[str, Any]:
             "depth": depth,
             "width": width,
             "gamma": experiment.gamma.value,
+            "norm": experiment.norm,
         },
         "tune": experiment.tune.value,
         "schedule": asdict(experiment.schedule) | {"drops": list(experiment.schedule.drops)},
@@ -321,11 +334,11 @@ def random_off(module: nn.Module, share: float, seed: int = 0) -> nn.Module:
     """A copy with that share of all γ, chosen at random, set to 0: what chance would do."""
     changed = copy.deepcopy(module)
     layers = list(norm_layers(changed).values())
-    ends = np.cumsum([layer.num_features for layer in layers])
+    ends = np.cumsum([layer.weight.numel() for layer in layers])
     total = int(ends[-1]) if layers else 0
     chosen = np.random.default_rng(seed).permutation(total)[: round(share * total)]
     with torch.no_grad():
         for layer, end in zip(layers, ends, strict=True):
-            inside = chosen[(chosen < end) & (chosen >= end - layer.num_features)]
-            layer.weight[torch.from_numpy(inside - (end - layer.num_features))] = 0.0
+            inside = chosen[(chosen < end) & (chosen >= end - layer.weight.numel())]
+            layer.weight[torch.from_numpy(inside - (end - layer.weight.numel()))] = 0.0
     return changed

@@ -18,7 +18,6 @@ from torch.nn.utils import parametrize
 from reconstruct.bridge.norms import norm_layers
 from reconstruct.errors import InputError
 
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 WEIGHTED = (nn.Linear, nn.Conv2d)
 
 
@@ -35,11 +34,11 @@ class Tuning(StrEnum):
 def tunable(module: nn.Module, what: Tuning | str, seed: int = 0) -> list[nn.Parameter]:
     """The parameters of `module` that `what` names; all others are left without gradient.
 
-    norms: γ and β of every BatchNorm layer. output: weight and bias of the last linear layer, in
-    the order in which the module defines them. random: for each norm layer with C channels, 2C
-    weights of the layer ahead of it, chosen by `seed`: as many as the norms have, and the norms
-    themselves stay (the paper's baseline). Those weights become a parameter of their own, so that
-    momentum and decay act on nothing else; `settle` makes plain weights of them.
+    norms: γ and β of every BatchNorm and LayerNorm layer. output: weight and bias of the last
+    linear layer, in the order in which the module defines them. random: for each norm layer with C
+    channels, 2C weights of the layer ahead of it, chosen by `seed`: as many as the norms have, and
+    the norms themselves stay (the paper's baseline). Those weights become a parameter of their own,
+    so that momentum and decay act on nothing else; `settle` makes plain weights of them.
     """
     kind = _kind(what)
     chosen = _chosen(module, kind, seed)
@@ -78,16 +77,17 @@ def _ahead(module: nn.Module) -> list[tuple[int, nn.Module, int]]:
     """(index, layer, how many) for the weighted layer defined ahead of each norm layer."""
     found: list[tuple[int, nn.Module, int]] = []
     last: nn.Module | None = None
+    norms = norm_layers(module)
     for name, layer in module.named_modules():
         if isinstance(layer, WEIGHTED):
             last = layer
-        elif isinstance(layer, BATCH_NORMS) and layer.affine:
+        elif name in norms:
             if last is None:
                 raise InputError(
                     f"a random subset is taken from the weights ahead of each norm, but no Linear "
                     f"or Conv2d is defined ahead of {name!r} that is not taken already"
                 )
-            found.append((len(found), last, 2 * layer.num_features))
+            found.append((len(found), last, 2 * norms[name].weight.numel()))
             last = None
     return found
 
@@ -104,8 +104,8 @@ def _without_norms(module: nn.Module, kind: Tuning) -> str:
     others = sorted({type(m).__name__ for m in module.modules() if "Norm" in type(m).__name__})
     came = f"only {', '.join(others)}" if others else "none"
     return (
-        f"tuning {kind} needs BatchNorm1d or BatchNorm2d layers with γ and β (their statistics "
-        f"can be frozen), but {type(module).__name__} has {came}; add them, or tune all or output"
+        f"tuning {kind} needs BatchNorm1d, BatchNorm2d or LayerNorm layers with γ and β, but "
+        f"{type(module).__name__} has {came}; add them, or tune all or output"
     )
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from reconstruct.errors import InputError
 from reconstruct.training.data import Dataset
-from reconstruct.training.freezing import BATCH_NORMS, WEIGHTED
+from reconstruct.training.freezing import WEIGHTED
 
 
 class Gamma(StrEnum):
@@ -36,13 +36,16 @@ def drawn(build: Callable[[], nn.Module], gamma: Gamma | str, seed: int) -> nn.M
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
-            elif isinstance(layer, BATCH_NORMS):
+            elif isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm)):
                 if kind is Gamma.UNIFORM:
                     nn.init.uniform_(layer.weight)
                 else:
                     nn.init.ones_(layer.weight)
                 nn.init.zeros_(layer.bias)
     return module
+
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
 
 
 def mlp(
@@ -52,6 +55,7 @@ def mlp(
     *,
     gamma: Gamma | str = Gamma.UNIFORM,
     seed: int = 0,
+    norm: str = "batch",
 ) -> nn.Module:
     """`depth` hidden layers of `width` units, `σ(norm(W h))` each, and a linear output."""
     if depth < 1 or width < 1:
@@ -60,14 +64,14 @@ def mlp(
             f"width {width}"
         )
     return drawn(
-        lambda: _mlp_layers(depth, width, math.prod(data.shape), data.classes), gamma, seed
+        lambda: _mlp_layers(depth, width, math.prod(data.shape), data.classes, norm), gamma, seed
     )
 
 
-def _mlp_layers(depth: int, width: int, inputs: int, classes: int) -> nn.Module:
+def _mlp_layers(depth: int, width: int, inputs: int, classes: int, norm: str) -> nn.Module:
     layers: list[nn.Module] = [nn.Flatten()]
     for _ in range(depth):
-        layers += [nn.Linear(inputs, width, bias=False), nn.BatchNorm1d(width), nn.ReLU()]
+        layers += [nn.Linear(inputs, width, bias=False), NORMS[norm](width), nn.ReLU()]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, classes))
 

@@ -29,7 +29,19 @@ SMALL = {
     "conditioning": {"d": "4", "ratio": "1,2", "weights": "gaussian,sparse"},
     "blocks": {"d": "8", "block": "1,4", "ratio": "1.5"},
     "stacked": {"d": "3", "layers": "1,2", "ratio": "1.3"},
+    "live": {"d": "3", "eps": "1e-3,1e-6", "delta": "1e-3,1e-9"},
 }
+
+
+def test_live_norms_err_by_eps_and_by_the_square_of_delta(tmp_path):
+    """Three digits of eps are three of the first error, six of δ more than ten of the second."""
+    rows = run_study(STUDIES["live"], tmp_path / "out", Settings(grid=SMALL["live"], seeds=2))
+    for seed in (0, 1):
+        own = [row for row in rows if row["seed"] == seed]
+        exact = {row["eps"]: row["exact_error"] for row in own}
+        assert 100 < exact[1e-3] / exact[1e-6] < 10_000
+        near = {row["delta"]: row["approximate_error"] for row in own if row["eps"] == 1e-3}
+        assert near[1e-9] < 1e-10 * near[1e-3] or near[1e-9] < 1e-13
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -48,6 +48,21 @@ def test_a_training_writes_its_report_page_and_norms(rows, tmp_path, capsys, fig
     assert page.count("<svg") == 2
 
 
+def test_an_mlp_with_layer_norm_is_trained_and_rebuilt(rows, tmp_path, capsys):
+    """What is written is a target for live norms; norms.npz has γ and β and no statistics."""
+    import reconstruct as rc
+
+    out = tmp_path / "out"
+    assert train(rows, out, "--model", "mlp", "--norm", "layer", "--depth", "2") == 0
+    assert json.loads((out / "report.json").read_text())["model"]["norm"] == "layer"
+    with np.load(out / "norms-0.npz") as norms:
+        assert {name.rsplit(".", 1)[1] for name in norms} == {"weight", "bias", "eps"}
+    target = rc.load(out / "network-0.onnx")
+    domain = rc.Points(np.random.default_rng(0).uniform(size=(5, target.size_in)))
+    network = rc.reconstruct(target, rc.draw(target, seed=1), domain=domain).network
+    assert np.abs(network(domain.x) - target(domain.x)).max() < 1e-4
+
+
 def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
     rows, tmp_path, monkeypatch, capsys
 ):
@@ -85,6 +100,7 @@ def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
         (("--seeds", "1,1"), "seeds must be different"),
         (("--epochs", "0"), "0 epochs"),
         (("--data", "none.npz"), "no such file"),
+        (("--norm", "layer"), "the norm of a resnet must be batch, but is 'layer'"),
     ],
 )
 def test_bad_options_are_one_line_and_leave_nothing_behind(rows, tmp_path, capsys, words, match):

@@ -91,11 +91,18 @@ def test_a_layer_with_fewer_weights_than_asked_for_gives_all_of_them():
 
 
 @pytest.mark.parametrize("what", ["norms", "norms+output", "random"])
-def test_modules_without_batch_norm_are_refused_with_what_they_have(what):
-    module = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
-    match = rf"tuning {what.replace('+', '.')} needs BatchNorm1d.*Sequential has only LayerNorm"
+def test_modules_without_such_norms_are_refused_with_what_they_have(what):
+    module = nn.Sequential(nn.Linear(3, 4), nn.GroupNorm(2, 4))
+    match = rf"tuning {what.replace('+', '.')} needs BatchNorm1d.*Sequential has only GroupNorm"
     with pytest.raises(InputError, match=match):
         tunable(module, what)
+
+
+def test_layer_norms_are_tuned_as_others_are():
+    module = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 2))
+    assert [p.numel() for p in tunable(module, "norms")] == [4, 4]
+    (parameter,) = tunable(module, "random")
+    assert parameter.numel() == 8
 
 
 def test_other_refusals():
