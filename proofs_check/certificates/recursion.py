@@ -311,12 +311,16 @@ def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
 
 def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[str, str], ...]:
     """The pairs of nodes, after checking that each pair has one meaning and one size."""
-    places = tuple({n.name: i for i, n in enumerate(net.nodes)} for net in (target, candidate))
+    used = needed(target), needed(candidate)
+    places = tuple(
+        {node.name: place for place, node in enumerate(net.nodes) if node.name in used[side]}
+        for side, net in enumerate((target, candidate))
+    )
     last = [-1, -1]
     for pair in claims.alignment:
         for index, name in enumerate(pair):
             if name not in places[index]:
-                raise CheckFailed("alignment", f"there is no node {name!r}")
+                raise CheckFailed("alignment", f"no output depends on a node {name!r}")
             if places[index][name] <= last[index]:
                 raise CheckFailed("alignment", "the cuts are not in the order of the networks")
             last[index] = places[index][name]

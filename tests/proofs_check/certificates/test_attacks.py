@@ -103,6 +103,14 @@ def test_an_input_of_any_name_is_not_the_constant(tmp_path, source) -> None:
         assert not check(tmp_path).accepted
 
 
+def test_a_cut_that_no_output_depends_on_is_rejected_by_name(tmp_path) -> None:
+    net = chain(Affine([[1.0]]), Relu(), Affine([[1.0]]))
+    idle = Node("idle", Relu(), (net.nodes[0].name,))
+    with_idle = Network(net.size_in, (*net.nodes, idle), net.output, net.source)
+    forged(tmp_path, with_idle, with_idle, ([0.0], [1.0]), 1e-9, ("b", "idle"))
+    assert check(tmp_path).field == "alignment"
+
+
 def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
     from proofs_check.certificates.affine import Form
 
