@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from proofs_check.certificates.arithmetic import gradual_underflow
 from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.columns import RationalNorm
-from proofs_check.certificates.figures import KINDS, Figures
+from proofs_check.certificates.figures import KINDS, figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.joint import prove_jointly
 from proofs_check.certificates.live_identity import prove_live_identity
@@ -48,6 +49,7 @@ class _Outcome:
     unverified: tuple[str, ...]
     shared: tuple[str, ...]
     reason: str = "what was verified follows from the files"
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 def check(
@@ -79,6 +81,7 @@ def check(
         time.perf_counter() - start,
         outcome.unverified,
         outcome.shared,
+        outcome.figures,
     )
 
 
@@ -104,15 +107,15 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
     theirs = read_network(claims.candidate, "candidate", candidate, folder)
     _require_sizes(claims, ours, theirs)
     _require_order(claims)
-    verified = _prove(claims, ours, theirs)
+    verified, found = _prove(claims, ours, theirs)
     _require_words(claims)
     if document.get("digest") != digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
-    claimed = tuple(field for field in KINDS if getattr(claims, field) is not None)
-    unverified = tuple(field for field in claimed if field not in verified)
+    claimed = tuple(name for name in KINDS if getattr(claims, name) is not None)
+    unverified = tuple(name for name in claimed if name not in verified)
     networks = {"target": ours, "candidate": theirs}
     shared = tuple(name for name, network in networks.items() if SHARED in network.metadata)
-    return _Outcome(claims.bound, verified, unverified, shared)
+    return _Outcome(claims.bound, verified, unverified, shared, figures=found)
 
 
 def _check_reach(
@@ -131,12 +134,10 @@ def _check_reach(
 
 def _require_order(claims: Claims) -> None:
     """A figure of an evaluation holds the bound at least: both are claimed or neither is."""
-    for field in KINDS:
-        figure: float | None = getattr(claims, field)
+    for name in KINDS:
+        figure: float | None = getattr(claims, name)
         if figure is not None and (claims.bound is None or figure < claims.bound):
-            raise CheckFailed(
-                field, f"{figure} is claimed, which is below the bound {claims.bound}"
-            )
+            raise CheckFailed(name, f"{figure} is claimed, which is below the bound {claims.bound}")
 
 
 def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
@@ -147,20 +148,24 @@ def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
         raise CheckFailed("domain", f"{target.size_in} inputs need as many ends")
 
 
-def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ...]:
-    """Prove again what the verdict rests on; the names of what was proved."""
-    verified = []
+def _prove(
+    claims: Claims, target: Network, candidate: Network
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Prove again what the verdict rests on; the names of what was proved, and the figures of
+    evaluations in floats that follow."""
+    verified, found = list[str](), dict[str, float]()
     if claims.method == "general":
         if claims.tree is None or claims.bound is None:
             raise NotCheckable(_GENERAL)
         prove_jointly(claims, target, candidate)
-        return ("bound",)
+        return ("bound",), found
     model = scaled(target, claims.scales)
     if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
         prove_at_points(claims, target, candidate)
         verified.append("bound")
     elif claims.bound is not None:
-        verified += _prove_figures(claims, Recursion(claims, model, candidate))
+        found = _prove_figures(claims, Recursion(claims, model, candidate))
+        verified += ["bound", *(name for name in found if found[name] <= getattr(claims, name))]
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
         if any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
@@ -171,22 +176,17 @@ def _prove(claims: Claims, target: Network, candidate: Network) -> tuple[str, ..
     if claims.verdict == "refuted" or claims.witness is not None:
         check_witness(claims, target, candidate)
         verified.append("witness")
-    return tuple(verified)
+    return tuple(verified), found
 
 
-def _prove_figures(claims: Claims, recursion: Recursion) -> list[str]:
-    """Prove the bound again, and those figures of evaluations in floats that can be."""
+def _prove_figures(claims: Claims, recursion: Recursion) -> dict[str, float]:
+    """Prove the bound again; and what follows for evaluations in floats, be it more or less than
+    what is claimed of them."""
     coarse = recursion.run()
-    kinds = {field: kind for field, kind in KINDS.items() if getattr(claims, field) is not None}
-    claimed = {field: getattr(claims, field) for field in kinds}
-    verified = []
-    for field, figure in Figures(recursion, kinds, claimed).run().items():
-        if field == "bound":
-            figure = coarse if figure is None else min(coarse, figure)
-        if figure is not None:
-            covers(field, getattr(claims, field), figure)
-            verified.append(field)
-    return verified
+    names = [name for name in KINDS if getattr(claims, name) is not None]
+    found = figures(recursion, ["bound", *names])
+    covers("bound", claims.bound, min(coarse, found.pop("bound")))
+    return found
 
 
 def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNorm]:

@@ -11,6 +11,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf, isfinite
 from pathlib import Path
 
 from proofs_check.certificates.checker import check
@@ -52,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def as_json(report: CheckReport) -> str:
-    plain = {**asdict(report), "status": report.status.value}
+    finite = {name: f if isfinite(f) else None for name, f in report.figures.items()}
+    plain = {**asdict(report), "status": report.status.value, "figures": finite}
     return json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False)
 
 
@@ -62,8 +64,10 @@ def as_text(report: CheckReport) -> str:
         where = f"{report.field}: " if report.field else ""
         return f"{head}{where}{report.reason}"
     claims = ", ".join(report.verified) or "nothing"
-    left = ", ".join(report.unverified)
-    claims += f"; claimed and not verified: {left}" if left else ""
+    for name in report.unverified:
+        figure = report.figures.get(name, inf)
+        up_to = f"up to {figure:.3g}, more than is claimed" if isfinite(figure) else "not verified"
+        claims += f"; {name} {up_to}"
     claims += f"; {' and '.join(report.shared)} read by the shared reader" if report.shared else ""
     bound = "" if report.bound is None else f"; |f − g| ≤ {report.bound:.3g} on the domain"
     return f"{head}{report.reason} (verified again: {claims}{bound}; {report.seconds:.1f} s)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -33,8 +35,9 @@ _EXPLANATIONS = {
 class CheckReport:
     """`field` names what failed; `verified` the claims that were proved again.
 
-    `unverified` names the figures that are claimed and that this checker does not prove, `shared`
-    the networks that were read by the certifier's reader, because the checker's own is too small.
+    `unverified` names the figures that are claimed and that this checker does not prove; `figures`
+    says what it proves of evaluations in floats, which may be more than what is claimed. `shared`
+    names the networks that were read by the certifier's reader, the checker's own being too small.
     """
 
     status: CheckStatus
@@ -45,6 +48,7 @@ class CheckReport:
     seconds: float
     unverified: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    figures: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:

@@ -15,7 +15,7 @@ from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.propagate import figures, secants
 from reconstruct.networks import Affine, Box, Clip, Dense, Elu, LeakyRelu, Network, Relu
-from tests.proofs_check.certificates.making import certified, edit
+from tests.proofs_check.certificates.making import certified, close, edit
 
 from .building import random_target, wide
 
@@ -134,19 +134,19 @@ def test_figures_on_a_tree_are_proved_again(tmp_path) -> None:
     certificate = tree_pair(tmp_path)
     report = check(tmp_path)
     assert report.accepted, report
-    assert report.verified == ("bound", "float64_bound", "float32_bound")
+    assert "bound" in report.verified and close(report, tmp_path)
     assert certificate.bound < certificate.segments[-1].error_out  # signs were needed
 
 
 @pytest.mark.parametrize("field", ["bound", "float64_bound", "float32_bound"])
-def test_a_figure_below_what_is_provable_is_rejected(tmp_path, field) -> None:
+def test_a_figure_below_what_is_provable_is_not_confirmed(tmp_path, field) -> None:
     tree_pair(tmp_path)
-    if field == "bound":
-        edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.99).hex())
-    else:  # the checker counts fewer roundings than the certifier: 30 % are beyond both
-        edit(tmp_path, field, value=lambda text: (float.fromhex(text) * 0.7).hex())
+    edit(tmp_path, field, value=lambda text: (float.fromhex(text) / 2).hex())
     report = check(tmp_path)
-    assert report.status is CheckStatus.REJECTED and report.field == field
+    if field == "bound":
+        assert report.status is CheckStatus.REJECTED and report.field == field
+    else:
+        assert report.accepted and field in report.unverified
 
 
 def test_a_gamma_that_moves_spoils_the_figure_in_float32_too(tmp_path) -> None:
@@ -159,7 +159,7 @@ def test_a_gamma_that_moves_spoils_the_figure_in_float32_too(tmp_path) -> None:
     large = certified(tmp_path, target, network, box)
     assert large.float32_bound > small.float32_bound
     edit(tmp_path, "float32_bound", value=(small.float32_bound).hex())
-    assert check(tmp_path).field == "float32_bound"
+    assert "float32_bound" in check(tmp_path).unverified
 
 
 def test_what_the_checker_does_not_know_is_said_to_be_unverified(tmp_path) -> None:

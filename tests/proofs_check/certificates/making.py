@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from proofs_check.certificates.reading import digest
+from proofs_check.certificates.report import CheckReport
 from reconstruct.certificates import Certificate, certify, write_certificate
 from reconstruct.formats import load, save
 from reconstruct.networks import Box, Network
@@ -52,6 +53,16 @@ def _simple(options: tuple[tuple[str, Any], ...]) -> tuple[Certificate, dict[str
         folder = Path(name)
         certificate = certified(folder, target, wide(target, box, rng, **dict(options)), box)
         return certificate, {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def close(report: CheckReport, folder: Path, factor: float = 3.0) -> bool:
+    """Whether each figure that is claimed of an evaluation in floats is confirmed, or what the
+    checker has found in its place is no more than `factor` times it."""
+    document, names = document_of(folder), ("float64_bound", "float32_bound")
+    claimed = {name: float.fromhex(document[name]) for name in names if document[name]}
+    return claimed.keys() == report.figures.keys() and all(
+        report.figures[name] <= factor * claim for name, claim in claimed.items()
+    )
 
 
 def document_of(folder: Path) -> dict[str, Any]:

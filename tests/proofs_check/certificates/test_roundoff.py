@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates import check
 from proofs_check.certificates.command import as_text
 from reconstruct.networks import Box, Clip, Network, Node, Scaling
 from tests.certificates.building import random_target, wide
 from tests.certificates.test_seams import BOX, rebuilt
-from tests.proofs_check.certificates.making import certified, edit
+from tests.proofs_check.certificates.making import certified, close, edit
 
 FIGURES = ("float64_bound", "float32_bound")
 
@@ -37,18 +37,20 @@ def rounding(network: Network, points: np.ndarray) -> float:
     return float(worst)
 
 
-def test_the_rounding_of_a_scaling_is_proved_again_and_less_than_it_is_rejected(tmp_path) -> None:
+def test_the_rounding_of_a_scaling_is_proved_again_and_less_than_it_is_not(tmp_path) -> None:
     network, box = scaled(), Box(-1.0, 1.0).of_size(6)
     made = certified(tmp_path, network, network, box)
     report = check(tmp_path)
-    assert report.accepted and report.verified == ("bound", *FIGURES), report
+    assert report.accepted and close(report, tmp_path), report
     x = box.sample(500, np.random.default_rng(4)).astype(np.float32)
     true = rounding(network, x)
     assert 0 < true <= made.float32_bound < 50 * true
     for share in (1.0, 0.5):
         edit(tmp_path, "float32_bound", value=(share * true).hex())
         report = check(tmp_path)
-        assert (report.status, report.field) == (CheckStatus.REJECTED, "float32_bound"), report
+        assert report.accepted and "float32_bound" in report.unverified, report
+        assert report.figures["float32_bound"] >= true
+        assert f"float32_bound up to {report.figures['float32_bound']:.3g}" in as_text(report)
 
 
 @pytest.mark.parametrize("name", ["option A", "windows", "ceiling"])
@@ -56,12 +58,13 @@ def test_figures_of_networks_with_averages_are_proved_again(name, tmp_path) -> N
     target, network = rebuilt(name)
     certified(tmp_path, target, network, BOX)
     report = check(tmp_path)
-    assert report.accepted and report.verified == ("bound", *FIGURES), report
+    assert report.accepted and close(report, tmp_path), report
     assert "not verified" not in as_text(report)
     for field in FIGURES:
         edit(tmp_path, field, value=lambda text: (0.1 * float.fromhex(text)).hex())
-        assert check(tmp_path).field == field
-        edit(tmp_path, field, value=lambda text: (10 * float.fromhex(text)).hex())
+        assert field in check(tmp_path).unverified
+        edit(tmp_path, field, value=lambda text: (20 * float.fromhex(text)).hex())
+        assert field in check(tmp_path).verified
 
 
 @pytest.mark.parametrize("number", [1e-40, 1e300])
@@ -81,4 +84,4 @@ def test_the_answer_says_what_was_not_verified(tmp_path) -> None:
     report = check(tmp_path)
     assert report.accepted and report.unverified == FIGURES
     text = as_text(report)
-    assert "verified again: bound; claimed and not verified: float64_bound, float32_bound" in text
+    assert "verified again: bound; float64_bound not verified; float32_bound not verified" in text

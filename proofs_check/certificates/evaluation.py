@@ -1,0 +1,273 @@
+"""What an evaluation of the candidate in floats does, from one cut to the next.
+
+Parameters are rounded to the format, sums are taken in any order, products fused with them or not;
+a norm goes by its formula, as a scale and a shift that are computed first, or folded into the map
+before it. In all of these ways a computed value is a sum of terms t, each times (1 + θ),
+|θ| ≤ γ_k ≤ ku/(1 − count·u): k ≤ count counts the roundings that a term can meet. So with
+gross = Σ|t| and weight = Σ k|t|
+
+    |computed − exact| ≤ moved + weight·u/(1 − count·u),
+
+and each operation says what becomes of these numbers; what underflows goes to `moved`:
+
+    map W, b      moved' = |W| moved,  gross' = |W| gross + |b|,
+                  weight' = |W| weight + (n + 2) gross'
+    norm s, t     moved' = |s| moved,  gross' = |s| gross + |s μ| + |β|,
+                  weight' = |s| weight + 12 gross', and more where it may be folded into a map
+    scaling       the same with its factor over its divisor and its offset, and 6
+    sum of q      sums of all three, and (q − 1) gross' more
+
+An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
+there the count starts at 0 again. At a cut the target's range tells that, widened by the errors.
+
+Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from proofs_check.certificates.affine import Forms, windows
+from proofs_check.certificates.arithmetic import Floats, above, below, times
+from proofs_check.certificates.columns import BITS, columns_of
+from reconstruct.networks import Convolution, Node
+from reconstruct.networks.activations import Line, Unitwise
+from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
+from reconstruct.networks.operation import Add
+
+Kind = type[np.float64] | type[np.float32]
+Range = tuple[Floats, Floats]
+
+# Roundings of a term. A map casts W, multiplies, and adds n products and a bias. A norm casts v and
+# ε, adds them, takes the root and its inverse, casts γ and multiplies: 6 for s; then cast μ and
+# subtract, a product, and a sum, or two for a shift that is computed first: 10; folded into a map,
+# s W is a product more and s (b − μ) + β a difference, a product and a sum: 12. Where √(v + ε) is 1
+# and nothing has to be cast, a product and a sum are left.
+MAP, NORM, PLAIN, SCALING = 2, 12, 2, 6
+TILE = 2**22  # entries of a map that are held at once
+# of a cast: the digits of its type, the exponent of half its smallest number, its largest number
+CASTS = {
+    11: (11, -25, 65504.0),
+    8: (8, -134, float.fromhex("0x1.fep127")),
+    24: (24, -150, float.fromhex("0x1.fffffep127")),
+}
+
+
+class NoBound(Exception):
+    """There is an operation here whose rounding is not known, or an overflow that may be."""
+
+
+def upper(x: Floats) -> Floats:
+    """A non-negative expression of fewer than 2^20 roundings, from above."""
+    return above(x * (1 + 2.0**-30) + 2.0**-1050)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A computed value on some boxes, (boxes, units): `reach` is at least all that was computed on
+    the way to it since it was known by its ends."""
+
+    moved: Floats
+    gross: Floats
+    weight: Floats
+    reach: float
+    count: int
+    ends: Range | None = None  # of what is computed, while no term was rounded
+
+    @classmethod
+    def within(cls, lo: Floats, hi: Floats, moved: Floats) -> Value:
+        size = np.maximum(np.abs(lo), np.abs(hi))
+        reach = float(size.sum(axis=1).max() * (1 + 2.0**-20))
+        return cls(moved, size, np.zeros_like(size), reach, 0, (lo, hi))
+
+
+Inner = Callable[[Node], tuple[Range, Floats]]
+
+
+class Evaluation:
+    """The candidate in one format; `inner` tells the range of what an inner activation takes at the
+    target's values, and how far the errors at the cuts before may move it."""
+
+    def __init__(self, forms: Forms, kind: Kind, used: set[str], inner: Inner) -> None:
+        self.forms, self.kind, self.inner = forms, kind, inner
+        kinds = np.finfo(kind)
+        self.unit, self.tiny = float(kinds.eps) / 2, float(kinds.tiny)
+        self.limit = float(kinds.max) / 4
+        self.values: dict[str, Value] = {}
+        self.maps: dict[str, Value] = {}  # what maps computed that are cuts
+        self.left = iter([node for node in forms.network.nodes if node.name in used])
+
+    def settle(self, name: str, lo: Floats, hi: Floats, error: Floats) -> None:
+        """The value of a cut, or of the input: within these ends, up to errors that are known."""
+        ends = below(lo - error), above(hi + error)
+        self.values[name] = Value.within(*ends, np.zeros_like(ends[0]))
+
+    def until(self, cut: Node | None) -> Floats:
+        """How far the value that a cut takes, or the output, is off what exact arithmetic makes of
+        the computed values at the cuts before."""
+        for node in self.left:
+            if node is not cut:
+                self.values[node.name] = self._required(self._step(node), node.name)
+            elif isinstance(node.op, Add | Diagonal | Mixing):
+                self.maps[node.name] = self._required(self._step(node), node.name)
+                return self.error(self.maps[node.name])
+            else:
+                return self.error(self.values[node.inputs[0]])
+        return self.error(self.values[self.forms.network.output])
+
+    def error(self, value: Value) -> Floats:
+        part = value.count * self.unit
+        share = self.unit / (1 - part) * (1 + 2.0**-40) if part < 0.5 else np.inf
+        return upper(value.moved + share * value.weight)
+
+    def behind(self, op: Unitwise, error: Floats, size: Floats) -> Floats:
+        """What an activation's own rounding adds: casts of its slopes and one product."""
+        lines = [piece for piece in op.pieces if isinstance(piece, Line)]
+        kinks = [piece.hi for piece in lines[:-1]]
+        if len(lines) < len(op.pieces) or any(p.intercept for p in lines) or any(kinks):
+            raise NoBound(f"the rounding of {type(op).__name__} is not known here")
+        slopes = np.abs([piece.slope for piece in lines])
+        if np.isin(slopes, (0.0, 1.0)).all():
+            return np.zeros_like(error)
+        if not (slopes[slopes > 0] > 4 * self.tiny).all():
+            raise NoBound(f"a slope of {type(op).__name__} leaves the format")
+        return upper(upper(size + error) * (4 * self.unit * slopes.max()) + 2 * self.tiny)
+
+    def _required(self, value: Value, name: str) -> Value:
+        most = float(np.max(upper(value.gross + self.error(value)), initial=0.0))
+        if not most < self.limit / 4 or not value.reach < self.limit / 4:
+            raise NoBound(f"{name!r} may overflow {self.kind.__name__}")
+        return replace(value, reach=max(value.reach, most))
+
+    # --- operations -----------------------------------------------------------------------------
+
+    def _step(self, node: Node) -> Value:
+        op, taken = node.op, [self.values[name] for name in node.inputs]
+        first = taken[0]
+        if isinstance(op, Mixing):
+            return self._map(op, first)
+        if isinstance(op, Norm | Scaling):
+            return self._diagonal(node, op, first)
+        if isinstance(op, Cast):
+            return self._cast(node, op, first)
+        if isinstance(op, Add):
+            keys, more = ("moved", "gross", "weight"), len(taken) - 1
+            moved, gross, weight = (upper(sum(getattr(v, key) for v in taken)) for key in keys)
+            reach, count = max(v.reach for v in taken), max(v.count for v in taken) + more
+            return Value(moved, gross, upper(weight + more * gross), reach, count)
+        if isinstance(op, Unitwise):
+            return self._activation(node, op, first)
+        if isinstance(op, Select | Placement):
+            index = op.index if isinstance(op, Placement) else np.arange(op.start, op.stop)
+            parts = (first.moved, first.gross, first.weight, *(first.ends or ()))
+            moved, gross, weight, *ends = (np.where(index >= 0, p[:, index], 0.0) for p in parts)
+            kept = (ends[0], ends[1]) if ends else None
+            return Value(moved, gross, weight, first.reach, first.count, kept)
+        raise NoBound(f"the rounding of {type(op).__name__} is not known here")
+
+    def _map(self, op: Mixing, value: Value) -> Value:
+        parts = np.concatenate([value.moved, value.gross, value.weight])
+        moved, gross, weight = np.split(self._through(op, parts), 3)
+        terms, largest = int(op.summands), float(op.largest)
+        if not largest < self.limit:
+            raise NoBound("a weight overflows")
+        # each product and each cast of a weight may lose `tiny`, times what it meets
+        lost = self.tiny * (terms + 4) * (1 + value.reach) * (1 + largest)
+        reach = (1 + value.reach) * (1 + largest)
+        gross = upper(gross + np.abs(op.bias))
+        weight = upper(weight + (terms + MAP) * gross)
+        return Value(upper(moved + lost), gross, weight, reach, value.count + terms + MAP)
+
+    def _through(self, op: Mixing, values: Floats) -> Floats:
+        """|W| times some vectors: a convolution by its kernels, each at all positions."""
+        if isinstance(op, Convolution):
+            places = windows(op).reshape(op.groups, -1, op.positions)
+            kernel = np.abs(np.asarray(op.kernel, dtype=np.float64))
+            kernel = kernel.reshape(op.groups, -1, places.shape[1])
+            met = np.where(places >= 0, values[:, places], 0.0)
+            return np.asarray(np.matmul(kernel, met)).reshape(len(values), -1)
+        step, found = max(1, TILE // max(1, op.shape[1])), []
+        for start in range(0, op.shape[0], step):
+            rows = op.tile(start, min(op.shape[0], start + step))
+            found.append(values @ np.abs(np.asarray(rows, dtype=np.float64)).T)
+        return np.concatenate(found, axis=1)
+
+    def _diagonal(self, node: Node, op: Norm | Scaling, value: Value) -> Value:
+        before = self.forms.nodes.get(node.inputs[0])
+        folded = before is not None and isinstance(before.op, Mixing)
+        if folded and node.inputs[0] in self.maps:  # then nothing is rounded at the cut itself
+            own = self.maps[node.inputs[0]]
+            gross = np.maximum(value.gross, own.gross)
+            value = Value(value.moved, gross, own.weight, max(value.reach, own.reach), own.count)
+        parts: tuple[Floats, ...]
+        if isinstance(op, Norm):
+            scale = op.spread(columns_of(op, None, BITS, op.positions)[0].largest())
+            gamma, mean, beta = (np.abs(op.spread(p)) for p in (op.gamma, op.mean, op.beta))
+            divisor, constant = op.spread(op.var + op.eps), beta + scale * mean
+            count = PLAIN if self._plain(op) else NORM
+            if not self.tiny * 2.0**20 <= divisor.min() or not divisor.max() < self.limit:
+                raise NoBound(f"the variances of {node.name!r} leave the format")
+            parts = scale, gamma, mean, beta, 1.001 / np.sqrt(divisor)
+        else:
+            scale = columns_of(op, None, BITS)[0].largest()
+            count, constant = SCALING, np.abs(op.offset)
+            if self._only_adds(op):
+                count = 1
+                if value.ends is not None:
+                    low, high = (end + op.offset for end in value.ends)
+                    size = upper(np.maximum(np.abs(low), np.abs(high)))
+                    return Value(value.moved, size, size, value.reach, 1)
+            numbers = op.factor, op.divisor, op.offset, 1 / op.divisor
+            parts = scale, *(np.abs(part) for part in numbers)
+            sizes = np.concatenate(parts[1:4])
+            if not ((sizes == 0) | ((sizes > 4 * self.tiny) & (sizes < self.limit))).all():
+                raise NoBound(f"the numbers of {node.name!r} leave the format")
+        # more than all that is computed on the way, whichever it is
+        reach = float(np.prod([1 + np.max(part) for part in parts])) * (1 + value.reach)
+        moved = upper(scale * value.moved + 16 * self.tiny * reach)
+        gross = upper(scale * value.gross + constant)
+        more = value.count if folded else 0  # a shift that is folded in is added with the products
+        weight = upper(scale * value.weight + count * gross + more * constant)
+        return Value(moved, gross, weight, reach, value.count + count)
+
+    def _plain(self, op: Norm) -> bool:
+        """Whether v + ε = 1 and μ = 0, and no number is rounded to be one of the format."""
+        parts = op.gamma, op.beta, op.var, np.array([op.eps])
+        held = all(np.array_equal(p.astype(self.kind).astype(np.float64), p) for p in parts)
+        whole = {Fraction(v) + Fraction(op.eps) for v in set(op.var.tolist())} == {Fraction(1)}
+        return held and whole and not op.mean.any()
+
+    def _only_adds(self, op: Scaling) -> bool:
+        """Whether it adds numbers of the format and does nothing else."""
+        held = np.array_equal(op.offset.astype(self.kind).astype(np.float64), op.offset)
+        return held and bool(np.all(op.factor == 1) and np.all(op.divisor == 1))
+
+    def _cast(self, node: Node, op: Cast, value: Value) -> Value:
+        """To a narrower type, perhaps by way of float32: u·|z| and half the smallest number."""
+        digits, least, top = CASTS[op.digits]
+        computed = upper(value.gross + self.error(value))
+        if not float(np.max(computed, initial=0.0)) < top:
+            raise NoBound(f"{node.name!r} may overflow {op.to}")
+        moved = (computed * 2.0**-digits + 2.0**least) * (1.0 + 2.0**-12)
+        moved, gross = upper(self.error(value) + moved), upper(computed + moved)
+        return Value(moved, gross, np.zeros_like(gross), value.reach, 0)
+
+    def _activation(self, node: Node, op: Unitwise, value: Value) -> Value:
+        """A line, but for what may leave it."""
+        (lo, hi), by = self.inner(node)
+        error, bend = self.error(value), self.forms.bend(node)
+        slope = float(op.piece.slope)
+        left, right = bend.line(slope)
+        low, high = below(lo - upper(by + error)), above(hi + upper(by + error))
+        beyond = np.maximum(np.maximum(above(left - low), above(high - right)), 0.0)
+        beyond = np.where((low >= left) & (high <= right), 0.0, beyond)
+        size = np.maximum(np.abs(low), np.abs(high))
+        own = self.behind(op, error, size)
+        off = times(beyond, np.full(beyond.shape, bend.steepness(slope)))
+        ends = bend.range(low, high)
+        moved = upper(error * abs(slope) + off + own)
+        return Value.within(below(ends[0] - own), above(ends[1] + own), moved)
