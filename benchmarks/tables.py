@@ -20,9 +20,10 @@ from reconstruct.reports.words import at_most
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+PAGE_NAMES = ("certificates", "deep", "image-networks", "performance", "training")
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("certificates", "deep", "performance", "training")),
+    *(ROOT / "docs" / f"{name}.md" for name in PAGE_NAMES),
 )
 MARKED = re.compile(
     r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", flags=re.MULTILINE | re.DOTALL
@@ -399,11 +400,57 @@ def trained(shown: Callable[[list[Row]], str]) -> str:
     return shown(rows("training"))
 
 
+def guard_on_images() -> str:
+    """What the guard of a ResNet-20 says on real images, by slack."""
+    found = [row for row in rows("real_images") if row["part"] == "guard"]
+    for row in found:
+        others = row["error_others"]
+        row["others"] = "–" if others is None else f"{others:.2g}"
+    columns = {
+        "slack": "{slack:g}",
+        "images": "{images:,}",
+        "recognised by the target": "{accuracy_target:.1%}",
+        "as drawn": "{accuracy_frozen:.1%}",
+        "with its norms set": "{accuracy_reconstructed:.1%}",
+        "same class": "{same_class:,}",
+        "margin ≥ 0 (of those not used for the shifts)": "{trusted_unseen:.1%}",
+        "largest difference on these": "{error_trusted:found}",
+        "on the others": "{others}",
+    }
+    return table(sorted(found, key=lambda row: row["slack"]), columns)
+
+
+def real_images() -> str:
+    """Certificates at real images."""
+    found = [row for row in rows("real_images") if row["part"] == "certificate"]
+    for row in found:
+        row["accepted"] = "yes" if row["check_exit"] == 0 else "no"
+        row["factor"] = row["float32_max"] / row["target_float32_max"]
+    columns = {
+        "network": "{network}",
+        "frozen": "{construction}",
+        "maps": "{maps}",
+        "inputs": "{inputs}",
+        "verdict": "{verdict}",
+        "certified bound": "{certified_bound:bound}",
+        "accepted by `check`": "{accepted}",
+        "same class by onnxruntime": "{same_class_by_onnxruntime} of {images_by_onnxruntime}",
+        "float32 error / the target's own": "{factor:.1f}",
+        "run": "{seconds:time}",
+        "check": "{check_seconds:time}",
+    }
+    return table(found, columns)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
     **{f.__name__: f for f in (honesty, refusal, attack, wrong, float64)},
     **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
+    "cifar": lambda: training_tables.cifar(rows("cifar")),
+    "cifar_findings": lambda: training_tables.cifar_findings(rows("cifar"), rows("training")),
+    "guard_on_images": guard_on_images,
+    "real_images": real_images,
     "existence": lambda: training_tables.existence(rows("training_existence")),
 }
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.training_picture
 
-draws docs/images/training.svg from benchmarks/results/training.json and training_existence.json.
+draws docs/images/training.svg from benchmarks/results/training.json and training_existence.json,
+and docs/images/cifar.svg, CIFAR-10 beside the digits, from cifar.json and training.json.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURE = ROOT / "docs" / "images" / "training.svg"
+CIFAR = ROOT / "docs" / "images" / "cifar.svg"
+TUNED = {"output": "output layer", "random": "random weights", "norms": "γ and β", "all": "all"}
 RESULTS = ROOT / "benchmarks" / "results"
 NORMS = {"tune": "norms", "gamma": "uniform"}
 
@@ -74,6 +77,37 @@ def _line(axes: Axes, rows: list[Row]) -> None:
     axes.legend()
 
 
+def cifar(rows: list[Row], digits: list[Row]) -> str:
+    """What is tuned at depth 14, and norms by depth: CIFAR-10 after few epochs, digits after 40."""
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        for label, colour, found, moved in (
+            ("CIFAR-10", FIRST, rows, -0.2),
+            ("digits", SECOND, digits, 0.2),
+        ):
+            means = [_percent(chosen(found, depth=14, width=16, tune=tune)) for tune in TUNED]
+            left.bar(np.arange(len(TUNED)) + moved, means, 0.38, color=colour, label=label)
+            norms = chosen(found, **NORMS, width=16)
+            depths = sorted({row["depth"] for row in norms})
+            accuracies = [_percent(chosen(norms, depth=depth)) for depth in depths]
+            right.plot(depths, accuracies, "o-", color=colour, label=label)
+        left.set_xticks(np.arange(len(TUNED)), list(TUNED.values()))
+        left.set(xlabel="what is tuned, ResNet-14", ylabel="recognised, %")
+        right.set(xlabel="depth, γ and β tuned", ylabel="recognised, %")
+        for axes in (left, right):
+            axes.set_ylim(0, 100)
+            axes.axhline(10.0, color=FOURTH, linewidth=0.8)  # chance
+            axes.legend()
+
+    return sheet(draw, (9.0, 3.0))
+
+
+def _percent(rows: list[Row]) -> float:
+    gammas = [row for row in rows if row["gamma"] == "uniform"]
+    return 100 * float(np.mean([row["accuracy"] for row in gammas]))
+
+
 def _range(
     axes: Axes, x: Sequence[float], groups: Sequence[Sequence[float]], colour: str, label: str
 ) -> None:
@@ -83,17 +117,13 @@ def _range(
     axes.plot(x, [float(np.mean(group)) for group in groups], "o-", color=colour, label=label)
 
 
-def drawn() -> str:
-    """The picture of the shipped results."""
-    trainings, lines = (
-        json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("training", "training_existence")
-    )
-    return picture(trainings, lines)
-
-
 def main() -> None:
-    PICTURE.write_text(drawn(), encoding="utf-8")
+    trainings, lines, images = (
+        json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("training", "training_existence", "cifar")
+    )
+    PICTURE.write_text(picture(trainings, lines), encoding="utf-8")
+    CIFAR.write_text(cifar(images, trainings), encoding="utf-8")
 
 
 if __name__ == "__main__":

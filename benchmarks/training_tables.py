@@ -80,6 +80,50 @@ def _table(name: str, rows: list[Row], key: str, **fixed: object) -> str:
     return "\n".join(lines)
 
 
+def cifar(rows: list[Row]) -> str:
+    """CIFAR-10: what is tuned at depth 14, then norms by depth."""
+    epochs, hours = rows[0]["epochs"], sum(row["seconds"] for row in rows) / 3600
+    said = (
+        f"{len(rows)} trainings of {epochs} epochs each (the paper: 160), {hours:.1f} hours in all "
+        f"on one thread of a machine that did other work beside them."
+    )
+    return "\n\n".join([said, tunings(rows), depths(rows)])
+
+
+def cifar_findings(rows: list[Row], digits: list[Row]) -> str:
+    """The paper's findings on CIFAR-10 itself, beside the digits."""
+
+    def accuracy(found: list[Row], **fixed: object) -> list[float]:
+        fixed = {"depth": 14, "width": 16, "tune": "norms", "gamma": "uniform"} | fixed
+        return [row["accuracy"] for row in chosen(found, **fixed)]
+
+    deep = sorted({row["depth"] for row in chosen(rows, tune="norms", width=16)})
+    ends = deep[0], deep[-1]
+    norms = chosen(rows, depth=14, tune="norms", width=16)
+    lost = [row["accuracy"] - row["accuracy_without_small"] for row in norms]
+    others = [row["accuracy"] - row["accuracy_without_as_many_at_random"] for row in norms]
+    pairs: list[tuple[str, dict[str, object], dict[str, object]]] = [
+        ("norms are above as many weights at random", {}, {"tune": "random"}),
+        ("norms are above the output layer", {}, {"tune": "output"}),
+        ("training everything goes further", {"tune": "all"}, {}),
+        ("deeper is better", {"depth": ends[1]}, {"depth": ends[0]}),
+    ]
+    lines = [_line(("the paper", "here, CIFAR-10", "", "here, digits")), _line(("---",) * 4)]
+    for text, first, second in pairs:
+        better, worse = accuracy(rows, **first), accuracy(rows, **second)
+        if not (better and worse):
+            continue
+        where = f" (depth {ends[1]} and {ends[0]})" if "depth" in first else ""
+        beside = "agrees" if "depth" in first else ""  # at the digits' own depths, 8 and 50
+        beside = beside or above(accuracy(digits, **first), accuracy(digits, **second))
+        figures = f"{percent(better)} against {percent(worse)}{where}"
+        lines.append(_line((text, figures, above(better, worse), beside)))
+    figures = f"{percent(lost)} lost with them, {percent(others)} with as many others"
+    told = above(others, lost) if max(lost) <= NOTHING else "does not"
+    lines.append(_line(("nothing is lost without γ near 0", figures, told, "agrees")))
+    return "\n".join(lines)
+
+
 def findings(rows: list[Row]) -> str:
     """What the paper said of CIFAR-10 beside what was measured on digits."""
 

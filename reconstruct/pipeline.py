@@ -129,10 +129,10 @@ class Result:
         """
         return self.guarded(x)[1]
 
-    def guarded(self, x: ArrayLike) -> tuple[Array, Vector]:
+    def guarded(self, x: ArrayLike, dtype: Any = np.float64) -> tuple[Array, Vector]:
         """The network's outputs with the margin of each, as the guarded file gives them."""
         watched = self.watched
-        outputs, seen = self.network.extremes(x, {w.node for w in watched})
+        outputs, seen = self.network.extremes(x, {w.node for w in watched}, dtype)
         return outputs, np.asarray(np.min([w.margin(seen[w.node]) for w in watched], axis=0))
 
     def prove_ranks(self) -> tuple[RankProof | None, ...]:
