@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from reconstruct.networks.draw import Weights
     from reconstruct.notebook import ProgressLine
     from reconstruct.pipeline import Result, one_layer, reconstruct
+    from reconstruct.runs.pairs import pairs
     from reconstruct.runs.reach import reach
     from reconstruct.runs.rebuild import rebuild, report
     from reconstruct.runs.run import run
@@ -65,6 +66,7 @@ _HOMES = {
     "reconstruct.networks.draw": "Weights",
     "reconstruct.notebook": "ProgressLine",
     "reconstruct.pipeline": "Result one_layer reconstruct",
+    "reconstruct.runs.pairs": "pairs",
     "reconstruct.runs.reach": "reach",
     "reconstruct.runs.rebuild": "rebuild report",
     "reconstruct.runs.run": "run",
@@ -110,6 +112,7 @@ __all__ = [
     "load",
     "load_domain",
     "one_layer",
+    "pairs",
     "reach",
     "rebuild",
     "reconstruct",

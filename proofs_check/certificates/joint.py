@@ -130,6 +130,8 @@ def _pairs(claims: Claims, both: Network) -> Pairs:
 class _Both(Ranges):
     """Ranges of both networks, in which units of activations are written through others."""
 
+    alone = True
+
     def __init__(self, both: Network, lo: Floats, hi: Floats, pairs: Pairs) -> None:
         self.pairs, self.nodes = pairs, {node.name: node for node in both.nodes}
         super().__init__(both, lo, hi, sharp={both.output}, lean=True)

@@ -214,9 +214,13 @@ class Ranges:
     """Bounds of all values of a network on boxes `lo ≤ x ≤ hi`, (boxes, inputs) each.
 
     `known` holds on all boxes. If `lean`, only units that may be on two pieces of the activation
-    behind are carried back; `sharp` names values that are carried back besides those that
-    activations take. `places` says which entry of a window stands for its maximum: any is sound.
+    behind are carried back; where `alone`, on each box those of this box only, and by the first
+    kind of lines, so that who chooses by ranges sees those that the boxes were found by. `sharp`
+    names values that are carried back besides those that activations take. `places` says which
+    entry of a window stands for its maximum: any is sound.
     """
+
+    alone = False
 
     def __init__(
         self,
@@ -283,16 +287,21 @@ class Ranges:
     def _sharpened(self, name: str, lo: Floats, hi: Floats) -> Range:
         """The units of a value carried back to the input."""
         low, high, units = lo.copy(), hi.copy(), np.arange(lo.shape[1])
+        doubt = np.ones(lo.shape, dtype=bool)
         if self.lean and name in self.bent:
-            units = np.flatnonzero(_open(self.bent[name], lo, hi))
+            doubt = _open(self.bent[name], lo, hi)
+            units = np.flatnonzero(doubt.any(axis=0))
         step = max(1, TILE // (2 * self.boxes * self.widest))
 
         def one(start: int) -> None:
             some = units[start : start + step]
             eye = np.eye(len(some))
             found = self.lower({name: (some, np.concatenate([eye, -eye])[None])})
-            low[:, some] = np.maximum(lo[:, some], found[:, : len(some)])
-            high[:, some] = np.minimum(hi[:, some], -found[:, len(some) :])
+            ends = np.stack([found[:, : len(some)], found[:, len(some) :]])
+            if self.alone:
+                ends = np.where(doubt[:, some], ends, -np.inf)
+            low[:, some] = np.maximum(lo[:, some], ends[0])
+            high[:, some] = np.minimum(hi[:, some], -ends[1])
 
         for _ in side_by_side(one, range(0, len(units), step)):
             pass
@@ -362,11 +371,12 @@ class Ranges:
         return waiting, tally
 
     def lower(self, waiting: Waiting, start: Tally | None = None) -> Floats:
-        """Lower bounds of Σ coefficients·values on every box, the better of both kinds of lines."""
+        """Lower bounds of Σ coefficients·values on every box, the best of the kinds of lines."""
         count = next(iter(waiting.values()))[1].shape[1]
         nothing = np.zeros((self.boxes, count))
         tally, every = start or Tally.start(nothing, nothing), slice(None)
-        found = [self._carried(dict(waiting), tally, k, every) for k in range(len(Support))]
+        kinds = range(1 if self.alone else len(Support))
+        found = [self._carried(dict(waiting), tally, k, every) for k in kinds]
         return np.asarray(np.maximum.reduce(found))
 
     def _carried(
@@ -550,12 +560,12 @@ def met(first: Range, second: Range) -> Range:
 
 
 def _open(node: Node, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
-    """Units that are on more than one piece of what follows, on any of the boxes."""
+    """Where a unit may be on more than one piece of what follows: (boxes, units)."""
     if not isinstance(node.op, Unitwise):
-        return np.ones(lo.shape[1], dtype=bool)
+        return np.ones(lo.shape, dtype=bool)
     bend = Bend(node.op)
     inside = [(lo < point) & (point < hi) for point in bend.breaks]
-    return np.asarray(np.logical_or.reduce([*inside, ~bend.straight(lo)]).any(axis=0))
+    return np.asarray(np.logical_or.reduce([*inside, ~bend.straight(lo)]))
 
 
 def _apart(term: Term) -> bool:

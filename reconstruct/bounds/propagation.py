@@ -154,16 +154,17 @@ def _sharpen(state: Ranges, name: str, lean: Activation | None) -> Range:
     activation, of those units alone for which it is not one line."""
     lo, hi = (end.copy() for end in state.values[name])
     rows = np.arange(state.boxes)[:, None]
-    units = np.broadcast_to(np.arange(lo.shape[1]), lo.shape)
-    if lean is not None:
-        units = doubtful(~lean.straight(lo, hi))
+    marks = np.ones(lo.shape, dtype=bool) if lean is None else ~lean.straight(lo, hi)
+    units = doubtful(marks)
     step = tile_rows(state.network, state.boxes)
     for start in range(0, units.shape[1], step):
         part = units[:, start : start + step]
-        forms = one_each(part if lean is not None else part[:1], lo.shape[1])
+        forms = one_each(part[:1] if lean is None else part, lo.shape[1])
         low = state.lower({name: np.concatenate([forms, -forms], axis=1)}, np.zeros((1, 1)))
-        lo[rows, part] = np.maximum(lo[rows, part], low[:, : part.shape[1]])
-        hi[rows, part] = np.minimum(hi[rows, part], -low[:, part.shape[1] :])
+        ends = low[:, : part.shape[1]], -low[:, part.shape[1] :]
+        # no unit's range depends on which boxes are bounded beside it
+        lo[rows, part] = np.maximum(lo[rows, part], np.where(marks[rows, part], ends[0], -np.inf))
+        hi[rows, part] = np.minimum(hi[rows, part], np.where(marks[rows, part], ends[1], np.inf))
     return lo, hi
 
 

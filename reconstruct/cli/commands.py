@@ -379,6 +379,39 @@ def _question(options: Namespace) -> dict[str, Path]:
     return {role: folder.path / staged.name for role, staged in asdict(files).items()}
 
 
+def pairs(options: Namespace) -> int:
+    """Pairs with known answers; how many of them were proved besides."""
+    from reconstruct.runs.pairs import LADDER
+    from reconstruct.runs.pairs import pairs as make_pairs
+
+    try:
+        words = [] if options.sizes is None else options.sizes.split(",")
+        sizes = tuple(tuple(int(size) for size in word.split("-")) for word in words)
+    except ValueError:
+        raise InputError(
+            f"--sizes needs networks as whole numbers from inputs to outputs, such as "
+            f"2-4-1,3-6-6-2, but is {options.sizes!r}"
+        ) from None
+    with _progress(options) as progress:
+        made = make_pairs(
+            options.output,
+            sizes=sizes or LADDER,
+            count=options.count,
+            seed=options.seed,
+            force=options.force,
+            progress=progress,
+        )
+    if options.json:
+        print(json.dumps([asdict(answer) for answer in made], indent=2, ensure_ascii=False))
+    elif not options.quiet:
+        proved = sum(bool(answer.certificate) for answer in made)
+        print(
+            f"{len(made)} pairs in {options.output}, answers in answers.csv; {proved} answers have "
+            f"a certificate, the others are known by construction"
+        )
+    return 0
+
+
 def reach(options: Namespace) -> int:
     """What no γ, β can do; 0 where something is excluded, 3 where nothing is."""
     from reconstruct.runs.reach import reach as prove_limit

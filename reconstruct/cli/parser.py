@@ -139,6 +139,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--property": _word("domain and tolerance from a VNN-LIB 2.0 property of both", "FILE.vnnlib"),
     "--instances": _word("a benchmark's list of such properties, instead of networks", "FILE.csv"),
     "--timeout": _word("seconds for each instance (100)", "S", float),
+    "--sizes": _word("sizes of the targets, from inputs to outputs (a ladder)", "2-4-1,3-6-6-2,…"),
     "--peft": _word("a run whose norms become an adapter of PEFT, instead of networks", "OUT"),
     "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
     "--trusted": _flag("say what has to be right for an ACCEPTED"),
@@ -226,6 +227,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "target candidate",
         "-o! --domain --tolerance --peft --force --json --quiet",
     ),
+    "pairs": (
+        "make pairs of networks with known answers, for those who write verifiers",
+        "",
+        "-o! --sizes --count --seed --force --json --quiet -v",
+    ),
     "train": (
         "train nothing but the norms of a random network",
         "",
@@ -256,6 +262,8 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("demo", "-o"): {"default": "demo-out"},
     ("demo", "--seed"): {"default": 0},
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
+    ("pairs", "--count"): {"default": 30, "help": "(30)"},
+    ("pairs", "--seed"): {"default": 0},
     ("prove", "-v"): {"help": "every check of every statement"},
     ("train", "--norm"): _choice("of an mlp (batch)", "batch layer", default="batch"),
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),

@@ -1,0 +1,187 @@
+"""`rc.pairs`: pairs with known answers, laid out as the verifiers' competition has it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from reconstruct.certificates.certify import certify
+from reconstruct.certificates.document import Source, write_certificate
+from reconstruct.certificates.verdicts import Verdict
+from reconstruct.equivalence.branch_and_bound import difference_network
+from reconstruct.equivalence.export import difference_property, pair_property
+from reconstruct.equivalence.planted import KINDS, Planted, plant
+from reconstruct.equivalence.search import search
+from reconstruct.errors import ReconstructError
+from reconstruct.formats import load, save
+from reconstruct.networks import Box
+from reconstruct.numbers.given import at_least, whole
+from reconstruct.progress import Progress, Step, silent
+from reconstruct.reports.folder import OutputFolder
+from reconstruct.runs import given
+from reconstruct.runs.given import PathLike
+
+LADDER = ((2, 3, 1), (2, 4, 2), (3, 6, 6, 2), (4, 8, 8, 3), (5, 16, 16, 5))
+SECONDS = 5.0  # for the proof of a pair
+TIMEOUT = 100  # of an instance, as the competition has it
+SAMPLES = 64  # inputs among which the largest float32 difference is told
+SCRIPT = '''"""Writes these pairs again with another seed: python generate_properties.py SEED"""
+
+import sys
+
+from reconstruct import pairs
+
+SIZES = {sizes}
+pairs(f"seed-{{sys.argv[1]}}", sizes=SIZES, count={count}, seed=int(sys.argv[1]))
+'''
+
+
+@dataclass(frozen=True)
+class PairAnswer:
+    """A line of answers.csv: what is known of a pair. `difference` is sup |f − g|, a rational
+    number, reached at `witness` alone; `float32_difference` was found at `float32_input`, where
+    both networks are evaluated in float32. `certificate` is empty where the answer is known by
+    construction and was not proved besides."""
+
+    pair: str
+    kind: str
+    sizes: str
+    tolerance: str
+    answer: str
+    difference: str
+    witness: str
+    float32_difference: str
+    float32_input: str
+    certificate: str
+
+
+def pairs(
+    output: PathLike,
+    *,
+    sizes: tuple[tuple[int, ...], ...] = LADDER,
+    count: int = 30,
+    seed: int = 0,
+    force: bool = False,
+    progress: Progress = silent,
+) -> tuple[PairAnswer, ...]:
+    """`reconstruct pairs`: `count` pairs of all kinds and sizes in turn, with their answers."""
+    at_least(whole(count, "the number of pairs"), "the number of pairs", 1)
+    at_least(whole(seed, "the seed"), "the seed", 0)
+    rng, answers = np.random.default_rng(seed), []
+    with OutputFolder(given.folder(output), force=force) as folder:
+        for number in range(count):
+            kind = list(KINDS)[number % len(KINDS)]
+            size = sizes[number // len(KINDS) % len(sizes)]
+            progress(Step("pairs", number, count))
+            answers.append(_write(folder.staging, f"pair_{number:03d}", plant(kind, size, rng)))
+        _write_lists(folder.staging, answers, sizes, count)
+        files = (p for p in sorted(folder.staging.rglob("*")) if p.is_file())
+        folder.publish(tuple(path.relative_to(folder.staging).as_posix() for path in files))
+    return tuple(answers)
+
+
+def _write(place: Path, name: str, pair: Planted) -> PairAnswer:
+    """The networks, both forms of the question, and a certificate where there is one."""
+    for part in ("onnx", "vnnlib", f"certificates/{name}"):
+        (place / part).mkdir(parents=True, exist_ok=True)
+    files = [place / "onnx" / f"{name}_{role}.onnx" for role in ("target", "candidate")]
+    networks = (pair.target, pair.candidate)
+    difference = difference_network(*networks)
+    for path, network in zip(
+        (*files, place / "onnx" / f"{name}_difference.onnx"), (*networks, difference), strict=True
+    ):
+        save(network, path, dtype=np.float32)
+    outputs, size = pair.target.size_out, pair.tolerance
+    texts = pair_property(pair.box, outputs, size), difference_property(pair.box, outputs, size)
+    for text, suffix in zip(texts, ("", "_difference"), strict=True):
+        (place / "vnnlib" / f"{name}{suffix}.vnnlib").write_text(text, encoding="utf-8")
+    points = pair.box.sample(SAMPLES, np.random.default_rng(0)).astype(np.float32).astype(float)
+    ours, theirs = (network(points, dtype=np.float32).astype(np.float64) for network in networks)
+    gaps = np.abs(ours - theirs).max(axis=1)
+    worst = int(gaps.argmax())
+    home = place / "certificates" / name
+    return PairAnswer(
+        pair=name,
+        kind=pair.kind,
+        sizes="-".join(map(str, _sizes(pair))),
+        tolerance=repr(size),
+        answer=pair.answer,
+        difference=str(pair.difference),
+        witness=_numbers(pair.corner or ()),
+        float32_difference=repr(float(gaps[worst])),
+        float32_input=_numbers(points[worst].tolist()),
+        certificate=f"certificates/{name}" if _proved(pair, files, home) else "",
+    )
+
+
+def _sizes(pair: Planted) -> tuple[int, ...]:
+    maps = pair.target.mixing_nodes()
+    return (pair.target.size_in, *(pair.target.sizes[node.name] for node in maps))
+
+
+def _numbers(values: tuple[float, ...] | list[float]) -> str:
+    return " ".join(map(repr, values))
+
+
+def _proved(pair: Planted, files: list[Path], home: Path) -> bool:
+    """Whether the answer was proved besides, from the files: then with a certificate."""
+    target, candidate = map(load, files)
+    known = None
+    if (
+        pair.answer == "sat" and pair.corner is not None
+    ):  # where it is, the witness is looked for first
+        corner = Box(pair.corner, pair.corner)
+        known = search(target, candidate, corner, samples=1, restarts=0)
+    found = certify(
+        target,
+        candidate,
+        domain=pair.box,
+        tolerance=pair.tolerance,
+        search=known,
+        time_limit=SECONDS,
+    )
+    if found.verdict is Verdict.UNDECIDED:
+        return False
+    if (found.verdict is Verdict.REFUTED) != (pair.answer == "sat"):
+        raise ReconstructError(
+            f"a pair was made to be {pair.answer}, but the proof says {found.verdict.value}; "
+            f"please report this"
+        )
+    sources = [Source(net, path) for net, path in zip((target, candidate), files, strict=True)]
+    write_certificate(
+        home / "certificate.json", found, target=sources[0], candidate=sources[1], home=home
+    )
+    return True
+
+
+def _write_lists(
+    place: Path, answers: list[PairAnswer], sizes: tuple[tuple[int, ...], ...], count: int
+) -> None:
+    names = [answer.pair for answer in answers]
+    rows = {
+        "instances.csv": [
+            (
+                str([(r, f"onnx/{n}_{r}.onnx") for r in ("target", "candidate")]),
+                f"vnnlib/{n}.vnnlib",
+                TIMEOUT,
+            )
+            for n in names
+        ],
+        "instances_difference.csv": [
+            (f"onnx/{n}_difference.onnx", f"vnnlib/{n}_difference.vnnlib", TIMEOUT) for n in names
+        ],
+        "answers.csv": [
+            tuple(asdict(answers[0])),
+            *(tuple(asdict(answer).values()) for answer in answers),
+        ],
+    }
+    for name, lines in rows.items():
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        (place / name).write_text(text.getvalue(), encoding="utf-8")
+    script = SCRIPT.format(sizes=sizes, count=count)
+    (place / "generate_properties.py").write_text(script, encoding="utf-8")
