@@ -16,18 +16,18 @@ from reconstruct.networks.normal_form import rebuilt_nodes
 class Rates:
     """What parts of a run take beside the solves, in seconds and bytes.
 
-    Fitted to runs of six networks on one machine (digits, digits_cnn, ACAS Xu, acc, and random ones
-    with 64 and 128 units, 3 to 25 seconds of processor time each; the fit is within 40 %).
+    Fitted to runs on one machine (digits, digits_cnn, ACAS Xu, acc and random networks within 40 %;
+    ResNet-20 at 16 inputs and a CNN of CIFAR-10, wide and grouped, within a factor of 2).
     """
 
     few_inputs: int = 8  # up to which dividing the domain gains much in little time
     start: float = 3.0  # to load Python's packages and to draw a page
-    weight: float = 8e-7  # a frozen weight: drawn, written, read and hashed
-    product: float = 6e-7  # each of its products: bounds, certificate, samples
+    weight: float = 1.4e-6  # a frozen weight: drawn, written, read, hashed, bounded, certified
+    product: float = 4e-8  # each of its products: values at samples and inputs
     box: float = 8e-3  # a box of adaptive bounds
-    start_bytes: float = 160e6
-    weight_bytes: float = 15.0
-    product_bytes: float = 15.0
+    start_bytes: float = 190e6
+    weight_bytes: float = 20.0
+    value_bytes: float = 300.0  # a value of the widest layer: many of it are held at once
     adaptive_bytes: float = 1e8
 
 
@@ -81,7 +81,7 @@ def cost(
 ) -> ConstructionCost:
     """The cost of rebuilding `target` (in normal form) with `construction`; `plans` are those of
     its maps, where they were made already (a plan may factor the map)."""
-    maps, solves, products = [], [], 0
+    maps, solves, products, widest = [], [], 0, 0
     share = 1.0 if density is None else density
     for node in rebuilt_nodes(target):
         op = mixing_at(target, node.name)
@@ -91,13 +91,14 @@ def cost(
         found = MapCost(node.name, shape.rows, shape.cols, widths, shape.weights, shape.tunable)
         maps.append(found)
         products += found.weights * op.positions
+        widest = max(widest, max(widths, default=0) * op.positions)
         solves += [plan(m, k, n, density=share) for m, k, n in made.systems]
     weights = sum(m.weights for m in maps)
     held = 4 * weights if share == 1 else int(8 * share * weights)
     hungriest = held + max((s.memory_bytes for s in solves), default=0)
     seconds = RATES.start + sum(s.seconds for s in solves)
     seconds += RATES.weight * weights + RATES.product * products
-    memory = RATES.weight_bytes * weights + RATES.product_bytes * products
+    memory = RATES.weight_bytes * weights + RATES.value_bytes * widest
     if target.size_in <= RATES.few_inputs:
         seconds += RATES.box * boxes(weights)
         memory += RATES.adaptive_bytes

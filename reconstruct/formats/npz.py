@@ -82,8 +82,9 @@ def _npy_array(key: str, content: bytes) -> NDArray[Any]:
         shape, fortran, dtype, end = _npy_header(content[: _announced(content)])
     except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError,
             tokenize.TokenError) as e:  # fmt: skip
+        said = str(e).partition(" on line ")[0]  # then comes where Python keeps it
         raise InputError(
-            f"array {key!r} of the .npz archive is damaged ({e}): its header cannot be read"
+            f"array {key!r} of the .npz archive is damaged ({said}): its header cannot be read"
         ) from None
     if dtype.hasobject:
         raise InputError(

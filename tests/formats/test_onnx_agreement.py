@@ -8,6 +8,8 @@ import pytest
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.formats.onnx import read
+from reconstruct.formats.onnx.agreement import points
+from reconstruct.networks import Network, Node, Placement
 
 from .test_onnx_meaning import READ, W, stored
 
@@ -71,3 +73,10 @@ def test_large_weights_are_compared_too(absent, tmp_path, monkeypatch):
     monkeypatch.setattr(linear, "_flat_map", lambda x, w, *, from_right: wrong.T)
     with pytest.raises(UnsupportedError, match="another function"):
         load(path)
+
+
+def test_vast_values_are_compared_at_one_point():
+    """A small file may ask for 2^26 values by Expand: a few copies of them have to do."""
+    size = 2**24 + 1
+    wide = Network(1, (Node("y", Placement(np.zeros(size, np.int64), 1), ("x",)),), "y", "x")
+    assert len(points(wide, b"seed")) == 1

@@ -52,16 +52,15 @@ def test_headers_that_announce_what_is_not_there(tmp_path):
     refused(path, r"states shape \(1000000, 1000000\) of float64, but 64 bytes follow")
 
 
-def test_headers_that_cannot_be_read(tmp_path):
+@pytest.mark.parametrize("descr", [b"('a','<f8'", b"float64"])
+def test_headers_that_cannot_be_read(descr, tmp_path):
     text = (
-        b"{'descr': '<f8',('a','<f8', 'fortran_order': False, 'shape': (2, 2), }"
-        + b" " * 20
-        + b"\n"
+        b"{'descr': " + descr + b", 'fortran_order': False, 'shape': (2, 2), }" + b" " * 20 + b"\n"
     )
     path = tmp_path / "a.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("W1.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
-    refused(path, "array 'W1' of the .npz archive is damaged .*header cannot be read")
+    refused(path, "array 'W1' of the .npz archive is damaged [^<>]*header cannot be read")
 
 
 def test_an_array_that_is_there_twice(tmp_path):

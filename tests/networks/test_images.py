@@ -27,6 +27,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.gradients import gradient
 from reconstruct.networks.normal_form import fold_norms, normal_form
+from reconstruct.numbers.dyadic import Dyadic
 
 
 @st.composite
@@ -174,6 +175,24 @@ def test_a_cnn_has_an_exact_value():
     exact = evaluate_exact(network, x)
     assert all(isinstance(v, Fraction) for v in exact)
     np.testing.assert_allclose([float(v) for v in exact], network(x), rtol=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(convolutions())
+def test_exact_values_are_those_of_the_unrolled_matrix(op):
+    value = Dyadic.exact(np.random.default_rng(3).normal(size=op.shape[1]))
+    unrolled = Affine(op.tile(0, op.shape[0]), op.bias).exact(value, 64)
+    assert op.exact(value, 64).fractions() == unrolled.fractions()
+    wide = Dyadic(value.low, value.low + 1, value.shift)
+    unrolled = Affine(op.tile(0, op.shape[0]), op.bias).exact(wide, 64)
+    assert op.exact(wide, 64).fractions() == unrolled.fractions()
+
+
+def test_exact_values_of_many_groups_take_no_dense_matrix():
+    groups = 2**15  # as one matrix 8 GB
+    op = Convolution(np.full((groups, 1, 1, 1), 0.5), Geometry(groups, 1, 1, (1, 1)), None, groups)
+    found = op.exact(Dyadic.exact(np.arange(groups)), 64)
+    assert found.fractions()[-1] == (Fraction(groups - 1, 2),) * 2
 
 
 def test_the_gradient_is_that_of_finite_differences():

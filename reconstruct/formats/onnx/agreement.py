@@ -61,7 +61,7 @@ class ComparisonEffort:
     """How much is tried before a reading is believed, and what is held meanwhile."""
 
     huge: int = 2**24  # parameters beyond which two points must do
-    vast: int = 2**26  # values of one evaluation beyond which a single point must do
+    vast: int = 2**24  # values of one evaluation beyond which a single point must do
     many: int = 32  # points
     few: int = 4
     work: int = 2**28  # products of an evaluation times points, about

@@ -217,13 +217,13 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
     flat, shape = index.ravel(), tuple(index.shape)
     if not flat.size:
         raise call.fault("leaves no values")
-    if np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
+    repeated = flat.size > flow.size  # as ahead of grouped layers
+    if not repeated and np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
         if flat.size == flow.size:
             return replace(flow, shape=shape)
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
     image = max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or build.on_images
-    repeated = flat.size > flow.size  # as ahead of grouped layers
     if image or repeated or flat.size * flow.size > LIMITS.dense:
         return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
     rows = sparse.csr_array(

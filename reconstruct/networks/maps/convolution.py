@@ -30,6 +30,7 @@ from reconstruct.numbers.arrays import (
     frozen_array,
     nonzeros,
 )
+from reconstruct.numbers.dyadic import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import smallest
 
 
@@ -365,6 +366,16 @@ class Convolution(Mixing):
 
     def absolute(self, reach: Array) -> Array:
         return self._with(np.abs(self.kernel.astype(np.float64, copy=False))).linear(reach)
+
+    def exact(self, value: Dyadic, bits: int) -> Dyadic:
+        places = self.geometry.windows().reshape(self.groups, -1, self.positions)
+        patches = value.rising(lambda ends: np.append(ends, 0)[places])  # −1, a pad, is the last
+        return patches.times(*self._integers).rising(np.ravel) + Dyadic.exact(self.bias)
+
+    @cached_property
+    def _integers(self) -> tuple[Integers, int]:
+        """Those of each group: a grouped layer as one matrix is mostly zeros."""
+        return integers(self._matrix(np.float64))
 
     def tile(self, start: int, stop: int) -> Array:
         rows = np.zeros((stop - start, self.shape[0]))
