@@ -3,7 +3,7 @@
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
 bound the ranges, with and without the balancing of rows and units, feedback in
-rounding, sums in blocks, shifts taken out of them and room for float32, and for each ratio; beside
+rounding, sums in blocks, shifts taken out of them and headroom for float32, and for each ratio; beside
 it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
 Networks of ACAS Xu with `--extent quick`.
 
@@ -55,14 +55,14 @@ LARGE = 2**26  # weights of a network from which on an evaluation takes all proc
 class Setting:
     """Which measures are taken: how ranges are bounded, balanced rows and units,
     how gammas become float32, long sums in blocks, shifts taken out before (then sums are in
-    blocks), shifts with room for float32 (too), and the ratio."""
+    blocks), shifts with headroom for float32 (too), and the ratio."""
 
     bounds: Method
     balance: bool = False
     feedback: bool = False
     blocks: bool = False
     centred: bool = False
-    room: bool = False
+    headroom: bool = False
     ratio: float = 1.5
 
     @property
@@ -73,7 +73,7 @@ class Setting:
             (self.feedback, "feedback"),
             (self.blocks, "blocks"),
             (self.centred, "shifts taken out"),
-            (self.room, "room"),
+            (self.headroom, "headroom"),
         )
         words = [word for yes, word in taken if yes]
         return ", ".join([type(self.bounds).__name__.lower(), *words])
@@ -84,16 +84,16 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     adaptive, none = Adaptive(boxes=boxes), Setting(Crown())
     sums = replace(none, blocks=True, centred=True)
     whole = replace(sums, bounds=adaptive, balance=True, feedback=True)
-    whole = replace(whole, room=True)
+    whole = replace(whole, headroom=True)
     if extent == "large":  # what --dtype float32 does, where each row takes ten minutes
-        yield replace(whole, room=False)
+        yield replace(whole, headroom=False)
         yield none
         return
     yield whole
-    yield replace(whole, room=False)
-    yield replace(whole, centred=False, room=False)
+    yield replace(whole, headroom=False)
+    yield replace(whole, centred=False, headroom=False)
     yield none
-    yield replace(whole, room=False, ratio=2.6)
+    yield replace(whole, headroom=False, ratio=2.6)
     if extent == "quick":
         return
     yield replace(whole, ratio=2.6)
@@ -106,14 +106,14 @@ def settings(boxes: int, extent: str) -> Iterator[Setting]:
     yield replace(none, feedback=True)
     yield replace(none, blocks=True)
     yield sums
-    yield replace(whole, feedback=False, room=False)
+    yield replace(whole, feedback=False, headroom=False)
     yield replace(whole, ratio=4.0)
     yield replace(whole, ratio=8.0)
 
 
 def measure_one(path: Path, domain: str, chosen: Setting) -> Row:
     """One reconstruction, evaluated in float32 by onnxruntime as it is written."""
-    plain = replace(chosen, blocks=False, centred=False, room=False)
+    plain = replace(chosen, blocks=False, centred=False, headroom=False)
     result, took = _reconstructed(path, domain, plain)
     with ExitStack() as stack:
         _left_out(stack, chosen)
@@ -135,7 +135,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     assert isinstance(box, Box)
     start = time.perf_counter()
     forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
-    if chosen.room:
+    if chosen.headroom:
         result = with_headroom(result, forms, np.inf)
     seconds = took + time.perf_counter() - start
     network = forms.spelled(result.network)
@@ -155,7 +155,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
         "factor": ours / own if own else None,
         **proved,
         **(half_errors(target, network, box) if network.weights <= LARGE else {}),
-        "leaves": None if result.partition is None else result.partition.count,
+        "boxes": None if result.partition is None else result.partition.count,
         "seconds": seconds,
     }
 

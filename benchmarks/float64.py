@@ -43,7 +43,7 @@ def measure_one(family: str, path: Path, options: str) -> Row:
         "float64_bound": error["float64_bound"],
         "target_float64_bound": own,
         "factor": error["float64_bound"] / own if own else None,
-        "leaves": None if tree is None else bytes.fromhex(tree).count(0),
+        "boxes": None if tree is None else bytes.fromhex(tree).count(0),
         "seconds": seconds,
         "check_seconds": check_seconds,
     }

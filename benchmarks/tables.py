@@ -170,7 +170,7 @@ def convolutions() -> str:
 FLOAT32 = {
     "crown": "an ordinary run",
     "crown, blocks, shifts taken out": "with sums in blocks, without their shifts",
-    "adaptive, small slack, balance, feedback, blocks, shifts taken out, room": "`--dtype float32`",
+    "adaptive, small slack, balance, feedback, blocks, shifts taken out, headroom": "`--dtype float32`",
 }
 
 
@@ -292,7 +292,7 @@ def float64() -> str:
         "certified, real arithmetic": "{certified_bound:bound}",
         "`float64_bound`": "{float64_bound:bound}",
         "of the target itself": "{target_float64_bound:bound}",
-        "boxes": "{leaves:,}",
+        "boxes": "{boxes:,}",
     }
     text = re.sub(r"ACASXU_run2a_|_batch_2000\.onnx", "", table(found, columns))
     accepted = sum(row["check_exit"] == 0 for row in found)

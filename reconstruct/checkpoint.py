@@ -80,7 +80,7 @@ class SiteStore:
                 [name, i, norm.kind, norm.settings()]
                 for i, (name, norm) in enumerate(solution.norms.items())
             ],
-            "systems": [_told(row) for row in solution.systems],
+            "systems": [_as_json(row) for row in solution.systems],
             "exact": {
                 name: [[_hex(v) for v in norm.gamma], [_hex(v) for v in norm.beta]]
                 for name, norm in (solution.exact or {}).items()
@@ -123,13 +123,13 @@ def run_key(parts: dict[str, Any]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
-TOLD = ("solver", "residual", "shape", "rank", "condition", "history", "seconds")
+SOLVED = ("solver", "residual", "shape", "rank", "condition", "history", "seconds")
 PLACED = ("index", "name", "shift_max", "steps")
 
 
-def _told(row: LayerSolution) -> dict[str, Any]:
+def _as_json(row: LayerSolution) -> dict[str, Any]:
     """A row without its long numbers: its sentence stands for the obstruction, if it had one."""
-    known = {name: getattr(row, name) for name in (*TOLD, *PLACED)}
+    known = {name: getattr(row, name) for name in (*SOLVED, *PLACED)}
     return {**known, "status": row.status.name, "said": row.message}
 
 

@@ -364,9 +364,9 @@ class _Work:
         task = task if self.slack is None else slackened(task, self.slack)
         task = replace(task.written_in(self.dtype), examples=examples)
         m, k = task.weight.shape
-        hear = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
+        notify = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
-        return plan.solve(task, site, self.frozen, self.solver, hear)
+        return plan.solve(task, site, self.frozen, self.solver, notify)
 
 
 def is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
@@ -386,10 +386,10 @@ def solve_side_by_side(
     progress: Progress,
     solved: Callable[[int, SiteSolution], None],
 ) -> None:
-    """Run the jobs; `progress` and `solved` hear from one thread at a time."""
+    """Run the jobs; `progress` and `solved` notify from one thread at a time."""
     lock, stopped = threading.Lock(), threading.Event()
 
-    def hear(step: Step) -> None:
+    def notify(step: Step) -> None:
         # Another one failed or was interrupted: end at the next step, unless it says that the map
         # is solved, which is then kept.
         if stopped.is_set() and not step.finished:
@@ -399,7 +399,7 @@ def solve_side_by_side(
 
     def work(i: int) -> BaseException | None:
         try:
-            done = jobs[i](hear)
+            done = jobs[i](notify)
         except _Stopped:
             return None
         except BaseException as error:  # told by the caller, whichever job it was

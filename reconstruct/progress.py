@@ -58,9 +58,9 @@ def until(deadline: float, progress: Progress = silent) -> Progress:
     Not at a report that something is finished: it would be lost.
     """
 
-    def hear(step: Step) -> None:
+    def notify(step: Step) -> None:
         if time.perf_counter() > deadline and not step.finished:
             raise OutOfTime(step.task)
         progress(step)
 
-    return hear
+    return notify

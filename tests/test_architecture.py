@@ -1,6 +1,6 @@
 """The floor plan holds: imports go as docs/architecture.md says.
 
-The page is the specification. Its table of rooms is read here, and compared with the imports of
+The page is the specification. Its table of packages is read here, and compared with the imports of
 every file, those inside of functions and those for types alone included.
 """
 
@@ -31,11 +31,11 @@ def table(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def rooms() -> tuple[dict[str, set[str]], dict[str, int]]:
-    """Each room with what it may import, and its row; rooms of one row may import each other."""
+def packages() -> tuple[dict[str, set[str]], dict[str, int]]:
+    """Each package with what it may import, and its row; packages of one row may import each other."""
     plan: dict[str, set[str]] = {}
     rows: dict[str, int] = {}
-    for number, row in enumerate(table("The rooms")):
+    for number, row in enumerate(table("The packages")):
         here = set(CODE.findall(row[0]))
         above = set(plan) if "all of the above" in row[-1] else set(CODE.findall(row[-1]))
         plan |= dict.fromkeys(here, above | here)
@@ -43,13 +43,13 @@ def rooms() -> tuple[dict[str, set[str]], dict[str, int]]:
     return plan, rows
 
 
-ROOMS, ROWS = rooms()
+ALLOWED, ROWS = packages()
 
 
 def home(module: str) -> str:
-    """The room of a module: the longest one whose name it starts with."""
+    """The package of a module: the longest one whose name it starts with."""
     name = module.removeprefix("reconstruct.")
-    fitting = [room for room in ROOMS if f"{name}.".startswith(f"{room}.")]
+    fitting = [package for package in ALLOWED if f"{name}.".startswith(f"{package}.")]
     return max(fitting, key=len, default=module)
 
 
@@ -80,7 +80,7 @@ def _is_module(name: str) -> bool:
 
 
 def edges() -> set[tuple[str, str, str]]:
-    """(file, its room, the room that it imports) over both packages."""
+    """(file, its package, the package that it imports) over both packages."""
     found = set()
     for path in FILES:
         here = home(name_of(path))
@@ -91,31 +91,36 @@ def edges() -> set[tuple[str, str, str]]:
 
 
 def test_every_file_has_a_room() -> None:
-    assert {home(name_of(path)) for path in FILES} <= ROOMS.keys()
+    assert {home(name_of(path)) for path in FILES} <= ALLOWED.keys()
 
 
 def test_every_room_is_there() -> None:
-    places = [ROOT.joinpath(*room.split(".")) for room in ROOMS]
-    inner = [ROOT.joinpath("reconstruct", *room.split(".")) for room in ROOMS]
+    places = [ROOT.joinpath(*package.split(".")) for package in ALLOWED]
+    inner = [ROOT.joinpath("reconstruct", *package.split(".")) for package in ALLOWED]
     there = [
         any(p.is_dir() or p.with_suffix(".py").is_file() for p in pair)
         for pair in zip(places, inner, strict=True)
     ]
-    assert [room for room, found in zip(ROOMS, there, strict=True) if not found] == []
+    assert [package for package, found in zip(ALLOWED, there, strict=True) if not found] == []
 
 
 def test_imports_are_those_of_the_page() -> None:
     wrong = [
-        f"{path}: {here} may not import {room}"
-        for path, here, room in sorted(edges())
-        if room not in ROOMS[here]
+        f"{path}: {here} may not import {package}"
+        for path, here, package in sorted(edges())
+        if package not in ALLOWED[here]
     ]
     assert wrong == []
 
 
 def test_imports_point_one_way() -> None:
-    """A room may only import rooms that stand above it on the page."""
-    back = [(room, a) for room, allowed in ROOMS.items() for a in allowed if ROWS[a] > ROWS[room]]
+    """A package may only import packages that stand above it on the page."""
+    back = [
+        (package, a)
+        for package, allowed in ALLOWED.items()
+        for a in allowed
+        if ROWS[a] > ROWS[package]
+    ]
     assert back == []
 
 
@@ -124,7 +129,7 @@ def test_an_import_against_the_plan_is_seen() -> None:
     assert [home(m) for m in imported(ast.parse(code)) if m.startswith("reconstruct")] == [
         "certificates"
     ]
-    assert "certificates" not in ROOMS["bounds"]
+    assert "certificates" not in ALLOWED["bounds"]
 
 
 def test_adding_something_touches_at_most_three_files() -> None:

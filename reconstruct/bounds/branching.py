@@ -58,7 +58,7 @@ def find_partition(
     end = None if seconds is None else time.monotonic() + LIMITS.search * seconds
     with one_blas_thread():
         while len(found.lo) < most:
-            spent = found.seen >= boxes if end is None else time.monotonic() > end
+            spent = found.evaluated >= boxes if end is None else time.monotonic() > end
             spent = spent and len(found.lo) > 1  # one division in any case: samples took the time
             count = max(LIMITS.fewest, int(LIMITS.portion * len(found.lo)))
             chosen = found.worst(LIMITS.tight, min(count, most - len(found.lo)))

@@ -62,16 +62,16 @@ class _Part:
     @classmethod
     def at(cls, ranges: Ranges, name: str, places: Array) -> _Part | None:
         network = ranges.network
-        seen = _Seen(network, ranges.transfers[0], name, np.unique(places[places >= 0]))
-        if not seen.found():
+        needed = _Dependence(network, ranges.transfers[0], name, np.unique(places[places >= 0]))
+        if not needed.found():
             return None
-        values = {n: _at(ranges.values[n], u) for n, u in seen.units.items()}
-        matrices = {n.name: seen.matrix(n) for n in network.nodes if n.name in seen.units}
+        values = {n: _at(ranges.values[n], u) for n, u in needed.units.items()}
+        matrices = {n.name: needed.matrix(n) for n in network.nodes if n.name in needed.units}
         transfers = tuple(
-            {n: narrowed(known[n], u, matrices.get(n)) for n, u in seen.units.items()}
+            {n: narrowed(known[n], u, matrices.get(n)) for n, u in needed.units.items()}
             for known in ranges.transfers
         )
-        return cls(network, name, seen.units, transfers, values)
+        return cls(network, name, needed.units, transfers, values)
 
     def bounds(self, rows: Array, places: Array) -> Range:
         """Bounds of `rows · v[places]` over all boxes."""
@@ -103,7 +103,7 @@ def _at(value: Range, units: Array) -> Range:
     return value[0][:, units], value[1][:, units]
 
 
-class _Seen:
+class _Dependence:
     """Which units of each node some units of one node depend on, and the maps between them.
 
     What hands its units on as they are (an activation, a sum) has the same units as its inputs:

@@ -97,7 +97,7 @@ class BranchAndBound:
     def __init__(self, lo: Array, hi: Array) -> None:
         self.lo, self.hi = lo, hi
         self.excess, self.axis = np.full(len(lo), np.inf), np.full(len(lo), -1)
-        self.seen, self._roots = 0, len(lo)
+        self.evaluated, self._roots = 0, len(lo)
         self._node = np.arange(len(lo))  # which node of the forest each box is
         self._halved, self._child = [-1] * len(lo), [0] * len(lo)
 
@@ -118,13 +118,13 @@ class BranchAndBound:
             return
         if self.axis[chosen[0]] < 0:
             self.excess[chosen], self.axis[chosen] = objective(self.lo[chosen], self.hi[chosen])
-            self.seen += len(chosen)
+            self.evaluated += len(chosen)
             return
         axes = self.axis[chosen]
         lo, hi = halves(self.lo[chosen], self.hi[chosen], axes)
         excess, axis = objective(lo, hi)
         excess = np.minimum(excess, np.repeat(self.excess[chosen], 2))
-        self.seen += len(lo)
+        self.evaluated += len(lo)
         keep = np.ones(len(self.lo), dtype=bool)
         keep[chosen] = False
         nodes = self._grow(self._node[chosen], axes)

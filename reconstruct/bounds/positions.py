@@ -31,9 +31,11 @@ def worst_position(ranges: Ranges, name: str, kernel: Array, index: Array) -> Ra
         with np.errstate(all="ignore"):
             middle, radius = midpoint(lo, hi)
         if np.max(radius) <= NARROW * np.max(np.abs(middle)):  # never where it is not a number
-            below, above = _narrow(wide, norms, looked(middle, index), looked(radius, index))
+            below, above = _narrow(
+                wide, norms, gathered_at(middle, index), gathered_at(radius, index)
+            )
         else:
-            ends = op.image(looked(lo, index).T, looked(hi, index).T)
+            ends = op.image(gathered_at(lo, index).T, gathered_at(hi, index).T)
             below, above = ends[0].min(axis=0), ends[1].max(axis=0)
         low, high = np.minimum(low, below), np.maximum(high, above)
     return low, high
@@ -58,6 +60,6 @@ def _norms(values: Array, axis: int) -> Array:
         return np.asarray(np.sqrt((values * values).sum(axis=axis)) * SLACK + NORM)
 
 
-def looked(values: Array, index: Array) -> Array:
+def gathered_at(values: Array, index: Array) -> Array:
     """The values at these places, zeros where there is none."""
     return np.where(index >= 0, values[index], 0.0)

@@ -61,7 +61,7 @@ class Reach:
     whole: Ranges
     parts: Ranges | None = None
     partition: Partition | None = None
-    asked: Recall = field(default_factory=Recall, repr=False)
+    recall: Recall = field(default_factory=Recall, repr=False)
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
@@ -101,10 +101,10 @@ class Reach:
         named = parallel_map(_named, tiles(forms, shift, tile_rows(self.network, 1)))
         for part, names in named:
             keys[part] = names
-        ends, fresh = self.asked.find(name, keys)
+        ends, fresh = self.recall.find(name, keys)
         if len(fresh):
             found = self._bounded(name, forms[fresh], shift[fresh], progress or silent)
-            self.asked.keep(name, keys[fresh], found)
+            self.recall.keep(name, keys[fresh], found)
             ends[fresh] = np.stack(found, axis=1)
         return ends[:, 0], ends[:, 1]
 

@@ -236,11 +236,11 @@ def source(lo: Array, hi: Array) -> Transfer:
 
 def _map(op: Map, reach: Array, size: int) -> Transfer:
     """A map, with what its pull loses; nothing is charged where nothing can be lost."""
-    loss = op.loss(reach)
-    none = np.zeros((1, loss.plain.shape[1]))
-    if not (loss.plain.any() or loss.error.any() or loss.floor.any()):
+    lost = op.pull_error(reach)
+    none = np.zeros((1, lost.plain.shape[1]))
+    if not (lost.plain.any() or lost.error.any() or lost.floor.any()):
         return Transfer(ByMap(op, size), none, none, np.zeros(1))
-    return charged(ByMap(op, size), loss.plain, none, loss.error, loss.floor)
+    return charged(ByMap(op, size), lost.plain, none, lost.error, lost.floor)
 
 
 def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Transfer:

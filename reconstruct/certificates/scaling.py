@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reconstruct.networks import Domain, Network, Node
-from reconstruct.networks.rescaling import scalable, telling_points, told
+from reconstruct.networks.rescaling import informative, probe_points, scalable
 from reconstruct.numbers.arrays import Array
 
 
@@ -41,7 +41,7 @@ def powers(target: Network, candidate: Network, box: Domain) -> dict[str, Array]
     theirs = tuple(n for n in candidate.activation_nodes() if candidate.sizes[n.name] in sizes)
     if not ours or not theirs:
         return {}
-    points = telling_points(box)
+    points = probe_points(box)
     with np.errstate(all="ignore"):
         left = target.at(points, {node.inputs[0] for node in ours})
         right = candidate.at(points, {node.inputs[0] for node in theirs})
@@ -81,5 +81,5 @@ def _ratio(left: Array, right: Array) -> Array:
         logarithm = np.log2(size)
         nearest = np.rint(logarithm)
         known = np.abs(logarithm - nearest) < LIMITS.close
-    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LIMITS.largest) & told(left)
+    known &= np.isfinite(logarithm) & (np.abs(nearest) <= LIMITS.largest) & informative(left)
     return np.where(known, nearest, 0.0).astype(np.int64)

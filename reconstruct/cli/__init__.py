@@ -29,11 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             alone = not process.launched()
             code = _command(words) if alone else process.run_as_job(words, lambda: _command(words))
         except ReconstructError as error:  # there is no MPI to run a job with
-            code = _said(str(error), 2)
+            code = _message(str(error), 2)
         if stdout is not None:
             stdout.flush()
             if stdout.failure is not None:
-                return _said(
+                return _message(
                     f"stdout cannot be written ({stdout.failure}), so what it said is lost",
                     code or 2,
                 )
@@ -47,7 +47,7 @@ def _command(words: list[str]) -> int:
     try:
         "".join(words).encode()
     except UnicodeEncodeError:
-        return _said("an argument is not UTF-8; rename the file, or write it otherwise", 2)
+        return _message("an argument is not UTF-8; rename the file, or write it otherwise", 2)
     options = build_parser().parse_args(words)
     if vars(options).pop("unchecked_reading", False):
         os.environ["RECONSTRUCT_UNCHECKED_READING"] = "1"
@@ -59,12 +59,12 @@ def _command(words: list[str]) -> int:
                 return int(getattr(commands, options.command)(options))
     except KeyboardInterrupt:
         going_on = "; what was solved so far is kept, use --resume to go on"
-        return _said(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
+        return _message(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
     except Exception as error:
         code, sentence = _outcome(error)
         if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
-        return _said("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
+        return _message("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
 def _outcome(error: Exception) -> tuple[int, str]:
@@ -88,7 +88,7 @@ class _Notes(logging.Handler):
     """What the library notes beside its result, as lines on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _said(record.getMessage(), 0)
+        _message(record.getMessage(), 0)
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _notes(quiet: bool) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _said(message: str, code: int) -> int:
+def _message(message: str, code: int) -> int:
     """The message on stderr as one line; the exit code that goes with it."""
     sys.stderr.write(f"reconstruct: {' '.join(message.split())}\n")
     return code

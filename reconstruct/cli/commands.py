@@ -67,7 +67,7 @@ def run(options: Namespace) -> int:
         longer = "nothing was solved yet, so nothing is kept: give a longer --time-limit"
         say("; ".join([over, *getattr(error, "__notes__", [longer])]), options)
         return EXIT["undecided"]
-    return _told(outcome, options)
+    return _report_outcome(outcome, options)
 
 
 def _check_together(options: Namespace) -> None:
@@ -144,7 +144,7 @@ def _time_limit(options: Namespace) -> float | None:
     return None if limit is None else max(0.0, limit - (time.perf_counter() - process.started))
 
 
-def _told(outcome: RunOutcome, options: Namespace) -> int:
+def _report_outcome(outcome: RunOutcome, options: Namespace) -> int:
     """Says what came out; the exit code."""
     from reconstruct.reports.terminal import summary
 
@@ -284,7 +284,7 @@ def demo(options: Namespace) -> int:
             page=False,
             progress=progress,
         )
-    return _told(outcome, options)
+    return _report_outcome(outcome, options)
 
 
 def check(options: Namespace) -> int:

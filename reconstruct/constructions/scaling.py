@@ -45,7 +45,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks import Domain, Mixing, Network, dense
 from reconstruct.networks.gradients import adjoints
 from reconstruct.networks.normal_form import rebuilt_nodes
-from reconstruct.networks.rescaling import rescaled, scalable, telling_points, told
+from reconstruct.networks.rescaling import informative, probe_points, rescaled, scalable
 from reconstruct.numbers.arrays import Array, Vector
 
 
@@ -167,9 +167,9 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
     """No scale for units that are zero wherever a certificate would read it off: lattice networks
     compare functions that are equal, and have many of them."""
     with np.errstate(all="ignore"):
-        values = network.values(telling_points(box))
+        values = network.values(probe_points(box))
     return {
-        name: np.where(told(values[network.node(name).inputs[0]]), powers, 0)
+        name: np.where(informative(values[network.node(name).inputs[0]]), powers, 0)
         for name, powers in exponents.items()
     }
 

@@ -150,7 +150,7 @@ def bound_difference(
             reason = "" if fresh else work.reason_to_stop(found, chosen)
             if not reason:
                 found.advance(work, chosen if fresh else chosen[: work.halved])
-                tell(Step("boxes bounded", found.seen, None, float(found.excess.max())))
+                tell(Step("boxes bounded", found.evaluated, None, float(found.excess.max())))
     except OutOfTime:
         reason = TIME_OVER
     seconds = time.perf_counter() - start
@@ -159,14 +159,16 @@ def bound_difference(
         # a bound that is nothing but rounding may differ by more where it is rounded otherwise
         bound = min(tolerance, bound + max(LIMITS.slack * bound, min(bound, work.noise)))
     tried = (
-        f"joint bound of the difference: {found.seen} boxes in {seconds:.1f} s, bound "
+        f"joint bound of the difference: {found.evaluated} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"
     )
     open_boxes = int(np.count_nonzero(~(found.excess <= wanted)))
     suspect = work.suspect, work.suspect_difference
     known = not open_boxes and _checkable(work.network)
     proof = Joint(_tree(found), work.pairing.pairs) if known else None
-    return GeneralResult(bound, tolerance, found.seen, open_boxes, *suspect, seconds, tried, proof)
+    return GeneralResult(
+        bound, tolerance, found.evaluated, open_boxes, *suspect, seconds, tried, proof
+    )
 
 
 def _checkable(network: Network) -> bool:

@@ -35,7 +35,7 @@ from reconstruct.formats.resnet import looks_like, read_resnet
 from reconstruct.formats.text import parse_json
 from reconstruct.networks import Network, Node, Operation
 from reconstruct.networks.operation import KINDS
-from reconstruct.numbers.given import held
+from reconstruct.numbers.given import representable
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")  # the second one: an archive of nothing
@@ -127,7 +127,7 @@ def real_array(key: str, value: NDArray[Any]) -> NDArray[Any]:
     """The array if it holds real numbers (float32 and float64 as they are), else a refusal."""
     if value.dtype.kind not in "fiub":
         raise InputError(f"array {key!r} must hold real numbers, but has dtype {value.dtype}")
-    held(value, f"array {key!r}")
+    representable(value, f"array {key!r}")
     return value if value.dtype in (np.float32, np.float64) else value.astype(np.float64)
 
 

@@ -84,8 +84,8 @@ def _program(M1: Array, M2: Array, W: Array, reach: Array) -> Array | None:
     size = float(np.max(np.abs(right), initial=0.0))
     if size == 0:
         return None
-    lengths = np.linalg.norm(K, axis=0)
-    K = K / np.where(lengths > 0, lengths, 1.0)
+    norms = np.linalg.norm(K, axis=0)
+    K = K / np.where(norms > 0, norms, 1.0)
     ones = np.ones((m * k, 1))
     found: Any = linprog(
         np.append(np.zeros(n), 1.0),

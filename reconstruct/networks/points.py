@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.box import Box
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
-from reconstruct.numbers.given import at_least, held, number
+from reconstruct.numbers.given import at_least, number, representable
 from reconstruct.numbers.rounding import sum_error
 
 Domain: TypeAlias = "Box | Points"  # where a claim holds
@@ -49,7 +49,7 @@ def _array(x: ArrayLike) -> Array:
         raise InputError(
             f"points must be real numbers, but have the type {array.dtype}; give float64"
         )
-    held(array, "x")
+    representable(array, "x")
     if array.ndim < 2:
         raise InputError(
             f"points need one row for each input, at least one, but the array has shape "

@@ -21,12 +21,12 @@ from reconstruct.networks.points import Domain
 from reconstruct.numbers.arrays import Array, Matrix
 
 
-def telling_points(box: Domain) -> Array:
+def probe_points(box: Domain) -> Array:
     """Inputs at which the scales of units are read off: a hint, so that a few will do."""
     return box.sample(32, np.random.default_rng(20240520))
 
 
-def told(values: Array) -> Array:
+def informative(values: Array) -> Array:
     """The units whose values at these inputs, as rows, tell their scale: they are not all zero.
 
     Units of other scale would go unnoticed, so that nobody scales those that tell nothing. Values

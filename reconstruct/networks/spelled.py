@@ -73,21 +73,21 @@ def spelled_sums(network: Network, kept: Collection[str]) -> dict[str, SpelledSu
 
 def _tree(network: Network, root: Node, kept: Collection[str]) -> SpelledSum | None:
     """The tree that ends in a sum, if it is one over disjoint blocks of a single value."""
-    found = list(_leaves(network, root, 0, kept))
-    leaves = [leaf for leaf in found if leaf is not None]
-    if len(leaves) < len(found) or len({leaf.source for leaf in leaves}) != 1:
+    found = list(_terms(network, root, 0, kept))
+    terms = [term for term in found if term is not None]
+    if len(terms) < len(found) or len({term.source for term in terms}) != 1:
         return None
-    leaves.sort(key=lambda leaf: leaf.first)
-    if any(a.first + a.block.shape[1] > b.first for a, b in pairwise(leaves)):
+    terms.sort(key=lambda term: term.first)
+    if any(a.first + a.block.shape[1] > b.first for a, b in pairwise(terms)):
         return None
-    source, most = leaves[0].source, max(leaf.roundings for leaf in leaves)
-    nodes = frozenset(name for leaf in leaves for name in leaf.nodes)
-    blocks = tuple((leaf.first, leaf.block) for leaf in leaves)
+    source, most = terms[0].source, max(term.roundings for term in terms)
+    nodes = frozenset(name for term in terms for name in term.nodes)
+    blocks = tuple((term.first, term.block) for term in terms)
     return SpelledSum(source, network.sizes[source], blocks, most, nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class _Leaf:
+class _Term:
     """A block of a tree: the columns it takes, of which value, the roundings of its products in the
     end, and what is computed for it alone."""
 
@@ -98,9 +98,9 @@ class _Leaf:
     nodes: tuple[str, ...]
 
 
-def _leaves(
+def _terms(
     network: Network, node: Node, above: int, kept: Collection[str]
-) -> Iterator[_Leaf | None]:
+) -> Iterator[_Term | None]:
     """What a tree of sums adds up, each meeting so many roundings `above`; None for what is no
     block, or not computed for it alone."""
     more = above + len(node.inputs) - 1
@@ -110,19 +110,19 @@ def _leaves(
         if child is None:
             yield None
         elif len(child.inputs) > 1:
-            for leaf in _leaves(network, child, more, kept):
-                yield leaf and replace(leaf, nodes=(name, *leaf.nodes))
+            for term in _terms(network, child, more, kept):
+                yield term and replace(term, nodes=(name, *term.nodes))
         else:
             yield _block(child, taken, more)
 
 
-def _block(node: Node, taken: Node | None, above: int) -> _Leaf | None:
+def _block(node: Node, taken: Node | None, above: int) -> _Term | None:
     """A map of units that were taken out of a value; None for anything else."""
     units = None if taken is None else getattr(taken.op, "block", None)
     if taken is None or units is None or not isinstance(node.op, Mixing) or node.op.positions > 1:
         return None
     count = node.op.shape[1] + int(node.op.bias.any()) + above
-    return _Leaf(taken.inputs[0], units.start, node.op, count, (node.name, taken.name))
+    return _Term(taken.inputs[0], units.start, node.op, count, (node.name, taken.name))
 
 
 def _alone(network: Network, name: str, kept: Collection[str]) -> Node | None:

@@ -10,7 +10,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.numbers.arrays import Array
 
-HELD = 2**53  # up to here float64 holds every whole number
+LARGEST_WHOLE = 2**53  # up to here float64 holds every whole number
 
 
 def number(value: Any, what: str) -> float:
@@ -47,12 +47,12 @@ def numbers(values: Any, what: str, dtype: Any = np.float64) -> Array:
     raise InputError(f"{what} must be real numbers, but are complex; give their real part")
 
 
-def held(values: Array, what: str) -> Array:
+def representable(values: Array, what: str) -> Array:
     """The array, refused where float64 would round it: longer floats, and large whole numbers."""
     if values.dtype.kind == "f" and values.dtype.itemsize > 8:
         raise InputError(f"{what} has {values.dtype}, which float64 cannot hold; save float64")
     if values.dtype.kind in "iu":
-        beyond = values[(values > HELD) | (values < -HELD)]
+        beyond = values[(values > LARGEST_WHOLE) | (values < -LARGEST_WHOLE)]
         if beyond.size:
             raise InputError(
                 f"{what} needs whole numbers of at most 2^53, which float64 holds, but has "

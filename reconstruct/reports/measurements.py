@@ -284,10 +284,10 @@ def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any
         return []
     x = result.domain.sample(count, np.random.default_rng(0))[:count]
     with np.errstate(all="ignore"):
-        met = _met(target, network, rows, x)
+        measured = _differences(target, network, rows, x)
     chains = {name: set(chain) | {name} for name, chain in result.form.chains.items()}
     found = []
-    for i, ((segment, name, _), seen) in enumerate(zip(rows, met, strict=True)):
+    for i, ((segment, name, _), seen) in enumerate(zip(rows, measured, strict=True)):
         last = i == len(rows) - 1 and certificate.bound is not None  # signs may have helped there
         shifts = [
             row.shift_max
@@ -307,7 +307,7 @@ def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any
     return found
 
 
-def _met(
+def _differences(
     target: Network, network: Network, rows: Sequence[tuple[Segment, str, str]], x: Array
 ) -> list[dict[str, float | None]]:
     """The largest difference at each cut among these inputs; and the largest value of g there."""

@@ -32,13 +32,13 @@ from reconstruct.reports.reading import RunFiles, read_run
 from reconstruct.reports.words import (
     DASH,
     arithmetics,
-    asked,
     claim,
     domain_text,
     duration,
     figures,
     pretty,
     size,
+    wanted_verdict,
     weight_count,
 )
 
@@ -107,7 +107,7 @@ def missing() -> Markup:
 def opening(run: RunFiles) -> Markup:
     """The verdict as a newcomer reads it."""
     report = run.report
-    verdict, known = str(report["verdict"]), asked(report)
+    verdict, known = str(report["verdict"]), wanted_verdict(report)
     rigor = RIGOR | WITNESS if verdict == "refuted" else RIGOR
     title = TITLES[verdict]
     if known.name == "float32":

@@ -96,13 +96,13 @@ def _relative(value: float | None, scale: float | None) -> float | None:
 
 
 def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
-    """Where on the way the error grows: certified, met, and the shifts that cause it."""
+    """Where on the way the error grows: certified, measured, and the shifts that cause it."""
     if not rows:
         return ()
     drawing = layer_figure(rows)
     caption = (
         "The error behind each layer, and the largest shift in it. Certified is rigorous and in "
-        "real arithmetic; the others were met at a few inputs (numerical) and hold the rounding of "
+        "real arithmetic; the others were measured at a few inputs (numerical) and hold the rounding of "
         "the evaluation too, so that they may lie above it."
     )
     columns: tuple[tuple[Child, Callable[[Mapping[str, Any]], Child]], ...] = (

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.words import arithmetics, asked, claim, figures, in_words, number
+from reconstruct.reports.words import arithmetics, claim, figures, in_words, number, wanted_verdict
 
 
 def summary(report: Mapping[str, Any]) -> str:
@@ -24,7 +24,7 @@ def headline(report: Mapping[str, Any]) -> str:
 
 def verdict_line(report: Mapping[str, Any]) -> str:
     """The verdict in a sentence that says what is claimed, where, and how it is known."""
-    known = asked(report)
+    known = wanted_verdict(report)
     other = f" in real arithmetic; in float32 {known.sentence}" if known.name == "float32" else ""
     parts = [report.get(role) or {} for role in ("target", "candidate")]
     names = [str(part["file"]) for part in parts if part.get("unchecked_reading")]

@@ -105,7 +105,7 @@ def arithmetics(report: Mapping[str, Any]) -> tuple[ArithmeticVerdict, ...]:
     return _real(report), _floating(report, "float64"), _floating(report, "float32")
 
 
-def asked(report: Mapping[str, Any]) -> ArithmeticVerdict:
+def wanted_verdict(report: Mapping[str, Any]) -> ArithmeticVerdict:
     """The one that the run was for: float32 with `--dtype float32`, else real arithmetic."""
     dtype = (report.get("options") or {}).get("dtype")
     return _floating(report, "float32") if dtype == "float32" else _real(report)

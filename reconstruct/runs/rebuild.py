@@ -68,7 +68,7 @@ class Recipe:
             guarded=forms.guarded,
             density=origin.get("sparsity"),
             statistics=bool(origin.get("statistics", False)),
-            activation=None if inner is None else _told(inner),
+            activation=None if inner is None else _as_words(inner),
             blocks=forms.blocks,
             **{key: origin.get(key) for key in ("seed", "weights", "file", "file_sha256")},
         )
@@ -102,7 +102,7 @@ class Recipe:
         )
 
 
-def _told(activation: Activation) -> dict[str, str]:
+def _as_words(activation: Activation) -> dict[str, str]:
     """Kind and settings; numbers as text, for JSON knows no infinity."""
     return {"kind": activation.kind, **{k: repr(v) for k, v in activation.settings().items()}}
 

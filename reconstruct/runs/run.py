@@ -188,7 +188,7 @@ def run(
         raise InputError("the slack widens the ranges seen on data, but the domain is a box")
     at_least(slack, "the slack", 0)
     kind = precision(dtype, "norms are written").name
-    hear = listener(progress)
+    notify = listener(progress)
     if float32_error is not None:
         method = given.method(bounds, ours, kind)
         construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
@@ -196,12 +196,12 @@ def run(
     deadline = None if time_limit is None else start + time_limit
     if frozen is None:
         chosen = as_construction(construction)
-        _check_cost(lay_out(ours, chosen), chosen, density, memory, hear)
-    limited = hear if deadline is None else until(deadline, hear)
+        _check_cost(lay_out(ours, chosen), chosen, density, memory, notify)
+    limited = notify if deadline is None else until(deadline, notify)
     kept = _frozen(ours, frozen, construction, drawing, limited)
     if frozen is not None:
         density = kept.origin.get("sparsity")
-        _check_cost(kept.layout_of(ours), kept.construction, density, memory, hear)
+        _check_cost(kept.layout_of(ours), kept.construction, density, memory, notify)
     job = Job(
         target=ours,
         target_path=given.path(target),
@@ -245,7 +245,7 @@ def run(
         "time_limit": time_limit,
         "nnet_header": bool(ours.metadata.get("nnet_header_folded")),
     }
-    return _run(replace(job, options=said), start, hear)
+    return _run(replace(job, options=said), start, notify)
 
 
 def _wide_enough(
@@ -348,8 +348,8 @@ def _run(job: Job, start: float, progress: Progress) -> RunOutcome:
         try:
             source = take_along(job.target, job.target_path, folder, TARGET)
             job = replace(job, target=source.network)
-            hear = progress if job.deadline is None else until(job.deadline, progress)
-            result = _solved(job, folder.staging, hear)
+            notify = progress if job.deadline is None else until(job.deadline, progress)
+            result = _solved(job, folder.staging, notify)
             result = with_headroom(result, job.forms, progress=progress)
             outcome = _finish(job, source, folder, result, start, progress)
             names = published(folder.staging)

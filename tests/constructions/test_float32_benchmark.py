@@ -25,7 +25,7 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
     whole = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
     words = "adaptive, balance, feedback"
     assert whole["measures"] == words
-    assert none["measures"] == "crown" and none["leaves"] is None and whole["leaves"] > 1
+    assert none["measures"] == "crown" and none["boxes"] is None and whole["boxes"] > 1
     for row in (none, whole):  # the frozen network's float32 error, and the target's own
         assert 0 < row["target_error"] < row["error"] < 1e-3
         assert row["factor"] == pytest.approx(row["error"] / row["target_error"])

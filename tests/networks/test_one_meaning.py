@@ -342,14 +342,14 @@ def test_what_a_pull_loses_is_covered(name) -> None:
     rng = np.random.default_rng(1)
     points = points_of(size)
     reach = np.abs(points).max(axis=0)[None]
-    loss = op.loss(reach)
+    lost = op.pull_error(reach)
     forms = np.concatenate([np.eye(rows), rng.standard_normal((3, rows)), [[1e-300] * rows]])
     pulled = op.pull(forms[None], size)[0]
     for row, back in zip(forms, pulled, strict=True):
         weights = [Fraction(float(w)) for w in row]
-        room = sum(abs(w) * Fraction(float(e)) for w, e in zip(weights, loss.error[0], strict=True))
-        room += Fraction(float(loss.floor[0]))
-        plain = sum(w * Fraction(float(c)) for w, c in zip(weights, loss.plain[0], strict=True))
+        room = sum(abs(w) * Fraction(float(e)) for w, e in zip(weights, lost.error[0], strict=True))
+        room += Fraction(float(lost.floor[0]))
+        plain = sum(w * Fraction(float(c)) for w, c in zip(weights, lost.plain[0], strict=True))
         for h in points:
             value = exact_value(op, h)
             there = sum(

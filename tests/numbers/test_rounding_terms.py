@@ -305,7 +305,7 @@ def test_slack_covers_what_the_sum_of_magnitudes_lost_itself() -> None:
     op = Dense(weight)
     assert Fraction(op.absolute(reach).item()) < true  # else the input shows nothing
     unit = Fraction(1, 2**53)
-    assert Fraction(op.loss(reach).error.item()) >= unit / (1 - unit) * true
+    assert Fraction(op.pull_error(reach).error.item()) >= unit / (1 - unit) * true
     lo, hi = op.image(-reach, reach)
     assert Fraction(lo.item()) <= -true and Fraction(hi.item()) >= true
 

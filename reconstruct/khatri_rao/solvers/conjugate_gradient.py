@@ -196,8 +196,8 @@ def _refined(
         if residual <= tolerance or len(history) >= limit:
             break
         aim = _aim(tolerance, residual, LIMITS.of(dtype))
-        hear = _Digits(progress, tolerance, residual)
-        found = cgls(inner, inner.precondition(R), dtype, aim, limit - len(history), hear)
+        notify = _Digits(progress, tolerance, residual)
+        found = cgls(inner, inner.precondition(R), dtype, aim, limit - len(history), notify)
         if condition is None and (estimate := found.condition()) is not None:
             condition = inner.spread * estimate
         candidate = s + operator.apply_transposed(inner.restore(found.Y))
@@ -259,7 +259,7 @@ class Inner:
 
 
 def cgls(
-    K: Preconditioned, R: Matrix, dtype: np.dtype[Any], aim: float, limit: int, hear: _Digits
+    K: Preconditioned, R: Matrix, dtype: np.dtype[Any], aim: float, limit: int, notify: _Digits
 ) -> Inner:
     """Minimise `‖K d − R‖_F` over `d = Kᵀ Y` until the residual is `aim·‖R‖`.
 
@@ -284,7 +284,7 @@ def cgls(
         smallest = min(smallest, size)
         found.residuals.append(size)
         found.alphas.append(alpha)
-        hear(size)
+        notify(size)
         if size <= aim or size > LIMITS.grown * smallest:
             break
         before = zz

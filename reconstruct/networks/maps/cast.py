@@ -73,9 +73,9 @@ class Cast(Diagonal):
         moved = upward(BY_FLOAT32 * (2.0**-self.digits * size + least))
         return np.where(size < self.largest, moved, np.inf)
 
-    def rounding(self, fed: InputBounds, precision: Any) -> Rounding:
-        moved = self.moved(fed.computed)
-        return Rounding(moved, upward(fed.computed + moved))
+    def rounding(self, incoming: InputBounds, precision: Any) -> Rounding:
+        moved = self.moved(incoming.computed)
+        return Rounding(moved, upward(incoming.computed + moved))
 
     # --- the identity, in each arithmetic -------------------------------------------------------
 

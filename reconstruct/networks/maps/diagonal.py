@@ -43,7 +43,7 @@ class Parts:
     centre: Array
     shift: Array
 
-    def error(self, fed: InputBounds, count: Roundings, precision: Precision) -> Array:
+    def error(self, incoming: InputBounds, count: Roundings, precision: Precision) -> Array:
         """What the map adds, evaluated by itself or folded into the sums before it.
 
         By itself the last sum rounds once what then is there. Folded, t is one more term of a sum
@@ -53,19 +53,19 @@ class Parts:
         gamma = precision.gamma
         apart = gamma(count.scaled) * self.scaled + gamma(count.centre) * self.centre
         apart = upward(apart + gamma(count.shift) * self.shift)
-        there = upward(fed.result + self.scale * fed.error + apart)
+        there = upward(incoming.result + self.scale * incoming.error + apart)
         apart = upward(apart + gamma(1) * there)
-        if fed.before is None:
+        if incoming.before is None:
             return apart
-        summed = fed.before.roundings
-        folded = precision.more(summed, count.folded) * upward(self.scale * fed.before.gross)
+        summed = incoming.before.roundings
+        folded = precision.more(summed, count.folded) * upward(self.scale * incoming.before.gross)
         folded = folded + gamma(summed + count.shift) * self.shift
         folded = folded + gamma(summed + count.centre) * self.centre
         return np.maximum(apart, upward(folded))
 
-    def peak(self, fed: InputBounds) -> Array:
+    def peak(self, incoming: InputBounds) -> Array:
         """Of every partial result."""
-        terms = self.scaled if fed.before is None else self.scale * fed.before.gross
+        terms = self.scaled if incoming.before is None else self.scale * incoming.before.gross
         return upward(np.maximum(self.scaled, terms) + 2 * self.centre + self.shift)
 
 
@@ -105,7 +105,7 @@ class Diagonal(Map):
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
 
     @abstractmethod
-    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
+    def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
         """|fl(s ẑ + t) − (s ẑ + t)| however a program computes it, casts included."""
 
     # --- what follows from that -----------------------------------------------------------------
@@ -149,7 +149,7 @@ class Diagonal(Map):
     def pull(self, form: Array, size: int) -> Array:
         return np.asarray(form * self._centre[0].astype(form.dtype, copy=False))
 
-    def loss(self, reach: Array) -> RoundingError:
+    def pull_error(self, reach: Array) -> RoundingError:
         """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
         scale, scale_error = self._centre
         shift, shift_error = midpoint(*self.shift_bounds())

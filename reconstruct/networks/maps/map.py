@@ -84,7 +84,7 @@ class Map(Operation):
         """Coefficients of the value, (…, m), as coefficients of the input, (…, k = size): Λ L."""
 
     @abstractmethod
-    def loss(self, reach: Array) -> RoundingError:
+    def pull_error(self, reach: Array) -> RoundingError:
         """What `pull` loses for inputs with |h| ≤ reach, (boxes, k)."""
 
     @abstractmethod

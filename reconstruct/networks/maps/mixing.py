@@ -198,7 +198,7 @@ class Mixing(Map):
             size = plus.linear(np.abs(first)) - minus.linear(np.abs(second)) + np.abs(self.bias)
         return _around(centre, size, 2 * self.summands + 1, lost)
 
-    def loss(self, reach: Array) -> RoundingError:
+    def pull_error(self, reach: Array) -> RoundingError:
         """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
         terms = self.fan_out
         size = self.absolute(reach)

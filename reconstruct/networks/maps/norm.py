@@ -220,7 +220,7 @@ class Norm(Diagonal):
         """√(var + eps) of each channel as a rational, None where it is irrational."""
         return [rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
 
-    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
+    def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
         """By the formula, as a scale and a shift computed first, or folded into the map before.
 
         |s z| ≤ |result| + |t| too, which is far less once z is correlated; and what underflow costs
@@ -228,17 +228,21 @@ class Norm(Diagonal):
         """
         scale, shift = (part.magnitude() for part in self.enclosed())
         mean, beta, gamma = (np.abs(self.spread(p)) for p in (self.mean, self.beta, self.gamma))
-        moved = upward(scale * fed.error)
-        scaled = upward(np.minimum(scale * fed.size, fed.result + shift) + moved)
+        moved = upward(scale * incoming.error)
+        scaled = upward(np.minimum(scale * incoming.size, incoming.result + shift) + moved)
         parts = Parts(scale, scaled, upward(scale * mean), beta)
         inverse = np.maximum(1.0, 1.0 / self.spread(self.deviation))
-        centred = upward(fed.computed + mean)
-        entry, inputs = (0.0, 0.0) if fed.before is None else (fed.before.entry, fed.before.inputs)
+        centred = upward(incoming.computed + mean)
+        entry, inputs = (
+            (0.0, 0.0)
+            if incoming.before is None
+            else (incoming.before.entry, incoming.before.inputs)
+        )
         lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + inputs)
-        error = upward(parts.error(fed, self._roundings(precision), precision) + lost)
+        error = upward(parts.error(incoming, self._roundings(precision), precision) + lost)
         if not self._representable(upward(scale * max(1.0, entry)), precision):
             error = np.full_like(error, np.inf)
-        peak = np.maximum(parts.peak(fed), centred * np.maximum(gamma, 1.0) * inverse)
+        peak = np.maximum(parts.peak(incoming), centred * np.maximum(gamma, 1.0) * inverse)
         return Rounding(error, upward(peak))
 
     def _roundings(self, precision: Precision) -> Roundings:

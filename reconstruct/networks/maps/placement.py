@@ -37,7 +37,7 @@ class Picking(Map):
     def image(self, lo: Array, hi: Array) -> Range:
         return self.taken(lo), self.taken(hi)
 
-    def loss(self, reach: Array) -> RoundingError:
+    def pull_error(self, reach: Array) -> RoundingError:
         none = np.zeros((1, self.units))
         return RoundingError(none, none, np.zeros(1))
 
@@ -112,10 +112,10 @@ class Placement(Picking):
         product = (self._rows.astype(form.dtype).T @ rows.T).T
         return np.asarray(product).reshape(*form.shape[:-1], size)
 
-    def loss(self, reach: Array) -> RoundingError:
+    def pull_error(self, reach: Array) -> RoundingError:
         """Nothing where no input is used twice; else the rounding of a sum of that many terms."""
         if self._copies < 2:
-            return super().loss(reach)
+            return super().pull_error(reach)
         none = np.zeros((1, self.units))
         error = (gamma(self._copies) * SLACK) * (self.taken(reach) + TINY)
         return RoundingError(none, error, np.zeros(1))

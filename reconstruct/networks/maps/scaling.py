@@ -117,20 +117,20 @@ class Scaling(Diagonal):
         offsets = [Fraction(float(c)) for c in self.offset]
         return [(s, s) for s in scales], [(t, t) for t in offsets]
 
-    def rounding(self, fed: InputBounds, precision: Precision) -> Rounding:
+    def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
         """A product, a quotient and a sum with numbers that are cast first, or folded into the map
         before. |z·factor| and |z·factor/divisor| may lie far apart, so the peak takes both.
         """
         scale, shift = (part.magnitude() for part in self.enclosed())
-        parts = Parts(scale, upward(scale * fed.computed), np.zeros_like(shift), shift)
+        parts = Parts(scale, upward(scale * incoming.computed), np.zeros_like(shift), shift)
         numbers = [np.abs(part) for part in self.arrays().values()]
         least = min(float(np.min(part[part > 0], initial=1.0)) for part in numbers)
-        inputs = 0.0 if fed.before is None else fed.before.inputs
+        inputs = 0.0 if incoming.before is None else incoming.before.inputs
         lost = 8 * precision.tiny * (1 + scale + 1 / least + inputs)
-        error = upward(parts.error(fed, self._roundings(precision), precision) + lost)
+        error = upward(parts.error(incoming, self._roundings(precision), precision) + lost)
         if not all(precision.normal(part).all() for part in numbers):
             error = np.full_like(error, np.inf)
-        peak = parts.peak(fed) + fed.computed * np.maximum(1.0, np.max(numbers, axis=0))
+        peak = parts.peak(incoming) + incoming.computed * np.maximum(1.0, np.max(numbers, axis=0))
         return Rounding(error, upward(peak))
 
     def _roundings(self, precision: Precision) -> Roundings:
