@@ -170,7 +170,9 @@ def convolutions() -> str:
 FLOAT32 = {
     "crown": "an ordinary run",
     "crown, blocks, shifts taken out": "with sums in blocks, without their shifts",
-    "adaptive, small slack, balance, feedback, blocks, shifts taken out, headroom": "`--dtype float32`",
+    "adaptive, small slack, balance, feedback, blocks, shifts taken out, headroom": (
+        "`--dtype float32`"
+    ),
 }
 
 

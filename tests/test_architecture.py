@@ -32,7 +32,7 @@ def table(title: str) -> list[list[str]]:
 
 
 def packages() -> tuple[dict[str, set[str]], dict[str, int]]:
-    """Each package with what it may import, and its row; packages of one row may import each other."""
+    """Each package with what it may import, and its row; those of one row may import each other."""
     plan: dict[str, set[str]] = {}
     rows: dict[str, int] = {}
     for number, row in enumerate(table("The packages")):

@@ -102,8 +102,8 @@ def _by_layer(rows: Sequence[Mapping[str, Any]]) -> tuple[Markup | None, ...]:
     drawing = layer_figure(rows)
     caption = (
         "The error behind each layer, and the largest shift in it. Certified is rigorous and in "
-        "real arithmetic; the others were measured at a few inputs (numerical) and hold the rounding of "
-        "the evaluation too, so that they may lie above it."
+        "real arithmetic; the others were measured at a few inputs (numerical) and hold the "
+        "rounding of the evaluation too, so that they may lie above it."
     )
     columns: tuple[tuple[Child, Callable[[Mapping[str, Any]], Child]], ...] = (
         ("behind", lambda row: together((f"{rows.index(row) + 1}: ", named(row["name"])))),

@@ -31,13 +31,13 @@ def test_all_and_none_of_the_measures(tmp_path, monkeypatch) -> None:
         assert row["factor"] == pytest.approx(row["error"] / row["target_error"])
 
 
-def test_sums_in_blocks_with_room_are_bounded_in_float32(tmp_path, monkeypatch) -> None:
+def test_sums_in_blocks_with_headroom_are_bounded_in_float32(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(benchmark, "SAMPLES", 200)
     monkeypatch.setattr(benchmark, "NEARBY", 40)
     save(random_target(np.random.default_rng(0), (2, 8, 8, 2)), tmp_path / "t.onnx")
-    chosen = benchmark.Setting(Crown(), feedback=True, blocks=True, room=True)
+    chosen = benchmark.Setting(Crown(), feedback=True, blocks=True, headroom=True)
     row = benchmark.measure_one(tmp_path / "t.onnx", "-1,1", chosen)
-    assert row["measures"] == "crown, feedback, blocks, room"
+    assert row["measures"] == "crown, feedback, blocks, headroom"
     assert row["error"] <= row["float32_bound"] <= 1000 * row["target_float32_bound"]
     assert row["bound"] <= row["float64_bound"] < row["float32_bound"]
 
