@@ -2,9 +2,9 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the balancing of rows and units, feedback in
-rounding, sums in blocks, shifts taken out of them and headroom for float32, and for each ratio; beside
-it what is proved of the evaluation in floats, and what float16 and bfloat16 would do.
+bound the ranges, with and without the balancing of rows and units, feedback in rounding, sums in
+blocks, shifts taken out of them and headroom for float32, and for each ratio; beside it what is
+proved of the evaluation in floats, and what float16 and bfloat16 would do.
 Networks of ACAS Xu with `--extent quick`.
 
     python -m benchmarks.float32 FOLDER [-o FILE.json] [--only acasxu]
