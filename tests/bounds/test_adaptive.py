@@ -61,7 +61,7 @@ def test_the_worst_boxes_are_halved_and_halves_are_never_worse():
 
     for _ in range(4):
         found.advance(objective, found.worst(1.6, 1))
-    assert np.all(found.excess <= 2.0) and found.seen == 7
+    assert np.all(found.excess <= 2.0) and found.evaluated == 7
     assert found.hi[found.excess.argmax(), 0] == 1.0
     assert found.lo.max() == 0.875  # the last box was halved three times
     assert not len(found.worst(2.0, 9))
