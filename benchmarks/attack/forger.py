@@ -2,7 +2,7 @@
 
 The digest is no signature, so a forged document is as well-formed as an honest one. Whatever is
 still accepted has to be true: `is_true` holds it against exact differences at points of the domain
-that the document names.
+that the document names, and figures of floats against evaluations in that format there.
 """
 
 from __future__ import annotations
@@ -57,12 +57,36 @@ def changes(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [{}, [], {**value, "more": 1}]
     if isinstance(value, list):
-        return [[], value[:-1], value[::-1], [*value, *value[-1:]], value * 2, {}]
+        turned = [*value[1:], *value[:1]]
+        return [
+            [],
+            value[:-1],
+            value[1:],
+            value[::-1],
+            turned,
+            [*value, *value[-1:]],
+            value * 2,
+            {},
+        ]
     if isinstance(value, bool):
         return [not value, None, 1]
     if isinstance(value, str):
-        return [*numbers(value), "", value + "x", "certified", "output", None]
-    return [value and -value, 0, 10**30, None, [value], "0x0.0p+0", "0x0/0x1"]
+        return [*numbers(value), *partitions(value), "", value + "x", "certified", "output", None]
+    if value is None:
+        return ["00", "0100", "010000", {}, [], 0, "0x1.0000000000000p-30", True]
+    others = (value and -value, value + 1, value - 1, 0.5, 10**30, [value], "0x0.0p+0", "0x0/0x1")
+    return [0, None, *others]
+
+
+def partitions(text: str) -> list[str]:
+    """Other trees: a box less, a box more, boxes that are not divided, or along other inputs."""
+    try:
+        code = bytes.fromhex(text)
+    except ValueError:
+        return []
+    fewer, other = code[:-1], bytes(byte and byte % 2 + 1 for byte in code)
+    trees = (b"\0", fewer, code[1:], code + b"\0", b"\1" + code, b"\1" + code + b"\0", other)
+    return [tree.hex() for tree in trees]
 
 
 def numbers(text: str) -> list[str]:
@@ -105,14 +129,23 @@ def forgeries(document: dict[str, Any]) -> Iterator[tuple[Route, dict[str, Any]]
 def is_true(folder: Path, document: dict[str, Any], report: CheckReport) -> bool:
     """Whether what was accepted holds, by exact values at points of the document's domain."""
     bound, tolerance = report.bound, document["tolerance"]
-    if bound is not None and worst(folder, _boxes(document["domain"])) > Fraction(bound):
+    boxes = _boxes(document["domain"])
+    if bound is not None and worst(folder, boxes) > Fraction(bound):
         return False
+    for name, kind in (("float64_bound", np.float64), ("float32_bound", np.float32)):
+        proved = min(report.figures.get(name, np.inf), *_confirmed(report, name))
+        if proved < np.inf and rounded(folder, boxes, kind) > Fraction(proved):
+            return False
     if document["verdict"] == "certified":
         return bound is not None and bound <= float.fromhex(tolerance)
     if document["verdict"] == "refuted":
         point = tuple(document["witness"]["point"])
         return worst(folder, ((point, point),)) > Fraction(float.fromhex(tolerance))
     return True
+
+
+def _confirmed(report: CheckReport, name: str) -> tuple[float, ...]:
+    return (report.claimed[name], np.inf) if name in report.verified else (np.inf,)
 
 
 def _boxes(domain: dict[str, Any]) -> tuple[tuple[Ends, Ends], ...]:
@@ -133,4 +166,22 @@ def worst(folder: Path, boxes: tuple[tuple[Ends, Ends], ...]) -> Fraction:
         for x in (*box.sample(6, rng), *box.corners(4, rng)):
             pairs = zip(ours(x), theirs(x), strict=True)
             found = max(found, *(max(a - d, c - b) for (a, b), (c, d) in pairs))
+    return found
+
+
+@lru_cache(maxsize=256)
+def rounded(
+    folder: Path, boxes: tuple[tuple[Ends, Ends], ...], kind: type[np.floating[Any]]
+) -> Fraction:
+    """The same of an evaluation in floats, at points of that format."""
+    target, network = (load(folder / name) for name in ("target.npz", "network.npz"))
+    ours, rng, found = Evaluator(target), np.random.default_rng(1), Fraction(0)
+    for lo, hi in boxes:
+        box = Box(*(np.array([float.fromhex(x) for x in side]) for side in (lo, hi)))
+        for x in (*box.sample(6, rng), *box.corners(2, rng)):
+            x = x.astype(kind).astype(np.float64)
+            if ((box.lo <= x) & (x <= box.hi)).all():
+                values = network(x[None], kind)[0].astype(np.float64).tolist()
+                pairs = zip(ours(x), map(Fraction, values), strict=True)
+                found = max(found, *(max(low - v, v - high) for (low, high), v in pairs))
     return found

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,18 +39,6 @@ PathLike = str | os.PathLike[str]
 _GENERAL = "the bound of both networks together does not say the steps of its proof"
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What was proved again, and what is claimed without being proved again."""
-
-    bound: float | None
-    verified: tuple[str, ...]
-    unverified: tuple[str, ...]
-    shared: tuple[str, ...]
-    reason: str = "what was verified follows from the files"
-    figures: Mapping[str, float] = field(default_factory=dict)
-
-
 def check(
     path: PathLike,
     *,
@@ -67,32 +54,22 @@ def check(
     where = as_path(path, "a certificate")
     try:
         with np.errstate(all="ignore"):
-            outcome = _check(where, places[0], places[1])
+            report = _check(where, places[0], places[1])
     except CheckFailed as failure:
-        return _report(failure, start)
+        report = _failed(failure)
     except (OverflowError, MemoryError) as error:  # numbers longer than the checker holds
-        return _report(NotCheckable(str(error) or "it does not fit into memory"), start)
-    return CheckReport(
-        CheckStatus.ACCEPTED,
-        None,
-        outcome.reason if outcome.verified else "nothing is claimed",
-        outcome.bound,
-        outcome.verified,
-        time.perf_counter() - start,
-        outcome.unverified,
-        outcome.shared,
-        outcome.figures,
-    )
+        report = _failed(NotCheckable(str(error) or "it does not fit into memory"))
+    return replace(report, seconds=time.perf_counter() - start)
 
 
-def _report(failure: CheckFailed, start: float) -> CheckReport:
+def _failed(failure: CheckFailed) -> CheckReport:
     """Why it ended, in characters that every terminal can show."""
-    reason = str(failure).encode("utf-8", "backslashreplace").decode()
     field = failure.field and failure.field.encode("utf-8", "backslashreplace").decode()
-    return CheckReport(failure.status, field, reason, None, (), time.perf_counter() - start)
+    reason = str(failure).encode("utf-8", "backslashreplace").decode()
+    return CheckReport(failure.status, field, reason)
 
 
-def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
+def _check(path: Path, target: Path | None, candidate: Path | None) -> CheckReport:
     if not gradual_underflow():
         raise NotCheckable(
             "this process flushes numbers below 2^-1022 to zero, so that no rounding here is "
@@ -111,16 +88,29 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> _Outcome:
     _require_words(claims)
     if document.get("digest") != digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
-    claimed = tuple(name for name in KINDS if getattr(claims, name) is not None)
-    unverified = tuple(name for name in claimed if name not in verified)
-    networks = {"target": ours, "candidate": theirs}
-    shared = tuple(name for name, network in networks.items() if SHARED in network.metadata)
-    return _Outcome(claims.bound, verified, unverified, shared, figures=found)
+    figures = {name: getattr(claims, name) for name in ("bound", *KINDS)}
+    claimed = {name: figure for name, figure in figures.items() if figure is not None}
+    return CheckReport(
+        CheckStatus.ACCEPTED,
+        reason="what was verified follows from the files" if verified else "nothing is claimed",
+        bound=claims.bound,
+        verified=verified,
+        unverified=tuple(name for name in KINDS if name in claimed and name not in verified),
+        shared=_shared(ours, theirs),
+        figures=found,
+        claimed=claimed,
+    )
+
+
+def _shared(*networks: Network) -> tuple[str, ...]:
+    """Which of the two networks were read by the certifier's reader."""
+    pairs = zip(("target", "candidate"), networks, strict=True)
+    return tuple(name for name, network in pairs if SHARED in network.metadata)
 
 
 def _check_reach(
     document: dict[str, Json], folder: Path, target: Path | None, candidate: Path | None
-) -> _Outcome:
+) -> CheckReport:
     """A lower bound: what no norms can do."""
     given = {"target": target, "candidate": candidate}
     networks = {
@@ -128,8 +118,8 @@ def _check_reach(
         for name, place in given.items()
     }
     reason = prove_reach(document, networks["target"], networks["candidate"])
-    shared = tuple(name for name, network in networks.items() if SHARED in network.metadata)
-    return _Outcome(None, ("bound",), (), shared, reason)
+    shared = _shared(*networks.values())
+    return CheckReport(CheckStatus.ACCEPTED, reason=reason, verified=("bound",), shared=shared)
 
 
 def _require_order(claims: Claims) -> None:
@@ -165,7 +155,7 @@ def _prove(
         verified.append("bound")
     elif claims.bound is not None:
         found = _prove_figures(claims, Recursion(claims, model, candidate))
-        verified += ["bound", *(name for name in found if found[name] <= getattr(claims, name))]
+        verified += [name for name in found if found[name] <= getattr(claims, name)]
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
         if any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
@@ -185,7 +175,8 @@ def _prove_figures(claims: Claims, recursion: Recursion) -> dict[str, float]:
     coarse = recursion.run()
     names = [name for name in KINDS if getattr(claims, name) is not None]
     found = figures(recursion, ["bound", *names])
-    covers("bound", claims.bound, min(coarse, found.pop("bound")))
+    found["bound"] = min(coarse, found["bound"])
+    covers("bound", claims.bound, found["bound"])
     return found
 
 

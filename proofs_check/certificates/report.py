@@ -35,20 +35,22 @@ _EXPLANATIONS = {
 class CheckReport:
     """`field` names what failed; `verified` the claims that were proved again.
 
-    `unverified` names the figures that are claimed and that this checker does not prove; `figures`
-    says what it proves of evaluations in floats, which may be more than what is claimed. `shared`
-    names the networks that were read by the certifier's reader, the checker's own being too small.
+    `unverified` names the figures that are `claimed` and that this checker does not prove;
+    `figures` says what it found, of evaluations in floats perhaps more than what is claimed.
+    `shared` names the networks that were read by the certifier's reader, the checker's own being
+    too small.
     """
 
     status: CheckStatus
-    field: str | None
-    reason: str
-    bound: float | None
-    verified: tuple[str, ...]
-    seconds: float
+    field: str | None = None
+    reason: str = ""
+    bound: float | None = None
+    verified: tuple[str, ...] = ()
+    seconds: float = 0.0
     unverified: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     figures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    claimed: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
