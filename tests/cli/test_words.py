@@ -15,7 +15,7 @@ from reconstruct.cli.parser import build_parser
 from reconstruct.reports.page import command, opening
 from reconstruct.reports.reading import RunFiles
 from reconstruct.reports.terminal import verdict_line
-from reconstruct.reports.words import asked
+from reconstruct.reports.words import wanted_verdict
 
 
 def test_a_density_is_a_share(cli, target):
@@ -82,7 +82,7 @@ def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
 def test_a_verdict_in_floats_follows_from_proof_and_measurement(bound, seen, tone):
     error = {"float32_bound": bound, "float32_max": seen}
     report = {"error": error, "certificate": {"tolerance": 1.0}, "options": {"dtype": "float32"}}
-    assert asked(report).tone == tone
+    assert wanted_verdict(report).tone == tone
 
 
 def test_a_file_equals_itself(cli, target):
