@@ -322,11 +322,54 @@ def adaptive_average(call: OperatorCall, graph: ModuleGraph) -> str:
     return graph.make("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
 
 
+def softmax(call: OperatorCall, graph: ModuleGraph) -> str:
+    rank = len(call.shape)
+    if call["dim"] % rank != rank - 1:
+        raise call.refuse("is over another dimension than the last; transpose the value around it")
+    return graph.make("Softmax", [call["self"]], call.name, axis=-1)
+
+
+def attention(call: OperatorCall, graph: ModuleGraph) -> str:
+    """softmax(q kᵀ · scale) v, the scale 1/√d unless it is given."""
+    if call["attn_mask"] is not None or call["is_causal"] or call["enable_gqa"]:
+        raise call.refuse("has a mask or shares its heads; plain attention is supported")
+    rank, width = len(call.shape), call.shapes["query"][-1]
+    scale = call["scale"] if call["scale"] is not None else width**-0.5
+    order = [*range(rank - 2), rank - 1, rank - 2]
+    turned = graph.make("Transpose", [call["key"]], f"{call.name}.turned", perm=order)
+    scores = graph.make("MatMul", [call["query"], turned], f"{call.name}.scores")
+    factor = graph.constant(f"{call.name}.scale", scale)
+    scaled = graph.make("Mul", [scores, factor], f"{call.name}.scaled")
+    weights = graph.make("Softmax", [scaled], f"{call.name}.weights", axis=-1)
+    return graph.make("MatMul", [weights, call["value"]], call.name)
+
+
+def expand(call: OperatorCall, graph: ModuleGraph) -> str:
+    """A constant for each example of a batch: a class token."""
+    if call["self"] not in graph.held or call.shapes["self"][1:] != call.shape[1:]:
+        raise call.refuse("repeats values; constants repeated for a batch are supported")
+    return str(call["self"])
+
+
+def select(call: OperatorCall, graph: ModuleGraph) -> str:
+    """One place along a dimension, which is left out."""
+    axis = call["dim"] % len(call.shapes["self"])
+    if axis == 0:
+        raise call.refuse("takes one example of a batch")
+    place = call["index"] % call.shapes["self"][axis]
+    index = graph.constant(f"{call.name}.index", place, np.int64)
+    return graph.make("Gather", [call["self"], index], call.name, axis=axis)
+
+
 def mean(call: OperatorCall, graph: ModuleGraph) -> str:
-    """The mean over the pixels of each channel."""
+    """The mean over some dimensions; over the pixels of each channel a pool."""
     rank = len(call.shapes["self"])
-    if rank != 4 or sorted(d % rank for d in call["dim"]) != [2, 3]:
-        raise call.refuse(f"is a mean over {call['dim']}; that over all pixels (2, 3) is supported")
+    axes = sorted(d % rank for d in call["dim"] or range(rank))
+    if axes[0] == 0:
+        raise call.refuse("is a mean over the batch")
+    if (rank, axes) != (4, [2, 3]):
+        keep = int(call["keepdim"])
+        return graph.make("ReduceMean", [call["self"]], call.name, axes=axes, keepdims=keep)
     pooled = graph.make("GlobalAveragePool", [call["self"]], call.name)
     if call["keepdim"]:
         return pooled
@@ -356,6 +399,11 @@ RULES: dict[str, Rule] = {
     "linear": linear,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
+    **dict.fromkeys(["softmax", "_softmax"], softmax),
+    "scaled_dot_product_attention": attention,
+    "bmm": plain("MatMul", "self", "mat2"),
+    "expand": expand,
+    "select": select,
     "group_norm": group_norm,
     "relu": activation(lambda call: Relu()),
     "leaky_relu": activation(lambda call: LeakyRelu(call["negative_slope"])),

@@ -173,6 +173,44 @@ def test_torch_has_the_same_values() -> None:
     assert np.abs(given - network(x)).max() < 1e-14
 
 
+def test_a_torch_transformer_is_read() -> None:
+    """Class token, positions, attention by torch's own operator and by steps, mean over tokens."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+    from torch.nn import functional
+
+    class Transformer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patch = nn.Conv2d(2, 6, 3, 3)
+            self.cls = nn.Parameter(torch.randn(1, 1, 6))
+            self.place = nn.Parameter(torch.randn(1, 5, 6))
+            self.q, self.k, self.v, self.o = (nn.Linear(6, 6) for _ in range(4))
+            self.out = nn.Linear(6, 3)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            h = self.patch(x).flatten(2).transpose(1, 2)
+            h = torch.cat([self.cls.expand(len(x), -1, -1), h], 1) + self.place
+            q, k, v = (
+                part(h).unflatten(2, (2, 3)).transpose(1, 2) for part in (self.q, self.k, self.v)
+            )
+            h = h + self.o(
+                functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+            )
+            weights = torch.softmax(self.q(h) @ self.k(h).transpose(1, 2) / 2, dim=-1)
+            h = h + torch.relu(torch.bmm(weights, self.v(h)))
+            return self.out(h.mean(1) + h[:, 0])
+
+    torch.manual_seed(0)
+    module, x = Transformer().double().eval(), torch.randn(4, 2, 6, 6, dtype=torch.float64)
+    network = rc.from_torch(module, x[:1])
+    assert sum(n.op.kind == "MatrixProduct" for n in network.nodes) == 4
+    assert np.abs(network(x.numpy()) - module(x).detach().numpy()).max() < 1e-13
+    result = rc.reconstruct(network, rc.draw(network), domain=rc.Points(x.numpy()))
+    certificate = rc.certify(network, result.network, domain=result.domain)
+    assert certificate.verdict.value == "certified" and certificate.bound < 1e-12
+
+
 def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"of sizes \(24, 16\) was given \(24, 15\)"):
         PRODUCT.size(24, 15)
