@@ -29,7 +29,6 @@ Marks = npt.NDArray[np.bool_]
 UNIT, TINY = 2.0**-53, 2.0**-1074
 BITS, CHUNK = 20, 2**11  # CHUNK ≤ 2^13 products to a sum
 BASE = 1 << BITS
-SHORT, WORD = 24, 62  # bits of a float32, and of integers that one word holds with room to spare
 LONG = 64  # digits beyond which Python's own integers multiply faster
 MOST_DIGITS = 2**16  # longer numbers than that are refused
 
@@ -176,58 +175,28 @@ def _objects(whole: Whole) -> npt.NDArray[np.object_]:
 
 
 def exact(values: npt.ArrayLike) -> tuple[Whole, int]:
-    """`(N, D)` with values = N/D exactly for a matrix of floats, D a power of two."""
+    """`(N, D)` with values = N/D exactly for a matrix of floats, D the least power of two.
+
+    Digits are taken off from the largest on: of a float, so that what is left is a float too.
+    """
     matrix = np.asarray(values, dtype=np.float64)
-    short = _in_words(matrix)
-    if short is not None:
-        return short
     fraction, exponent = np.frexp(matrix)
     whole = np.ldexp(fraction, 53).astype(np.int64)
-    power = exponent.astype(np.int64) - 53
-    ends = whole & -whole  # the lowest bit that is set
-    lowest = power + np.frexp(ends.astype(np.float64))[1] - 1
+    ends = (whole & -whole).astype(np.float64)  # the lowest bit that is set
+    lowest = exponent + np.frexp(ends)[1] - 54
     shift = max(0, -int(np.min(lowest, initial=0, where=whole != 0)))
-    left = np.where(whole == 0, 0, power + shift)
-    whole, left = _aligned(whole, left)
-    places, bits = left // BITS, left % BITS
-    length = int(places.max(initial=0)) + 4
-    digits = np.zeros((length, *matrix.shape), dtype=np.int64)
-    thirds = (whole & (BASE - 1), (whole >> BITS) & (BASE - 1), whole >> 2 * BITS)
-    for place in range(length):
-        for step, third in enumerate(thirds):
-            here = places == place - step
-            if here.any():
-                digits[place] += np.where(here, third << bits, 0)
+    length = max(0, int(exponent.max(initial=0)) + shift) // BITS + 1
+    digits = np.empty((length, *matrix.shape), dtype=np.int64)
+    for place in reversed(range(length)):
+        digit = np.trunc(_moved(matrix, shift - BITS * place))
+        digits[place] = digit
+        matrix = matrix - _moved(digit, BITS * place - shift)
     return Whole(carried(digits)), 1 << shift
 
 
-def _in_words(matrix: Floats) -> tuple[Whole, int] | None:
-    """The same where numbers of 24 bits at most, as float32 has them, fit into words of 64 bits
-    over one denominator; None where they do not."""
-    size = np.abs(matrix)
-    most = float(size.max(initial=0.0))
-    least = float(size.min(initial=np.inf, where=size > 0))
-    if not 0.0 < most < 2.0**WORD or least < 2.0**-WORD:
-        return None
-    shift = max(0, SHORT - int(np.frexp(least)[1]))
-    if int(np.frexp(most)[1]) + shift > WORD:
-        return None
-    scaled = matrix * 2.0**shift  # exact: a power of two, and far from overflow
-    words = scaled.astype(np.int64)
-    if (words != scaled).any():
-        return None
-    bits = int(np.bitwise_or.reduce(words, axis=None))
-    spare = min((bits & -bits).bit_length() - 1, shift)
-    words >>= spare
-    digits = np.stack([words & (BASE - 1), (words >> BITS) & (BASE - 1), words >> 2 * BITS])
-    return Whole(carried(digits)), 1 << (shift - spare)
-
-
-def _aligned(whole: Digits, left: Digits) -> tuple[Digits, Digits]:
-    """Bits below the common denominator are zero: shift them away where `left` is negative."""
-    return np.where(left < 0, whole >> np.minimum(-np.minimum(left, 0), 62), whole), np.maximum(
-        left, 0
-    )
+def _moved(values: Floats, power: int) -> Floats:
+    """values·2^power, exact where that is a float."""
+    return values * 2.0**power if abs(power) < 1000 else np.asarray(np.ldexp(values, power))
 
 
 def nearest(whole: Whole, unit: int) -> tuple[Floats, Floats]:

@@ -58,13 +58,19 @@ class Column:
         return cls(Whole.zeros(len(slip), 1), 1, slip)
 
     @classmethod
+    def shared(cls, values: Sequence[Fraction]) -> Column:
+        """Rationals over one denominator."""
+        unit = lcm(*(value.denominator for value in values))
+        numbers = [value.numerator * (unit // value.denominator) for value in values]
+        return cls(Whole.of_integers(numbers, (len(values), 1)), unit, np.zeros(len(values)))
+
+    @classmethod
     def between(cls, ends: Sequence[Interval], bits: int) -> Column:
         """Numbers known as intervals; exact if all are, over a denominator of bearable length."""
-        units = [low.denominator for low, high in ends if low == high]
-        if len(units) == len(ends) and sum(u.bit_length() for u in set(units)) <= SHARED_BITS:
-            unit = lcm(*units)
-            numbers = [low.numerator * (unit // low.denominator) for low, _ in ends]
-            return cls(Whole.of_integers(numbers, (len(ends), 1)), unit, np.zeros(len(ends)))
+        units = {low.denominator for low, high in ends if low == high}
+        exact = all(low == high for low, high in ends)
+        if exact and sum(unit.bit_length() for unit in units) <= SHARED_BITS:
+            return cls.shared([low for low, _ in ends])
         small = min((abs(low + high) for low, high in ends if low + high), default=Fraction(1))
         unit = 1 << (bits + max(0, small.denominator.bit_length() - small.numerator.bit_length()))
         numbers = [int((low + high) * unit / 2) for low, high in ends]
@@ -101,7 +107,7 @@ def columns_of(
     """
     if isinstance(op, Norm):
         each = op if positions == 1 else replace(op, positions=op.positions // positions)
-        return _norm(each, bits) if norm is None else _rational_norm(each, norm, bits)
+        return _norm(each, norm, bits)
     if isinstance(op, Scaling):
         return _scaling(op, bits, positions)
     if isinstance(op, Cast):  # the identity
@@ -111,18 +117,25 @@ def columns_of(
     return Column.between(list(scales), bits), Column.between(list(shifts), bits)
 
 
-def _norm(op: Norm, bits: int) -> tuple[Column, Column]:
-    if _plain(op):
+def _norm(op: Norm, norm: RationalNorm | None, bits: int) -> tuple[Column, Column]:
+    if norm is None and _plain(op):
         return Column.of_floats(op.spread(op.gamma)), Column.of_floats(op.spread(op.beta))
-    roots = _roots(op, bits)
-    numbers = zip(roots, *(_fractions(part) for part in (op.gamma, op.beta, op.mean)), strict=True)
-    scales, shifts = [], []
-    for (low, high), gamma, beta, mean in numbers:
-        ends = sorted((gamma / low, gamma / high))
-        scales.append((ends[0], ends[1]))
-        moved = sorted(beta - end * mean for end in ends)
-        shifts.append((moved[0], moved[1]))
-    return Column.between(_spread(op, scales), bits), Column.between(_spread(op, shifts), bits)
+    gammas, betas = norm or (_fractions(op.gamma), _fractions(op.beta))
+    scales: list[Interval] = []
+    shifts: list[Interval] = []
+    for root, gamma, beta, mean in zip(
+        _roots(op, bits), gammas, betas, _fractions(op.mean), strict=True
+    ):
+        low, high = sorted(gamma / end for end in root)
+        first, last = sorted(beta - end * mean for end in (low, high))
+        scales.append((low, high))
+        shifts.append((first, last))
+    scales, shifts = _spread(op, scales), _spread(op, shifts)
+    if norm is None:
+        return Column.between(scales, bits), Column.between(shifts, bits)
+    if any(low != high for low, high in (*scales, *shifts)):
+        raise NotCheckable("an exact identity needs norms whose √(v + ε) is rational")
+    return Column.shared([low for low, _ in scales]), Column.shared([low for low, _ in shifts])
 
 
 def _plain(op: Norm) -> bool:
@@ -131,24 +144,6 @@ def _plain(op: Norm) -> bool:
     part = total - op.var
     lost = (op.var - (total - part)) + (op.eps - part)  # Knuth's TwoSum: what rounding took
     return bool((total == 1).all() and (lost == 0).all() and (op.mean == 0).all())
-
-
-def _rational_norm(op: Norm, norm: RationalNorm, bits: int) -> tuple[Column, Column]:
-    """The same for rational gammas and betas, where √(v+ε) has to be rational."""
-    scales, shifts = [], []
-    numbers = zip(_roots(op, bits), *norm, _fractions(op.mean), strict=True)
-    for (low, high), gamma, beta, mean in numbers:
-        if low != high:
-            raise NotCheckable("an exact identity needs norms whose √(v + ε) is rational")
-        scales.append(gamma / low)
-        shifts.append(beta - gamma / low * mean)
-    return _shared(_spread(op, scales)), _shared(_spread(op, shifts))
-
-
-def _shared(values: list[Fraction]) -> Column:
-    unit = lcm(*(value.denominator for value in values))
-    numbers = [value.numerator * (unit // value.denominator) for value in values]
-    return Column(Whole.of_integers(numbers, (len(values), 1)), unit, np.zeros(len(values)))
 
 
 def _scaling(op: Scaling, bits: int, positions: int) -> tuple[Column, Column]:

@@ -8,8 +8,8 @@ positively homogeneous,
     relu(z_i) = |c|·relu(z_j) − [c < 0]·|c|·z_j + r,     min(0, δ) ≤ r ≤ max(0, δ),
 
 and for δ in [a, b] a line of the slope q lies above max(0, δ), one of the slope 1 − q below
-min(0, δ), with what the ends of [a, b] ask for added. Any q is sound; q = b/(b − a), cut to [0, 1],
-loses least.
+min(0, δ), with what the ends of [a, b] ask for added. Every slope q is sound; q = b/(b − a), cut to
+[0, 1], loses least.
 
 The document says how the boxes were divided and which pairs to try. δ is bounded here on each box,
 and a pair is used where that leaves less open than the two lines around relu(z_i).

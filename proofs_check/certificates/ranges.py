@@ -429,10 +429,7 @@ class Ranges:
             if units is not None and sparse.issparse(matrix):
                 seen = np.unique(matrix.indices)
                 matrix = matrix[:, seen].toarray()
-            with np.errstate(all="ignore"):
-                more = np.asarray(a.reshape(-1, a.shape[2]) @ matrix)
-            more = more.reshape(*a.shape[:2], -1)
-            tally = self._wait(waiting, term.source, seen, more, tally, box)
+            tally = self._wait(waiting, term.source, seen, _matmul(a, matrix), tally, box)
         return tally
 
     def _over_curve(
@@ -475,8 +472,9 @@ class Ranges:
         self, waiting: Waiting, name: str, units: Units, more: Floats, tally: Tally, box: slice
     ) -> Tally:
         """Coefficients that wait at a value, added to those that are there."""
-        if name not in waiting:
-            waiting[name] = units, more
+        if name not in waiting or not more.shape[2]:
+            if more.shape[2]:  # dead units see nothing
+                waiting[name] = units, more
             return tally
         both, units = self._joined(name, waiting[name], (units, more))
         waiting[name] = units, both
@@ -527,11 +525,7 @@ class Ranges:
         tally = self._wait(waiting, source, None, share, tally, box)
         here: Waiting = {node.name: (None, rest)}
         for partner, taken, matrix in swap.moves:
-            with np.errstate(all="ignore"):
-                moved, drawn = (
-                    np.asarray(x.reshape(-1, x.shape[2]) @ matrix).reshape(*x.shape[:2], -1)
-                    for x in (s, other)
-                )
+            moved, drawn = (_matmul(x, matrix) for x in (s, other))
             reach = plus(self._largest(partner)[box], self._largest(taken)[box])
             slip = times(weigh(reach, matrix), np.full(1, gamma(len(matrix) + 3)))
             floor = above(total(reach)[:, None] * (4 * len(matrix) * TINY))
@@ -575,6 +569,14 @@ def _apart(term: Term) -> bool:
 
 def _of(ends: npt.NDArray[Kind], units: Units) -> npt.NDArray[Kind]:
     return ends if units is None else ends[:, units]
+
+
+def _matmul(a: Floats, matrix: Matrix) -> Floats:
+    """Coefficients times a matrix, box by box."""
+    boxes, rows, units = a.shape
+    with np.errstate(all="ignore"):
+        product = np.asarray(a.reshape(boxes * rows, units) @ matrix)
+    return product.reshape(boxes, rows, matrix.shape[1])
 
 
 def _rowwise(a: Floats, values: Floats) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from scipy.sparse import csr_array
 
 from proofs_check.certificates.ranges import Ranges, Rows, Term, boxes_of, interval, rows_of
 from proofs_check.certificates.report import CheckFailed
@@ -132,6 +133,21 @@ def test_rows_that_see_some_units_are_bounded_as_if_they_saw_all() -> None:
     few = ranges.worst(Rows((Term("act3", units, matrix),), nothing, nothing))
     full = ranges.worst(Rows((Term("act3", None, whole),), nothing, nothing))
     assert np.allclose(few, full, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_units_that_see_nothing_are_constants(sparse: bool) -> None:
+    weight = csr_array(np.zeros((2, 3))) if sparse else np.zeros((2, 3))
+    nodes = (
+        Node("dead", Affine(weight, [0.5, -1.0]), ("input",)),
+        Node("act", Relu(), ("dead",)),
+        Node("out", Affine(csr_array(np.eye(2))), ("act",)),
+    )
+    ranges = Ranges(Network(3, nodes, "out"), np.zeros((2, 3)), np.ones((2, 3)), sharp={"out"})
+    rows = Rows((Term("act", np.array([1]), np.ones((1, 1))),), np.zeros(1), np.zeros(1))
+    for name, expected in (("dead", [0.5, -1.0]), ("out", [0.5, 0.0])):
+        assert np.allclose(ranges.values[name], np.array([expected] * 2), atol=1e-12)
+    assert np.allclose(ranges.worst(rows), 0.0, atol=1e-12)
 
 
 def test_branches_that_come_from_one_value_cancel() -> None:
