@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -133,6 +135,61 @@ def test_rows_that_see_some_units_are_bounded_as_if_they_saw_all() -> None:
     few = ranges.worst(Rows((Term("act3", units, matrix),), nothing, nothing))
     full = ranges.worst(Rows((Term("act3", None, whole),), nothing, nothing))
     assert np.allclose(few, full, rtol=1e-12, atol=1e-12)
+
+
+def least(network: Network, name: str, row: np.ndarray, box: Box) -> Fraction:
+    """The exact minimum of a row of a value that is affine in the input: at a corner."""
+    origin, *ends = (
+        sum((Fraction(a) * v for a, v in zip(row.tolist(), found[name], strict=True)), Fraction(0))
+        for found in (
+            rational_values(network, point)
+            for point in (np.zeros(network.size_in), *np.eye(network.size_in))
+        )
+    )
+    slopes = [end - origin for end in ends]
+    corners = zip(slopes, box.lo.tolist(), box.hi.tolist(), strict=True)
+    return origin + sum(s * Fraction(lo if s > 0 else hi) for s, lo, hi in corners)
+
+
+def null(matrix: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A row that the columns of a matrix cancel, but for rounding."""
+    _, _, basis = np.linalg.svd(matrix.T)
+    rest = basis[matrix.shape[1] :]
+    return rng.normal(size=len(rest)) @ rest
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("kind", ["map", "constants", "norm", "branches", "sum"])
+def test_what_rounding_takes_from_coefficients_that_cancel_is_counted(kind: str, seed: int) -> None:
+    """The true value is far below its terms: whatever is not charged is seen in the bound."""
+    rng, box = np.random.default_rng(seed), Box(0.75, 1.25).of_size(3)
+    inner, nothing = rng.normal(size=(12, 3)), np.zeros(12)
+    nodes = [Node("a", Affine(inner, nothing), ("input",))]
+    row = null(inner, rng)
+    if kind == "constants":
+        nodes = [Node("a", Affine(0 * inner, rng.normal(size=12)), ("input",))]
+    elif kind == "norm":
+        eps = np.full(12, 2.0)
+        norm = Norm(rng.normal(size=12), nothing, nothing, eps, 0.25)
+        nodes.append(Node("b", norm, ("a",)))
+        row = null(inner * (norm.gamma / 1.5)[:, None], rng)
+    elif kind != "map":
+        first, second = rng.normal(size=(2, 5, 12))
+        nodes += [
+            Node("p", Affine(first, np.zeros(5)), ("a",)),
+            Node("q", Affine(second, np.zeros(5)), ("a",)),
+            Node("b", Add(), ("p", "q")),
+        ]
+        row = null((first + second) @ inner, rng)
+    network = Network(3, tuple(nodes), nodes[-1].name)
+    ranges = Ranges(network, box.lo[None], box.hi[None])
+    for sign in (1.0, -1.0):
+        terms = (Term(network.output, None, sign * row[None]),)
+        if kind == "branches":
+            terms = tuple(Term(name, None, sign * row[None]) for name in ("p", "q"))
+        low, high = ranges.worst(Rows(terms, np.zeros(1), np.zeros(1)))
+        assert Fraction(low[0]) <= least(network, network.output, sign * row, box)
+        assert Fraction(high[0]) >= -least(network, network.output, -sign * row, box)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
