@@ -317,6 +317,29 @@ def test_the_file_is_read_as_onnxruntime_runs_it(made: Path) -> None:
         assert np.abs(rc.load(path)(x) - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+def test_a_bias_behind_a_transpose_leaves_others_alone(tmp_path: Path) -> None:
+    """The convolution's value has another use, which the bias must not reach."""
+    pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(14)
+    numbers = {"K": rng.normal(size=(3, 2, 1, 1)), "b": rng.normal(size=3)}
+    numbers |= {"s": np.array([1, 3, 4]), "t": np.array([1, 12]), "W": rng.normal(size=(12, 2))}
+    nodes: list[Any] = [
+        ("Conv", ["x", "K"], "c"),
+        ("Reshape", ["c", "s"], "r"),
+        ("Transpose", ["r"], "c/tokens", {"perm": [0, 2, 1]}),
+        ("Add", ["c/tokens", "b"], "a"),
+        ("Reshape", ["a", "t"], "u"),
+        ("Relu", ["c"], "v"),
+        ("Reshape", ["v", "t"], "w"),
+        ("Add", ["u", "w"], "h"),
+        ("MatMul", ["h", "W"], "y"),
+    ]
+    content = onnx_bytes(nodes, [1, 2, 2, 2], numbers, dtype=np.float32)
+    (tmp_path / "a.onnx").write_bytes(content)
+    x = rng.normal(size=(1, 2, 2, 2)).astype(np.float32)
+    assert np.abs(rc.load(tmp_path / "a.onnx")(x) - run(content, x)).max() < 1e-5
+
+
 def test_it_is_certified_and_the_checker_accepts(made: Path, capsys: Any) -> None:
     report = json.loads((made / "out" / "report.json").read_text())
     assert report["verdict"] == "certified" and report["rigor"] == "rigorous"

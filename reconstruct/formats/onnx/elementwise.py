@@ -207,13 +207,11 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
 
 
 def _joined(build: Builder, flow: Flow, op: Placement, offset: Array) -> bool:
-    """Whether an offset became the bias of the convolution whose units are only moved here."""
+    """Whether an offset became the bias of the token-wise map whose units are only moved here:
+    nothing else can use the map itself, as it might use a convolution that the file transposes."""
     source = Flow(build.inputs(flow)[0], (op.inputs,))
     inner = build.op(source)
-    if not isinstance(inner, Convolution) or inner.fixed or np.any(inner.offsets):
-        return False
-    moved = np.bincount(op.index[op.index >= 0], minlength=op.inputs)
-    if len(op.index) != op.inputs or np.any(moved != 1):
+    if flow.node not in build.tokens or not isinstance(inner, Convolution) or inner.offsets.any():
         return False
     pixels = np.empty_like(offset)
     pixels[op.index] = offset

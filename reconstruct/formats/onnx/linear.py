@@ -117,6 +117,7 @@ def _token_wise(call: Call, build: Builder, flow: Flow, weight: Array) -> Flow:
     made = build.emit(call.name, op, (turned,), (1, m, tokens))
     back = positions(made).swapaxes(1, 2)
     made = placed(build, f"{call.name}/tokens", made, back)
+    build.tokens.add(made.node)
     return replace(made, shape=(*flow.shape[:-1], m))
 
 

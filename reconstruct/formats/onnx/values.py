@@ -144,7 +144,7 @@ class Builder:
     size: int
     budget: Budget
     nodes: dict[str, Node] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)  # placements behind a token-wise map of their own
     revisions: Counter[str] = field(default_factory=Counter)
     _counts: Counter[str] = field(default_factory=Counter)
 
