@@ -153,17 +153,18 @@ def draw(
     activation: Activation | None = None,
     merge: bool = True,
     progress: Progress = silent,
+    layout: Layout | None = None,
 ) -> Frozen:
     """A random frozen network with a site for each affine map of the target.
 
     Activations and sums of the target stay where they are; `activation` is used inside the sites
-    (ReLU unless given). `density` keeps each weight with that probability.
+    (ReLU unless given). `density` keeps each weight with that probability. `layout` is that of the
+    target, where it was made already.
     """
     as_network(target, "the target")
     chosen = as_construction(construction)
-    layout = lay_out(target, chosen, merge=merge)
+    layout = layout or lay_out(target, chosen, merge=merge)
     form = layout.form
-
     total, drawn = sum(plan.blueprint.weights for plan in layout.plans.values()), 0
 
     def beat(count: int) -> None:

@@ -194,14 +194,13 @@ def run(
         construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
     deadline = None if time_limit is None else start + time_limit
-    if frozen is None:
-        chosen = as_construction(construction)
-        _check_cost(lay_out(ours, chosen), chosen, density, memory, notify)
+    own = frozen if isinstance(frozen, Frozen) else None
+    chosen = as_construction(construction) if own is None else own.construction
+    layout = lay_out(ours, chosen) if own is None else own.layout_of(ours)
+    kept_density = density if own is None else own.origin.get("sparsity")
+    _check_cost(layout, chosen, kept_density, memory, notify)
     limited = notify if deadline is None else until(deadline, notify)
-    kept = _frozen(ours, frozen, construction, drawing, limited)
-    if frozen is not None:
-        density = kept.origin.get("sparsity")
-        _check_cost(kept.layout_of(ours), kept.construction, density, memory, notify)
+    kept = _frozen(layout, frozen, chosen, drawing, limited)
     job = Job(
         target=ours,
         target_path=given.path(target),
@@ -263,22 +262,23 @@ def _wide_enough(
 
 
 def _frozen(
-    target: Network,
+    layout: Layout,
     brought: Frozenlike | None,
-    construction: Construction | None,
+    construction: Construction,
     drawing: Mapping[str, Any],
     progress: Progress,
 ) -> Frozen:
     """The frozen network: as given, of a file, or drawn."""
     if brought is None:
         return draw(
-            target,
+            layout.target,
             construction,
             seed=drawing["seed"] or 0,
             weights=drawing["weights"] or Weights.GAUSSIAN,
             density=drawing["density"],
             activation=drawing["activation"],
             progress=progress,
+            layout=layout,
         )
     told = [name for name, value in drawing.items() if value is not None]
     if told:
@@ -290,7 +290,7 @@ def _frozen(
         return brought
     network = given.network(brought, "the frozen network")
     origin = {"file": network.metadata.get("file"), "file_sha256": network.metadata.get("sha256")}
-    return Frozen(network, construction or Wide(), True, origin)
+    return Frozen(network, construction, True, origin, layout)
 
 
 def _drawn_words(frozen: Frozen) -> dict[str, Any]:
