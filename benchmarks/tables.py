@@ -239,6 +239,7 @@ ATTACKS = {
     "kill-and-resume": "runs killed while they work and resumed: the same norms, accepted",
     "border": "data files of all types, constants, old sets, texts, casts, links, pipes: as others "
     "read them, or refused within 20 s",
+    "damaged": "files of every kind, damaged in their structure: read, or refused in a sentence",
     "two-readers": "damaged files: what the checker's reader accepts, the other reads alike",
     "commands": "odd arguments, guard, export, study, training: exit codes 0 to 3, in time",
 }

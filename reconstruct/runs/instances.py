@@ -98,7 +98,10 @@ def verify_instances(
     written into `output`. A line that cannot be run is an error, and the others go on."""
     place = as_path(path, "the instances")
     at_least(time_limit, "the timeout", 0)
-    rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
+    try:
+        rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
+    except csv.Error as error:
+        raise InputError(f"{place}: lines of a csv file are needed, but {error}") from None
     with OutputFolder(given.folder(output), force=force) as folder:
         folder.publish(())
     done: list[Instance] = []

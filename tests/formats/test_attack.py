@@ -22,6 +22,15 @@ def test_random_graphs(tmp_path):
     assert row["outcomes"]["agrees"] >= 30
 
 
+def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path):
+    from benchmarks.attack.campaign import main
+
+    words = ["damaged", "--cases", "300", "--minutes", "5", "--seed", "1"]
+    code = main([*words, "-o", str(tmp_path)])
+    (row,) = json.loads((tmp_path / "attack.json").read_text())
+    assert (code, row["violations"], row["cases"]) == (0, 0, 300), list(tmp_path.iterdir())
+
+
 def test_a_violation_is_kept_as_files(tmp_path, monkeypatch):
     from benchmarks.attack.campaign import main
     from reconstruct.formats.onnx import read

@@ -107,6 +107,14 @@ def test_a_folder_is_run_line_by_line_and_errors_do_not_stop_it(benchmark, capsy
     assert rc.check(benchmark / "out" / "001").accepted
 
 
+def test_what_is_no_csv_file_is_refused_in_a_sentence(tmp_path, capsys):
+    (tmp_path / "i.csv").write_bytes(b"a.onnx,b.onnx\rp.vnnlib,1\n")
+    words = ["verify", "--instances", str(tmp_path / "i.csv"), "--timeout", "1"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 2
+    assert "lines of a csv file are needed" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
     pair = [str(benchmark / name) for name in ("a.onnx", "near.onnx")]
     asked = ["--property", str(benchmark / "p.vnnlib")]
