@@ -23,7 +23,7 @@ from benchmarks._common import Row, run
 from benchmarks.attack.rebuilds import draw_case
 from proofs_check.certificates import CheckReport, check
 from reconstruct.errors import ReconstructError
-from reconstruct.networks import Add, Affine, Dense, Network, Node, Relu
+from reconstruct.networks import Add, Affine, Dense, Network, Node, Relu, Sparse
 from reconstruct.runs.run import run as whole_run
 
 QUESTION = "is every honest certificate accepted, and how near are the checker's figures?"
@@ -131,7 +131,7 @@ def _mlp(rng: Generator, maps: int) -> Network:
     return Network.mlp(weights, [scale * rng.standard_normal(m) for m in sizes[1:]])
 
 
-def _affine(rng: Generator, rows: int, columns: int) -> Dense:
+def _affine(rng: Generator, rows: int, columns: int) -> Dense | Sparse:
     return Affine(rng.standard_normal((rows, columns)), rng.standard_normal(rows))
 
 

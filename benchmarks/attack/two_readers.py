@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.attack.border import SECONDS, TooLong, limited
 from benchmarks.attack.pair_networks import draw_image_network, draw_network
 from benchmarks.attack.registry import Outcome, attack
-from proofs_check.certificates.reader import NotPlain, read_plain
+from proofs_check.reader import NotPlain, read_plain
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save
 

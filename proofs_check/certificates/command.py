@@ -84,7 +84,7 @@ def trusted(report: CheckReport) -> str:
             total += count
             lines.append(f"  {count:5d} lines  {name.replace('.', '/')}")
     lines.append(f"  {total:5d} lines in all")
-    reader = "the checker's own reader (proofs_check/certificates/reader.py)"
+    reader = "the checker's own reader (proofs_check/reader)"
     if report.shared:
         reader = f"the reader that the certifier uses too, for the {' and '.join(report.shared)}"
     libraries = ", ".join(f"{n} {v}" for n, v in _versions())

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proofs_check.certificates.claims import FilePart
-from proofs_check.certificates.reader import NotPlain, read_plain
 from proofs_check.certificates.report import CheckFailed, Missing, Unreadable
+from proofs_check.reader import NotPlain, read_plain
 from reconstruct.errors import InputError
 from reconstruct.networks import Cast, Network
 

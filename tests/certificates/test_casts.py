@@ -9,8 +9,8 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates import check
-from proofs_check.certificates.reader import NotPlain, read_plain
 from proofs_check.certificates.reading import digest
+from proofs_check.reader import NotPlain, read_plain
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Affine, Cast, Convolution, Geometry, Network, Node, Relu
 from reconstruct.networks.normal_form import without_casts

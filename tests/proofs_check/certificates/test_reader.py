@@ -8,7 +8,7 @@ import pytest
 import reconstruct as rc
 from proofs_check.certificates.checker import check
 from proofs_check.certificates.command import as_text
-from proofs_check.certificates.reader import NotPlain, read_plain
+from proofs_check.reader import NotPlain, read_plain
 from reconstruct.networks import (
     Add,
     Affine,

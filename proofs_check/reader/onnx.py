@@ -1,25 +1,10 @@
-"""The checker's own reader: plain networks in .onnx and .npz, by no code of `reconstruct.formats`.
-
-Whoever misreads a file misreads it for certifier and checker alike, as long as both read with one
-program. So what `run` writes, and plain Gemm, MatMul, Conv, Add, Relu, BatchNormalization and pool
-targets, are read here a second time, from the bytes on: protobuf's wire format, ONNX's operators,
-zip members. Names and merging (a constant that is added to a product is its bias) are as in the
-other reader, because a certificate speaks of nodes by name; where the two differ in meaning, the
-certificate's claims do not follow. Everything else raises `NotPlain`: the shared reader reads it,
-and the acceptance says so.
-
-Field numbers are those of onnx.proto; operators are read in the sets 7 to 21.
-"""
+"""Plain ONNX models: field numbers are those of onnx.proto, operators those of the sets 7 to 21."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import math
 import struct
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib import format as npy
 
-from proofs_check.certificates.arithmetic import Floats
-from reconstruct.errors import InputError
+from proofs_check.reader.plain import NotPlain, Values
+from proofs_check.reader.protobuf import Field, Fields, as_bytes, integers, number, parse, text
 from reconstruct.networks import (
     Add,
     Affine,
@@ -50,223 +34,40 @@ from reconstruct.networks import (
     Select,
     SumPool,
 )
-from reconstruct.networks.operation import KINDS
 
-MOST = 2**32  # bytes that a file may unpack to here
 DENSE = 2**18  # entries up to which moves of units are matrices
 TYPES = {1: "<f4", 7: "<i8", 11: "<f8"}
 CASTS = {10: 11, 16: 8}  # float16 and bfloat16, with their binary digits
 Shape = tuple[int, ...]
 Flow = tuple[str, Shape]  # the node that makes a value, and the shape in which the file has it
-Values = npt.NDArray[np.generic]  # a tensor of the file, in its own type
-Field = int | memoryview  # of protobuf's wire format
-Fields = dict[int, list[Field]]
+Floats = npt.NDArray[np.float64]
 Attribute = int | float | str | list[int] | memoryview
 T = TypeVar("T", int, float, str, list[int], memoryview)
-
-
-class NotPlain(Exception):
-    """The file is not one of those that are read here."""
-
-
-def read_plain(path: Path) -> Network:
-    """The network in a plain .onnx or .npz file, with the hashes of its bytes in `metadata`."""
-    kind = path.suffix.lower()
-    if kind not in (".onnx", ".npz"):
-        raise NotPlain(f"{kind} files are read by the shared reader")
-    content = path.read_bytes()
-    told: dict[str, object] = {"sha256": hashlib.sha256(content).hexdigest()}
-    try:
-        if kind == ".npz":
-            network = _npz(content)
-        else:
-            network = _Graph(content, path.parent, told).network()
-    except (InputError, ValueError, TypeError, KeyError, IndexError, EOFError) as error:
-        raise NotPlain(str(error)) from None
-    except (struct.error, zipfile.BadZipFile, zlib.error, RuntimeError, OverflowError) as error:
-        raise NotPlain(str(error)) from None
-    return Network(network.size_in, network.nodes, network.output, network.source, told)
-
-
-# --- .npz -----------------------------------------------------------------------------------------
-
-
-def _npz(content: bytes) -> Network:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.infolist()
-        keys = [member.filename.removesuffix(".npy") for member in members]
-        if sum(m.file_size for m in members) > MOST or len(set(keys)) < len(keys):
-            raise NotPlain("too large, or a key twice")
-        arrays = {k: _npy(archive.read(m)) for k, m in zip(keys, members, strict=True)}
-    if "graph" in arrays:
-        return _graph_form(arrays)
-    count = sum(key.startswith("W") for key in arrays)
-    names = [f"{letter}{i}" for i in range(1, count + 1) for letter in "Wb"]
-    if not set(arrays) <= {*names, "final_relu"} or any(f"{n}" not in arrays for n in names[::2]):
-        raise NotPlain("keys other than W1, b1, W2, …")
-    ends = np.asarray(arrays.get("final_relu", False))
-    if ends.size != 1 or ends.dtype != np.bool_:
-        raise NotPlain("final_relu is not true or false")
-    floats = {k: _floats(v) for k, v in arrays.items() if k != "final_relu"}
-    if any(floats[k].ndim != (2 if k[0] == "W" else 1) for k in floats):
-        raise NotPlain("a weight is a matrix, a bias a vector")
-    return Network.mlp(
-        [floats[n] for n in names[::2]],
-        [floats.get(n) for n in names[1::2]],
-        final_activation=bool(ends.reshape(())),
-    )
-
-
-def _npy(content: bytes) -> Values:
-    file = io.BytesIO(content)
-    if npy.read_magic(file) != (1, 0):
-        raise NotPlain("another version of the .npy format")
-    shape, fortran, dtype = npy.read_array_header_1_0(file)
-    data = content[file.tell() :]
-    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data):
-        raise NotPlain("an array that is not the numbers that its header states")
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _floats(array: Values) -> Values:
-    if array.dtype not in (np.float32, np.float64):
-        raise NotPlain(f"numbers in {array.dtype}")
-    return array
-
-
-def _graph_form(arrays: dict[str, Values]) -> Network:
-    """The graph form: JSON, and arrays `<node>.<key>`."""
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        if len(dict(pairs)) < len(pairs):
-            raise NotPlain("a name twice in one object")
-        return dict(pairs)
-
-    graph = json.loads(arrays["graph"].tobytes(), object_pairs_hook=unique)
-    if graph["schema"] != "reconstruct.network/1" or arrays["graph"].dtype != np.uint8:
-        raise NotPlain("another schema")
-    nodes = []
-    for fields in graph["nodes"]:
-        name, kind, inputs = (fields.pop(key) for key in ("name", "op", "inputs"))
-        for value in fields.values():
-            if any(type(n) not in (int, float) for n in np.array(value, object).ravel()):
-                raise NotPlain("a setting that is not a number")
-
-        def part(key: str, name: str = name) -> Values:
-            found = arrays[f"{name}.{key}"]
-            return found if found.dtype.kind in "iu" else _floats(found)
-
-        nodes.append(Node(name, KINDS[kind](part, fields), tuple(inputs)))
-    if type(graph["size_in"]) is not int:
-        raise NotPlain("size_in is not a whole number")
-    return Network(graph["size_in"], tuple(nodes), graph["output"], graph["source"])
-
-
-# --- protobuf's wire format -----------------------------------------------------------------------
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value & (2**64 - 1), at
-        if shift > 63:
-            raise NotPlain("a number of more than 64 bits")
-
-
-def _fields(message: Field, known: str, single: str = "") -> Fields:
-    """The fields of a message: whole numbers, or bytes of whatever they hold.
-
-    `known` lists the numbers of the fields that may occur, `single` those that may occur once.
-    """
-    data, at = _bytes(message), 0
-    found: Fields = {int(number): [] for number in known.split()}
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if number not in found:
-            raise NotPlain(f"field {number} of a message")
-        if wire == 0:
-            value, at = _varint(data, at)
-            found[number].append(value)
-            continue
-        size = {1: 8, 5: 4}.get(wire)
-        if wire == 2:
-            size, at = _varint(data, at)
-        if size is None or at + size > len(data):
-            raise NotPlain("a message that is cut short")
-        found[number].append(data[at : at + size])
-        at += size
-    if any(len(found[int(number)]) > 1 for number in single.split()):
-        raise NotPlain("a field that is said twice")
-    return found
-
-
-def _bytes(field: Field) -> memoryview:
-    if isinstance(field, int):
-        raise NotPlain("a number where a message was expected")
-    return field
-
-
-def _text(found: list[Field]) -> str:
-    return bytes(_bytes(found[0])).decode() if found else ""
-
-
-def _number(found: list[Field]) -> int:
-    if not found:
-        return 0
-    if not isinstance(found[0], int):
-        raise NotPlain("a message where a number was expected")
-    return _signed(found[0])
-
-
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _integers(found: list[Field]) -> list[int]:
-    """Repeated whole numbers, one to a field or packed into one."""
-    values = []
-    for entry in found:
-        if isinstance(entry, int):
-            values.append(_signed(entry))
-            continue
-        at = 0
-        while at < len(entry):
-            value, at = _varint(entry, at)
-            values.append(_signed(value))
-    return values
-
-
-# --- ONNX -----------------------------------------------------------------------------------------
 
 
 class _Call:
     """One ONNX node: its name, its inputs as constants or as (node, shape), its attributes."""
 
     def __init__(self, fields: Fields) -> None:
-        self.kind, self.inputs = _text(fields[4]), [_text([i]) for i in fields[1]]
-        (self.output,) = (_text([o]) for o in fields[2])
-        self.name = _text(fields[3]) or self.output
+        self.kind, self.inputs = text(fields[4]), [text([i]) for i in fields[1]]
+        (self.output,) = (text([o]) for o in fields[2])
+        self.name = text(fields[3]) or self.output
         self.attributes: dict[str, Attribute] = {}
         for entry in fields[5]:
-            a = _fields(entry, "1 2 3 4 5 7 8 13 20", "1 2 3 4 5 20")
-            kind = _number(a[20])
+            a = parse(entry, "1 2 3 4 5 7 8 13 20", "1 2 3 4 5 20")
+            kind = number(a[20])
             if kind not in (1, 2, 3, 4, 7):
                 raise NotPlain("an attribute of another type")
-            value: Attribute = _integers(a[8])
+            value: Attribute = integers(a[8])
             if kind == 1:
-                value = struct.unpack("<f", _bytes(a[2][0]))[0] if a[2] else 0.0
+                value = struct.unpack("<f", as_bytes(a[2][0]))[0] if a[2] else 0.0
             elif kind in (2, 3):
-                value = _number(a[3]) if kind == 2 else _text(a[4])
+                value = number(a[3]) if kind == 2 else text(a[4])
             elif kind == 4:
-                value = _bytes(a[5][0])
-            if _text(a[1]) in self.attributes:
+                value = as_bytes(a[5][0])
+            if text(a[1]) in self.attributes:
                 raise NotPlain("an attribute twice")
-            self.attributes[_text(a[1])] = value
+            self.attributes[text(a[1])] = value
 
     def take(self, key: str, default: T) -> T:
         """The value of an attribute, of the type that its default has."""
@@ -285,12 +86,12 @@ class _Graph:
     """The walk along the nodes: `flows` are (node, shape), `constants` arrays."""
 
     def __init__(self, content: bytes, folder: Path, told: dict[str, object]) -> None:
-        model = _fields(memoryview(content), "1 2 3 4 5 6 7 8 14", "7")
-        sets = [_fields(entry, "1 2") for entry in model[8]]
-        versions = [_number(s[2]) for s in sets if _text(s[1]) in ("", "ai.onnx")]
+        model = parse(memoryview(content), "1 2 3 4 5 6 7 8 14", "7")
+        sets = [parse(entry, "1 2") for entry in model[8]]
+        versions = [number(s[2]) for s in sets if text(s[1]) in ("", "ai.onnx")]
         if len(versions) != 1 or not 7 <= versions[0] <= 21:
             raise NotPlain("operator sets other than 7 to 21")
-        graph = _fields(model[7][0], "1 2 5 10 11 12 13")
+        graph = parse(model[7][0], "1 2 5 10 11 12 13")
         self.folder, self.told = folder, told
         self.digests: dict[str, str] = {}
         self.data: dict[str, bytes] = {}
@@ -304,7 +105,7 @@ class _Graph:
         (self.source, shape, self.kind), (self.output, *_) = inputs[0], _value_info(graph[12][0])
         if len(inputs) != 1 or len(graph[12]) != 1 or not shape or min(shape[1:], default=1) < 1:
             raise NotPlain("one input and one output are needed")
-        self.calls = [_Call(_fields(n, "1 2 3 4 5 6 7")) for n in graph[1] if not _foreign(n)]
+        self.calls = [_Call(parse(n, "1 2 3 4 5 6 7")) for n in graph[1] if not _foreign(n)]
         self.uses = Counter(name for call in self.calls for name in call.inputs)
         self.uses[self.output] += 1
         self.size = math.prod(shape)
@@ -322,7 +123,8 @@ class _Graph:
             if all(v is not None for v in values):
                 self.constants[call.output] = self._folded(call)
             else:
-                self.flows[call.output] = READERS[call.kind](self, call)
+                node, shape = next(self.flows[i] for i in call.inputs if i in self.flows)
+                self.flows[call.output] = READERS[call.kind](self, call, node, shape)
         last = self.flows[self.output][0]
         whole = Network(self.size, tuple(self.nodes.values()), last, self.source)
         kept = tuple(n for n in whole.nodes if n.name in whole.needed())
@@ -333,26 +135,26 @@ class _Graph:
     # --- constants ---
 
     def _tensor(self, entry: Field) -> tuple[str, Values]:
-        fields = _fields(entry, "1 2 4 7 8 9 10 12 13 14", "2 8 9 14")
-        shape, dtype = _integers(fields[1]), np.dtype(TYPES[_number(fields[2])])
-        stored = {1: fields[4], 7: fields[7], 11: fields[10]}[_number(fields[2])]
+        fields = parse(entry, "1 2 4 7 8 9 10 12 13 14", "2 8 9 14")
+        shape, dtype = integers(fields[1]), np.dtype(TYPES[number(fields[2])])
+        stored = {1: fields[4], 7: fields[7], 11: fields[10]}[number(fields[2])]
         if min(shape, default=1) < 0:
             raise NotPlain("a negative size")
-        if _number(fields[14]):
+        if number(fields[14]):
             array = self._external(fields[13], math.prod(shape), dtype)
         elif fields[9] and stored:
             raise NotPlain("a tensor that is stored twice")
         elif fields[9]:
-            array = np.frombuffer(_bytes(fields[9][0]), dtype)
+            array = np.frombuffer(as_bytes(fields[9][0]), dtype)
         elif dtype.kind == "i":
-            array = np.array(_integers(stored), dtype)
+            array = np.array(integers(stored), dtype)
         else:
-            array = np.frombuffer(b"".join(map(_bytes, stored)), dtype)
-        return _text(fields[8]), array.reshape(shape)
+            array = np.frombuffer(b"".join(map(as_bytes, stored)), dtype)
+        return text(fields[8]), array.reshape(shape)
 
     def _external(self, entries: list[Field], size: int, dtype: np.dtype[np.generic]) -> Values:
-        pairs = [_fields(e, "1 2", "1 2") for e in entries]
-        told = {_text(p[1]): _text(p[2]) for p in pairs}
+        pairs = [parse(e, "1 2", "1 2") for e in entries]
+        told = {text(p[1]): text(p[2]) for p in pairs}
         name, offset = told["location"], int(told.get("offset", "0"))
         length = int(told.get("length", size * dtype.itemsize))
         if name not in self.data:
@@ -414,33 +216,37 @@ class _Graph:
 
 
 def _foreign(node: Field) -> bool:
-    if _text(_fields(node, "1 2 3 4 5 6 7", "3 4 7")[7]) not in ("", "ai.onnx"):
+    if text(parse(node, "1 2 3 4 5 6 7", "3 4 7")[7]) not in ("", "ai.onnx"):
         raise NotPlain("an operator of another domain")
     return False
 
 
 def _value_info(entry: Field) -> tuple[str, Shape, int]:
     """A name, its shape, with 1 for a symbolic batch, and its type."""
-    fields = _fields(entry, "1 2 3", "1 2")
+    fields = parse(entry, "1 2 3", "1 2")
     if not fields[2]:
-        return _text(fields[1]), (), 0
-    tensor = _fields(_fields(fields[2][0], "1", "1")[1][0], "1 2", "1 2")
-    dims = [_fields(d, "1 2 3") for d in _fields(tensor[2][0], "1")[1]] if tensor[2] else []
-    if _number(tensor[1]) not in (1, 11):
+        return text(fields[1]), (), 0
+    tensor = parse(parse(fields[2][0], "1", "1")[1][0], "1 2", "1 2")
+    dims = [parse(d, "1 2 3") for d in parse(tensor[2][0], "1")[1]] if tensor[2] else []
+    if number(tensor[1]) not in (1, 11):
         raise NotPlain("a value that is neither float32 nor float64")
-    sizes = [_number(d[1]) for d in dims]
+    sizes = [number(d[1]) for d in dims]
     shape = tuple(n if i or n > 0 else 1 for i, n in enumerate(sizes))
-    return _text(fields[1]), shape, _number(tensor[1])
+    return text(fields[1]), shape, number(tensor[1])
+
+
+def read_onnx(content: bytes, folder: Path, told: dict[str, object]) -> Network:
+    """The network in a model; hashes of data beside it go to `told`."""
+    return _Graph(content, folder, told).network()
 
 
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _gemm(graph: _Graph, call: _Call) -> Flow:
+def _gemm(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     alpha, beta = call.take("alpha", 1.0), call.take("beta", 1.0)
     flip, turned = call.take("transA", 0), call.take("transB", 0)
     call.end()
-    node, shape = graph.flows[call.inputs[0]]
     if (alpha, beta, flip) != (1.0, 1.0, 0) or len(shape) != 2 or shape[0] != 1:
         raise NotPlain("a Gemm with factors")
     weight = graph.array(call, 1) if turned else graph.array(call, 1).T
@@ -450,15 +256,14 @@ def _gemm(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Affine(weight, bias), (node,), (1, len(weight)))
 
 
-def _matmul(graph: _Graph, call: _Call) -> Flow:
+def _matmul(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     call.end()
     if call.inputs[0] in graph.flows:
-        node, shape = graph.flows[call.inputs[0]]
         weight = graph.array(call, 1)
         if weight.ndim != 2 or shape != (1, len(weight)):
             raise NotPlain("a product of stacks")
         return graph.emit(call.name, Affine(weight.T), (node,), (1, weight.shape[1]))
-    weight, (node, shape) = graph.array(call, 0), graph.flows[call.inputs[1]]
+    weight = graph.array(call, 0)
     groups = shape[1] if len(shape) == 4 else 1
     stack = (1, groups, weight.shape[-1]) if len(shape) == 4 else (1, weight.shape[-1])
     if weight.ndim != len(shape) - 1 or weight.shape[:-2] not in ((), (groups,)):
@@ -473,49 +278,41 @@ def _matmul(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, op, (node,), (*shape[:-2], weight.shape[-2], shape[-1]))
 
 
-def _geometry(graph: _Graph, call: _Call, kernel: list[int]) -> tuple[str, Geometry]:
+def _geometry(call: _Call, shape: Shape, kernel: list[int]) -> Geometry:
     """The windows that the attributes describe, which are then all that there are."""
-    node, shape = graph.flows[call.inputs[0]]
     strides, dilations = call.take("strides", [1, 1]), call.take("dilations", [1, 1])
     pads, mode = call.take("pads", [0, 0, 0, 0]), call.take("auto_pad", "NOTSET")
     call.end()
     if len(shape) != 4 or shape[0] != 1 or mode != "NOTSET" or len(kernel) != 2:
         raise NotPlain("windows other than of images with stated pads")
     window = {"image": shape[1:], "kernel": kernel, "strides": strides, "pads": pads}
-    return node, Geometry.of({**window, "dilations": dilations})
+    return Geometry.of({**window, "dilations": dilations})
 
 
-def _conv(graph: _Graph, call: _Call) -> Flow:
+def _conv(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     kernel = graph.array(call, 1)
     own, groups = list(kernel.shape[2:]), call.take("group", 1)
     if call.take("kernel_shape", own) != own:
         raise NotPlain("a kernel of another shape than stated")
-    node, geometry = _geometry(graph, call, own)
     offsets = graph.array(call, 2) if graph.given(call, 2) else None
-    op = Convolution(kernel, geometry, offsets, groups)
+    op = Convolution(kernel, _geometry(call, shape, own), offsets, groups)
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _max_pool(graph: _Graph, call: _Call) -> Flow:
+def _max_pool(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     kernel: list[int] = call.take("kernel_shape", [])
     if call.take("ceil_mode", 0):
         raise NotPlain("ceil_mode")
-    node, geometry = _geometry(graph, call, kernel)
-    op = MaxPool(geometry)
+    op = MaxPool(_geometry(call, shape, kernel))
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _average(graph: _Graph, call: _Call) -> Flow:
+def _average(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """A sum over windows and a division; pads are counted, or there are none."""
-    kernel: list[int] = []
-    if call.kind == "GlobalAveragePool":
-        call.end()
-        kernel, counted = list(graph.flows[call.inputs[0]][1][2:]), 1
-    else:
-        kernel, counted = call.take("kernel_shape", kernel), call.take("count_include_pad", 0)
-        if call.take("ceil_mode", 0):
-            raise NotPlain("ceil_mode")
-    node, geometry = _geometry(graph, call, kernel)
+    kernel, counted = call.take("kernel_shape", list(shape[2:])), call.take("count_include_pad", 0)
+    if call.take("ceil_mode", 0):
+        raise NotPlain("ceil_mode")
+    geometry = _geometry(call, shape, kernel)
     if any(geometry.pads) and not counted:
         raise NotPlain("means over parts of windows")
     op = SumPool(geometry)
@@ -524,23 +321,20 @@ def _average(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Scaling(np.ones(op.shape[0]), count), (made,), shape)
 
 
-def _reduce_sum(graph: _Graph, call: _Call) -> Flow:
+def _reduce_sum(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """Sums over the pixels of each channel, or over each column of them."""
     if (call.take("keepdims", 1), call.take("noop_with_empty_axes", 0)) != (1, 0):
         raise NotPlain("a sum that drops its axes")
-    (_, shape), axes = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
-    kernel = {(2, 3): shape[2:], (2,): (shape[2], 1)}[tuple(axes)]
-    node, geometry = _geometry(graph, call, list(kernel))
-    op = SumPool(geometry)
+    kernel = {(2, 3): shape[2:], (2,): (shape[2], 1)}[tuple(graph.array(call, 1).tolist())]
+    op = SumPool(_geometry(call, shape, list(kernel)))
     return graph.emit(call.name, op, (node,), (1, *op.out_shape))
 
 
-def _norm(graph: _Graph, call: _Call) -> Flow:
+def _norm(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     eps, spatial = call.take("epsilon", float(np.float32(1e-5))), call.take("spatial", 1)
     training = call.take("training_mode", 0)
     call.take("momentum", 0.0)  # of training
     call.end()
-    node, shape = graph.flows[call.inputs[0]]
     gamma, beta, mean, var = parts = [graph.array(call, i) for i in range(1, 5)]
     fits = len(shape) > 1 and shape[0] == 1 and all(p.shape == shape[1:2] for p in parts)
     if training or not spatial or not fits:
@@ -549,17 +343,15 @@ def _norm(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, op, (node,), shape)
 
 
-def _relu(graph: _Graph, call: _Call) -> Flow:
+def _relu(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     call.end()
-    node, shape = graph.flows[call.inputs[0]]
     return graph.emit(call.name, Relu(), (node,), shape)
 
 
-def _cast(graph: _Graph, call: _Call) -> Flow:
+def _cast(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """To float16 or bfloat16, and back to the network's own type."""
     goal = call.take("to", 0)
     call.end()
-    node, shape = graph.flows[call.inputs[0]]
     if call.inputs[0] in graph.narrow and goal == graph.kind:
         return node, shape
     if call.inputs[0] in graph.narrow or goal not in CASTS:
@@ -568,9 +360,8 @@ def _cast(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Cast(math.prod(shape), CASTS[goal]), (node,), shape)
 
 
-def _clip(graph: _Graph, call: _Call) -> Flow:
+def _clip(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     call.end()
-    node, shape = graph.flows[call.inputs[0]]
     ends = [
         float(graph.array(call, i).reshape(())) if graph.given(call, i) else default
         for i, default in ((1, -math.inf), (2, math.inf))
@@ -580,17 +371,16 @@ def _clip(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Clip(*ends), (node,), shape)
 
 
-def _arithmetic(graph: _Graph, call: _Call) -> Flow:
+def _arithmetic(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """Add, Sub, Mul, Div: of two values (Add alone), or of a value and a constant."""
     call.end()
     flows = [name for name in call.inputs if name in graph.flows]
     if len(flows) == 2:
-        (first, shape), (second, other) = (graph.flows[name] for name in flows)
+        second, other = graph.flows[flows[1]]
         if call.kind != "Add" or shape != other:
             raise NotPlain("two values that are not just added")
-        return graph.emit(call.name, Add(), (first, second), shape)
+        return graph.emit(call.name, Add(), (node, second), shape)
     place = call.inputs.index(flows[0])
-    node, shape = graph.flows[flows[0]]
     constant = graph.array(call, 1 - place).astype(np.float64)
     fits = np.broadcast_shapes(shape, constant.shape) == shape
     if (place and call.kind in ("Sub", "Div")) or not fits:
@@ -626,9 +416,8 @@ def _shifted(graph: _Graph, call: _Call, flow: Flow, offset: Floats, op: Operati
     return graph.emit(call.name, Scaling(np.ones_like(offset), offset=offset), (node,), shape)
 
 
-def _reshaped(graph: _Graph, call: _Call) -> Flow:
+def _reshaped(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """Reshape, Flatten and Identity: the same values in another shape."""
-    node, shape = graph.flows[call.inputs[0]]
     size = math.prod(shape)
     if call.kind == "Identity":
         return node, shape
@@ -647,11 +436,11 @@ def _reshaped(graph: _Graph, call: _Call) -> Flow:
     return node, tuple(goal)
 
 
-def _gather(graph: _Graph, call: _Call) -> Flow:
+def _gather(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """Units of rows, by their places: a block, a small matrix, or a placement."""
     axis = call.take("axis", 0)
     call.end()
-    (node, shape), index = graph.flows[call.inputs[0]], graph.array(call, 1)
+    index = graph.array(call, 1)
     size, last = math.prod(shape), len(shape) - 1
     if axis != last or last < 1 or index.dtype != np.int64 or index.min() < 0:
         raise NotPlain("another Gather than of units of rows")
@@ -672,11 +461,11 @@ def _gather(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Affine(matrix), (node,), goal)
 
 
-def _pad(graph: _Graph, call: _Call) -> Flow:
+def _pad(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """A zero behind each row."""
     mode = call.take("mode", "constant")
     call.end()
-    (node, shape), pads = graph.flows[call.inputs[0]], graph.array(call, 1).tolist()
+    pads = graph.array(call, 1).tolist()
     if mode != "constant" or len(call.inputs) > 2 or pads != [0] * (2 * len(shape) - 1) + [1]:
         raise NotPlain("pads other than a zero behind each row")
     size = math.prod(shape)
@@ -685,11 +474,10 @@ def _pad(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Placement(index.ravel(), size), (node,), goal)
 
 
-def _slice(graph: _Graph, call: _Call) -> Flow:
+def _slice(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     """A block of a row."""
     call.end()
-    (node, shape), ends = graph.flows[call.inputs[0]], [graph.array(call, i) for i in (1, 2, 3)]
-    (start,), (stop,), (axis,) = (e.tolist() for e in ends)
+    (start,), (stop,), (axis,) = (graph.array(call, i).tolist() for i in (1, 2, 3))
     if len(call.inputs) > 4 or len(shape) != 2 or axis != 1 or not 0 <= start < stop <= shape[1]:
         raise NotPlain("a Slice other than a block of a row")
     if stop - start == shape[1]:
@@ -697,7 +485,7 @@ def _slice(graph: _Graph, call: _Call) -> Flow:
     return graph.emit(call.name, Select(start, stop), (node,), (1, stop - start))
 
 
-READERS: dict[str, Callable[[_Graph, _Call], Flow]] = {
+READERS: dict[str, Callable[[_Graph, _Call, str, Shape], Flow]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Conv": _conv,
