@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.picture import ROOT, sheet
@@ -130,5 +131,5 @@ if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     for one in STUDIES.values():
         trials = read_rows(RESULTS / one.name)
-        picture = sheet(lambda figure, s=one, rows=trials: s.draw(rows, figure), SIZE)
+        picture = sheet(partial(one.draw, trials), SIZE)
         _picture(one).write_text(picture, encoding="utf-8")

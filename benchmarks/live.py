@@ -51,6 +51,7 @@ def trained(epochs: int) -> Iterator[Row]:
     from reconstruct.training.loop import Schedule, train
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     data, schedule = data_of(), Schedule(epochs=epochs, batch=64)
     whole = Experiment(Family.MLP, 2, 64, tune=Tuning.ALL, schedule=schedule, norm="layer")
     (run,) = run_experiment(whole, data)

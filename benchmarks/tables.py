@@ -20,7 +20,14 @@ from reconstruct.reports.words import at_most
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE_NAMES = ("certificates", "deep", "image-networks", "performance", "training")
+PAGE_NAMES = (
+    "certificates",
+    "deep",
+    "image-networks",
+    "live-statistics",
+    "performance",
+    "training",
+)
 PAGES = (
     ROOT / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in PAGE_NAMES),
@@ -445,10 +452,46 @@ def real_images() -> str:
     return table(found, columns)
 
 
+def live_exact() -> str:
+    """LayerNorm targets in live norms; norms computed and trained in one frozen network."""
+    found = {row["network"]: row for row in rows("live")}
+    trained, random = (row for name, row in found.items() if name.startswith("digits with"))
+    columns = {
+        "target": "{network}",
+        "largest layer of f": "{width:,}",
+        "relative error, float64": "{relative_error:found}",
+        "certified bound": "{bound:bound}",
+        "float32, × the target's own": "{float32_factor:.0f}",
+    }
+    text = (
+        "An MLP with LayerNorm that reads {accuracy:.1%} of the test digits (eps = 1e-5) is "
+        "rebuilt with γ and β that are\ncomputed: {constructed_accuracy:.1%}, the same class for "
+        "every test image. Trained from random in the same frozen\nnetwork, γ and β reach "
+    )
+    return (
+        f"{Words().vformat(text, (), trained)}{random['accuracy']:.1%}.\n\n"
+        f"{table((row for row in found.values() if row['way'] == 'A'), columns)}"
+    )
+
+
+def live_approximate() -> str:
+    """ReLU targets in live norms, beside constant statistics."""
+    columns = {
+        "target": "{network}",
+        "norm": "{norm}",
+        "certified on": "{domain}",
+        "relative error, float64": "{relative_error:found}",
+        "certified bound": "{bound:bound}",
+        "float32, × the target's own": "{float32_factor:.0f}",
+    }
+    return table((row for row in rows("live") if row["way"] == "B"), columns)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
     **{f.__name__: f for f in (honesty, refusal, attack, wrong, float64)},
     **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
+    **{f.__name__: f for f in (live_exact, live_approximate)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
     "cifar": lambda: training_tables.cifar(rows("cifar")),
     "cifar_findings": lambda: training_tables.cifar_findings(rows("cifar"), rows("training")),

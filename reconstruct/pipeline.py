@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.bounds import Crown, Method, Partition, Reach, reach
-from reconstruct.bounds.useful import require_useful
+from reconstruct.bounds.useful import require_useful, require_variance
 from reconstruct.constructions.construction import (
     Construction,
     ExactNorm,
@@ -203,6 +203,7 @@ def reconstruct(
     kept = frozen if isinstance(frozen, Frozen) else Frozen(as_network(frozen, FROZEN), Wide())
     kept = replace(kept, network=as_stored(kept.network))
     box = fitting(domain, target)
+    require_variance(target, box)
     chosen = as_solver(solver)
     layout = kept.layout_of(target)
     # exact solves stay with the target's own numbers

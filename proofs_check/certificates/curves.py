@@ -20,10 +20,12 @@ SLOPES = {
     "Tanh": Fraction(1),
     "Softplus": Fraction(1),
     "Silu": Fraction(11, 10),
+    "HardSwish": Fraction(3, 2),
     "Gelu": Fraction(113, 100),
 }
 # where the minimum lies, and a number below it
 DIPS = {
+    "HardSwish": (Fraction(-15001, 10**4), Fraction(-14999, 10**4), Fraction(-3750000001, 10**10)),
     "Silu": (Fraction(-12785, 10**4), Fraction(-12784, 10**4), Fraction(-2784645428, 10**10)),
     "Gelu": (Fraction(-7518, 10**4), Fraction(-7517, 10**4), Fraction(-1699712075, 10**10)),
 }
@@ -34,6 +36,7 @@ NEARLY = {
     "Tanh": (-(2.0**-28), 2.0**-28, 2.0**-85),
     "Softplus": (42.0, inf, 2.0**-60),
     "Silu": (46.0, inf, 2.0**-60),
+    "HardSwish": (3.0, inf, 0.0),
     "Gelu": (9.0, inf, 2.0**-59),
 }
 
@@ -41,6 +44,9 @@ NEARLY = {
 def value(kind: str, z: Fraction, bits: int, exponential: Exponential) -> Interval:
     """Rationals around the activation at z."""
     size = abs(z)
+    if kind == "HardSwish":
+        found = z * min(max(z / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
+        return found, found
     if kind == "Tanh":
         low, high = exponential(-2 * size, bits)
         ends = (1 - high) / (1 + high), (1 - low) / (1 + low)

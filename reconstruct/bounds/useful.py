@@ -11,7 +11,7 @@ import numpy as np
 
 from reconstruct.bounds.reach import Reach
 from reconstruct.errors import InputError
-from reconstruct.networks import Box
+from reconstruct.networks import Box, Domain, LiveNorm, Network, Points
 
 USEFUL = 2.0**40  # times what occurs: float64 has 13 bits left then
 
@@ -40,3 +40,25 @@ def require_useful(known: Reach, rational: bool = False) -> None:
             "shifts which cover them leave float64 no digits; bring data (--domain DATA.npz with "
             "an array x, and --radius for boxes around it), or a smaller box"
         )
+
+
+def require_variance(network: Network, domain: Domain) -> None:
+    """Refuses inputs at which a live norm without eps is not defined: all of it, or its zero."""
+    live = [(n, n.op) for n in network.nodes if isinstance(n.op, LiveNorm) and n.op.eps == 0]
+    if not live or not isinstance(domain, Box | Points):
+        return
+    x = domain.x if isinstance(domain, Points) else np.clip(0.0, domain.lo, domain.hi)[None]
+    with np.errstate(all="ignore"):
+        values = network.values(x)
+    for node, op in live:
+        rows = values[node.inputs[0]].reshape(-1, op.channels)
+        none = np.flatnonzero(
+            (np.ptp(rows, axis=1) if op.centred else np.abs(rows).max(axis=1)) == 0
+        )
+        if len(none):
+            where = np.array2string(x[none[0] // op.positions], threshold=6, precision=3)
+            raise InputError(
+                f"node {node.name!r} is a {op.kind} with eps = 0, which needs an input with "
+                f"variance, but at x = {where} of the domain there is none; leave such inputs out, "
+                f"or give the norm an eps"
+            )

@@ -17,7 +17,7 @@ from reconstruct.bridge import SELU
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats.onnx.write import Draft, write_activation
 from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
-from reconstruct.networks.activations import Gelu, Sigmoid, Silu, Softplus, Tanh
+from reconstruct.networks.activations import Gelu, HardSwish, Sigmoid, Silu, Softplus, Tanh
 
 
 @dataclass(eq=False)
@@ -412,6 +412,7 @@ RULES: dict[str, Rule] = {
     "softplus": activation(softplus),
     "silu": activation(lambda call: Silu()),
     "gelu": activation(gelu),
+    "hardswish": activation(lambda call: HardSwish()),
     "elu": activation(elu),
     "selu": activation(lambda call: Selu(**SELU)),
     "hardtanh": clip("min_val", "max_val"),

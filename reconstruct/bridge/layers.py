@@ -38,7 +38,7 @@ from reconstruct.networks import (
     Sparse,
     SumPool,
 )
-from reconstruct.networks.activations import Gelu, Sigmoid, Silu, Softplus, Tanh
+from reconstruct.networks.activations import Gelu, HardSwish, Sigmoid, Silu, Softplus, Tanh
 from reconstruct.numbers.arrays import dense
 
 
@@ -305,6 +305,7 @@ RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
     Softplus: lambda op, kind: nn.Softplus(threshold=100.0),
     Silu: lambda op, kind: nn.SiLU(),
     Gelu: lambda op, kind: nn.GELU(),
+    HardSwish: lambda op, kind: nn.Hardswish(),
     Selu: _selu,
 }
 

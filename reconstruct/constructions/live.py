@@ -14,7 +14,7 @@ make f = g for every h, up to eps: the norm then acts with eps·ρ²/λ², (s, t
 factor λ. Frozen biases c much larger than M1 h keep ρ near λ. (m − 1)(k + 1) equations.
 
 *Approximately*, for any other map: frozen weights of size δ leave ρ = √eps up to the factor
-1 + R²/(2·n·eps), R = |P M1 h| = O(δ), so that M2 diag(s) P M1 = √eps·W and M2 t = b do. δ = 2^-40
+1 + R²/(2·n·eps), R = |P M1 h| = O(δ), so that M2 diag(s) P M1 = √eps·W and M2 t = b do. δ = 2^-60
 puts that below the rounding of float64.
 
 |P z|_j ≤ √(n − 1)·ρ: the shift t = |s|·√(n − 1) would do for every h, without any domain; shifts
@@ -65,7 +65,7 @@ from reconstruct.progress import Progress
 
 NORMS: dict[str, type[LiveNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
 EPS = float(np.float32(1e-5))  # torch's default
-SMALL = -40  # of two, δ: δ² is far below eps·2^-53, and float32 holds squares of such numbers
+SMALL = -60  # of two, δ: δ²·R² is far below eps·2^-53 for R up to 1e8, and float32 holds δ²
 LARGE = 6  # of two, frozen biases beside weights: ρ varies by percents, and 6 digits are lost
 
 

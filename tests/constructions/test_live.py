@@ -204,6 +204,19 @@ def test_a_wrong_network_is_refuted_and_the_witness_is_checked(tmp_path: Path) -
     assert rc.check(tmp_path / "certificate.json", **files).accepted
 
 
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+def test_inputs_without_variance_are_refused_where_eps_is_zero(kind: type[LiveNorm]) -> None:
+    W = np.random.default_rng(0).normal(size=(5, 3))
+    norm = kind(np.ones(5), np.zeros(5), 0.0)
+    nodes = Node("l", Affine(W, np.zeros(5)), ("input",)), Node("n", norm, ("l",))
+    target = Network(3, nodes, "n")
+    frozen = rc.draw(target, seed=0)
+    for domain in (rc.Points(np.array([[1.0, 2, 3], [0, 0, 0]])), rc.Box(-1, 1)):
+        with pytest.raises(rc.InputError, match=r"eps = 0.* but at x = \[0. 0. 0.\] of the domain"):
+            rc.reconstruct(target, frozen, domain=domain)
+    rc.reconstruct(target, frozen, domain=rc.Points(np.array([[1.0, 2, 3]])))
+
+
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(rc.InputError, match="one of batch, layer, rms, but is 'group'"):
         rc.Wide(1.5, "group")

@@ -17,7 +17,7 @@ from reconstruct.errors import UnsupportedError
 from reconstruct.networks.activations import SMOOTH, Sigmoid
 from tests.constructions.targets import mlp
 
-INNER = sorted(NEARLY)
+INNER = sorted(kind for kind in NEARLY if NEARLY[kind][-1])
 
 
 @pytest.mark.parametrize("kind", INNER)

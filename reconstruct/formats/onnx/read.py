@@ -75,6 +75,7 @@ OPERATORS: dict[str, Operator] = {
     "Sigmoid": Operator(6, 13, "", layers.smooth),
     "Tanh": Operator(6, 13, "", layers.smooth),
     "Softplus": Operator(1, 22, "", layers.smooth),
+    "HardSwish": Operator(14, 22, "", layers.smooth),
     "Gelu": Operator(20, 20, "approximate", layers.smooth),
     "Softmax": Operator(1, 13, "axis", layers.softmax),
     "Elu": Operator(6, 22, "alpha", layers.elu),

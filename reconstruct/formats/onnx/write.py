@@ -513,10 +513,10 @@ def write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
     elif isinstance(op, Silu):
         draft.node("Mul", [source, draft.step("Sigmoid", [source], name)], name)
     elif isinstance(op, Smooth):  # onnxruntime has Softplus in float32 alone, ONNX's reference both
-        if op.kind == "Gelu" and draft.dtype == np.float64:
+        if op.kind in ("Gelu", "HardSwish") and draft.dtype == np.float64:
             raise InputError(
-                f"node {name!r}: no program that evaluates ONNX has Gelu in float64; write the "
-                "network in float32 (--dtype float32), or save it as .npz"
+                f"node {name!r}: no program that evaluates ONNX has {op.kind} in float64; write "
+                "the network in float32 (--dtype float32), or save it as .npz"
             )
         draft.opset = max(draft.opset, GELU_OPSET if op.kind == "Gelu" else OPSET)
         draft.node(op.kind, [source], name)

@@ -19,6 +19,7 @@ from reconstruct.networks.activations.max_pool import MaxPool
 from reconstruct.networks.activations.smooth import (
     SMOOTH,
     Gelu,
+    HardSwish,
     Sigmoid,
     Silu,
     Smooth,

@@ -1,4 +1,4 @@
-"""Smooth activations: Sigmoid, Tanh, Softplus, SiLU and GELU.
+"""Smooth activations: Sigmoid, Tanh, Softplus, SiLU, HardSwish and GELU.
 
 They stand in f as in g; a certificate needs their values, ranges and Lipschitz constants. All but
 Sigmoid may stand inside a site, too, where they are the identity up to `rest`: far from 0,
@@ -146,6 +146,19 @@ class Silu(Smooth):
     dip = (-1.2785, -1.2784, -0.2784645428)
 
 
+class HardSwish(Smooth):
+    """z·min(max(z/6 + 1/2, 0), 1): z itself from 3 on, and 0 up to −3."""
+
+    kind, steepest = "HardSwish", 1.5
+    dip = (-1.5001, -1.4999, -0.3750000001)
+    near = Piece(3.0, inf, 1.0), 0.0
+
+    def enclose(self, z: Array) -> Range:
+        """Near −3 the factor is what is left of a difference."""
+        value, slack = self(z), np.where(np.abs(z) < 4, 2 * PLATFORM, PLATFORM * np.abs(z))
+        return down(value - slack), up(value + slack)
+
+
 class Gelu(Smooth):
     """z·Φ(z), Φ the normal distribution (without the approximation by tanh)."""
 
@@ -154,7 +167,9 @@ class Gelu(Smooth):
     dip = (-0.7518, -0.7517, -0.1699712075)
 
 
-SMOOTH: dict[str, type[Smooth]] = {k.kind: k for k in (Sigmoid, Tanh, Softplus, Silu, Gelu)}
+SMOOTH: dict[str, type[Smooth]] = {
+    k.kind: k for k in (Sigmoid, Tanh, Softplus, Silu, HardSwish, Gelu)
+}
 for _name, _kind in SMOOTH.items():
     register(_name, lambda part, settings, made=_kind: made())  # type: ignore[misc]
 
@@ -178,6 +193,7 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "Tanh": np.tanh,
     "Softplus": lambda z: np.logaddexp(z.dtype.type(0), z),
     "Silu": lambda z: z * special.expit(z),
+    "HardSwish": lambda z: z * np.clip(z / 6 + z.dtype.type(0.5), 0, 1),
     "Gelu": lambda z: z * _normal(z),
 }
 SLOPES: dict[str, Callable[[Any], Any]] = {
@@ -185,6 +201,7 @@ SLOPES: dict[str, Callable[[Any], Any]] = {
     "Tanh": lambda z: 1 - np.tanh(z) ** 2,
     "Softplus": special.expit,
     "Silu": _silu_slope,
+    "HardSwish": lambda z: np.where(np.abs(z) < 3, z / 3 + 0.5, z > 0),
     "Gelu": lambda z: _normal(z) + z * _density(z),
 }
 
@@ -196,6 +213,9 @@ FAR = 60  # beyond, e^-|z| is below 2^-86 and the rest of a value is told by its
 
 def _enclosed(kind: str, z: Fraction, bits: int) -> RationalInterval:
     """Rationals around the value, about 2^-bits apart."""
+    if kind == "HardSwish":
+        value = z * min(max(z / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
+        return value, value
     if abs(z) > (12 if kind == "Gelu" else FAR):  # 13·Φ(−12) < 10^-30 < 2^-80
         tiny = Fraction(1, 1 << 80)
         high, low = {"Sigmoid": (1, 0), "Tanh": (1, -1)}.get(kind, (z, 0))
