@@ -30,8 +30,7 @@ from proofs_check.certificates.arithmetic import UNIT, Floats, above, dot, plus
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, Range, upper
 from proofs_check.certificates.ranges import interval, needed
-from proofs_check.certificates.recursion import Recursion, at_position
-from proofs_check.certificates.step import Step
+from proofs_check.certificates.recursion import Recursion, Step, at_position
 from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Node
 from reconstruct.networks.activations import Line

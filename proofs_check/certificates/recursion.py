@@ -3,18 +3,19 @@
 Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candidate's. With the forms
 A h + c of the target and A' h' + c' of the candidate,
 
-    e_pre ≤ Σ_j |A_j| e_j + |A'_j − A_j| (max|h_j| + e_j) + |c' − c|,      e = Lip(f)·e_pre.
+    e_pre ≤ max|(A' − A) h + c' − c| + Σ_j (|A_j| + |A'_j − A_j|) e_j,      e = Lip(f)·e_pre.
 
 Rests on proofs_check: error-recursion, layerwise-to-network.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from proofs_check.certificates.affine import ANY, Form, Forms, common, runs
+from proofs_check.certificates.affine import Form, Forms, View, common, runs
 from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Derived
@@ -30,7 +31,6 @@ from proofs_check.certificates.ranges import (
     needed,
 )
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.step import Step
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.windows import Windows
 from reconstruct.networks import LiveNorm, Network, Node
@@ -39,6 +39,31 @@ from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| by parts,
+    how far the two forms are apart at the target's values, the name and the range of what the cut
+    takes; of a cut also the candidate's node and its meaning."""
+
+    name: str
+    form: Form
+    parts: list[tuple[View, slice]]
+    positions: int
+    size: Floats
+    difference: Floats
+    local: Floats
+    value: str
+    taken: Range
+    node: Node | None
+    op: Unitwise | None
+    bend: Bend | Windows | None
+
+    @property
+    def largest(self) -> Floats:
+        """max|z|, z what the cut takes, or the output."""
+        return np.maximum(np.abs(self.taken[0]), np.abs(self.taken[1]))
 
 
 class Recursion:
@@ -67,14 +92,13 @@ class Recursion:
         sharp = {t for t, _ in pairs} | {target.output}
         lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
         single = len(claims.domain) == 1
-        self.whole = Ranges(target, lo, hi, sharp=sharp, places=claims.places if single else None)
-        self.leaves = None
+        places = claims.places if single else None
+        self.ranges = Ranges(target, lo, hi, sharp=sharp, places=places)
         if claims.tree is not None:
             if not single:
                 raise CheckFailed("tree", "a partition is one of a single box")
-            leaves = boxes_of(claims.domain[0], claims.tree)
-            self.leaves = Ranges(target, *leaves, known=self.whole.values, lean=True)
-        self.ranges = self.leaves or self.whole
+            boxes = boxes_of(claims.domain[0], claims.tree)
+            self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)
         self.segment = 0
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.inner: dict[str, Range] = {}
@@ -85,112 +109,89 @@ class Recursion:
         self._linearise()
         for node in self.candidate.nodes:
             if node.name in self.partner:
-                self._cut(node, self.partner[node.name])
+                self.errors[self.partner[node.name]] = self._cut(node, self.partner[node.name])
             elif node.name in used and isinstance(node.op, Unitwise):
                 self._inner(node)
             elif node.name in used and isinstance(node.op, LiveNorm):
                 self._live(node, node.op)
         outputs = self.target.output, self.candidate.output
-        error = self._compare(("output", "output"), *self._forms(*outputs), None)
+        error = self._compare("output", None, outputs[0], *self._forms(*outputs))
         if not self.exact and len(self.claims.segments) != self.segment:
             raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
-        if not self.exact:
-            self._take(self.target.output)
         return float(np.max(error))
 
-    # --- a cut: compare the two forms, then learn where the target's value can be ---------------
+    # --- a cut: compare the two forms of what it takes -------------------------------------------
 
-    def _cut(self, node: Node, name: str) -> None:
+    def _cut(self, node: Node, name: str) -> Floats:
+        """An activation by the forms of its input; a sum, or a map, by its own."""
         ours = self.ours.nodes[name]
-        op, bend = ours.op if isinstance(ours.op, Unitwise) else None, self._meaning(ours)
-        if bend is None:
-            forms = self._sums(ours, node)
+        if isinstance(ours.op, Unitwise | MaxPool):
+            (value,) = ours.inputs
+            return self._compare(name, node, value, *self._forms(value, node.inputs[0]))
+        size, inputs = self.target.sizes[name], (ours.inputs, node.inputs)
+        if isinstance(ours.op, Add):
+            count = self._common(*inputs, size)
+        elif (
+            isinstance(ours.op, Scaling)
+            and isinstance(node.op, Scaling)
+            and not any(self._stands(*inputs))
+        ):
+            count = runs(ours.op)  # of units that were only moved: as its own numbers repeat
         else:
-            forms = self._forms(ours.inputs[0], node.inputs[0])
-        self.errors[name] = self._compare((name, node.name), *forms, bend)
-        if not self.exact:
-            self._take(name if bend is None else ours.inputs[0])
-            step = self.steps[-1]
-            step.node, step.op, step.bend = node, op, bend
-
-    def _take(self, value: str) -> None:
-        """The value of the target that a cut takes, and its range."""
-        self.steps[-1].value, self.steps[-1].taken = value, self.ranges.over_all(value)
+            own = self.ours.own_positions(name), self.theirs.own_positions(node.name)
+            count = common(list(own), size)
+        return self._compare(
+            name, node, name, self.ours.own(ours, count), self.theirs.own(node, count)
+        )
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
-        count = self._positions([ours], [theirs], self.target.sizes[ours])
+        count = self._common((ours,), (theirs,), self.target.sizes[ours])
         return self.ours.whole(ours, count), self.theirs.whole(theirs, count)
 
-    def _sums(self, ours: Node, theirs: Node) -> tuple[Form, Form]:
-        """The same for two sums of branches, or for two maps, each at the positions of its own."""
-        size = self.target.sizes[ours.name]
-        if isinstance(ours.op, Add):
-            count = self._positions(list(ours.inputs), list(theirs.inputs), size)
-        else:
-            count = self._maps_at(ours, theirs, size)
-        return self.ours.own(ours, count), self.theirs.own(theirs, count)
+    def _common(self, ours: tuple[str, ...], theirs: tuple[str, ...], size: int) -> int:
+        return common(self._stands(ours, theirs), size)
 
-    def _maps_at(self, ours: Node, theirs: Node, size: int) -> int:
-        """The positions at which two maps are compared; those of one scaling of units that were
-        only moved are as its own numbers repeat."""
-        first, second = self.ours, self.theirs
-        moved = first.stands(ours.inputs[0]) == second.stands(theirs.inputs[0]) == ANY
-        if moved and isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
-            return runs(ours.op)
-        return common([first.own_positions(ours.name), second.own_positions(theirs.name)], size)
-
-    def _positions(self, ours: list[str], theirs: list[str], size: int) -> int:
-        counts = [self.ours.stands(name) for name in ours]
-        return common([*counts, *(self.theirs.stands(name) for name in theirs)], size)
-
-    def _meaning(self, node: Node) -> Bend | Windows | None:
-        """What a cut does to the value of its form; None for a sum, which is that value."""
-        if isinstance(node.op, Unitwise):
-            return self.ours.bend(node)
-        if isinstance(node.op, MaxPool):
-            return Windows(node.op, self.target.sizes[node.inputs[0]])
-        return None
+    def _stands(self, ours: tuple[str, ...], theirs: tuple[str, ...]) -> list[int]:
+        return [*map(self.ours.stands, ours), *map(self.theirs.stands, theirs)]
 
     def _compare(
-        self, names: tuple[str, str], ours: Form, theirs: Form, bend: Bend | Windows | None
+        self, name: str, node: Node | None, value: str, ours: Form, theirs: Form
     ) -> Floats:
-        """The error at a cut, and the claims of its segment."""
+        """The error at a cut, and the claims of its segment; `value` is what the cut takes."""
         gap = theirs.minus(ours)
         if self.exact:
             if gap.whole.nonzero().any() or gap.radius.any():
-                raise CheckFailed("exact_norms", f"the maps to {names[0]!r} are not equal")
-            return np.zeros(self.target.sizes.get(names[0], gap.rows * gap.positions))
+                raise CheckFailed("exact_norms", f"the maps to {name!r} are not equal")
+            return np.zeros(self.target.sizes.get(name, gap.rows * gap.positions))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
-        local = self._local(gap)
-        step = Step(names[0], ours, gap.parts(), gap.positions, size, difference, local)
-        self.steps.append(step)
-        error = np.repeat(difference[:, -1:], gap.positions, axis=1)
-        passed, apart = np.zeros_like(error), local.reshape(error.shape)
+        local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
+        error: Floats = local.reshape(-1, gap.positions)
         before, residual = 0.0, 0.0
         for view, part in gap.parts():
-            e, far = self.errors[view.source], self.largest(view.source)
-            met, reached = view.met(e), view.met(plus(far, e))
-            error = plus(error, dot(difference[:, part], reached))
-            apart = plus(apart, dot(difference[:, part], met))
-            passed = plus(passed, dot(size[:, part], met))
+            e = self.errors[view.source]
+            error = plus(error, dot(plus(size, difference)[:, part], view.met(e)))
             before = max(before, float(np.max(e, initial=0.0)))
             residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
-        error = plus(np.minimum(error.ravel(), apart.ravel()), passed.ravel())
-        if isinstance(bend, Windows):
+        error = np.asarray(error.ravel())
+        op = None if node is None else node.op
+        bend: Bend | Windows | None = None
+        if isinstance(op, Unitwise):
+            assert node is not None
+            bend = self.theirs.bend(node)
+            error = times(error, np.full(len(error), bend.lipschitz))
+        elif isinstance(op, MaxPool):
+            bend = Windows(op, self.target.sizes[value])
             error = bend.largest(error)
-        elif bend is not None:
-            error = times(np.full(len(error), bend.lipschitz), error)
+        taken = self.ranges.over_all(value)
+        own = op if isinstance(op, Unitwise) else None
+        parts = gap.parts(), gap.positions, size, difference, local, value, taken
+        self.steps.append(Step(name, ours, *parts, node, own, bend))
         derived = Derived(residual, float(np.max(difference[:, -1])), before, float(np.max(error)))
+        names = name, name if node is None else node.name
         self.claims.check_segment(self.segment, names, derived)
         self.segment += 1
         return error
-
-    def _local(self, gap: Form) -> Floats:
-        """max |(A' − A) h + c' − c| over the domain, h the target's values; not known on images."""
-        if gap.positions > 1:
-            return np.full(gap.rows * gap.positions, np.inf)
-        return np.maximum(*map(np.abs, self._range(gap, gap.floats())))
 
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
         """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
@@ -204,10 +205,6 @@ class Recursion:
                 found.append(self.ranges.worst(rows))
         lows, highs = zip(*found, strict=True)
         return np.stack(lows, axis=1).ravel(), np.stack(highs, axis=1).ravel()
-
-    def largest(self, source: str) -> Floats:
-        """max|h| of a source of the target over the domain."""
-        return np.maximum(*map(np.abs, self.ranges.over_all(source)))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
