@@ -1,15 +1,20 @@
 """Is every honest certificate accepted? Random reconstructions of every shape, made and checked.
 
+    python -m benchmarks.acceptance [FAMILY …] [--share S] [-o FILE.json]
+
 Each family draws networks, rebuilds them, certifies what was written and checks the certificate.
 `bound`, `float64_bound` and `float32_bound` are the largest ratios of what the checker found to
 what is claimed: of the bound at most 1, or the certificate is not accepted; `no figure` counts the
-claims of an evaluation in floats of which it says nothing. `slower` is the time of all checks over
+claims of an evaluation in floats of which it says nothing, and `undecided` the cases that are not
+certified and not checkable, and say so. `slower` is the time of all checks over
 the time of all that was checked; `longest` the largest such ratio among cases that took more than a
 second to make.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,28 +24,37 @@ from pathlib import Path
 import numpy as np
 
 import reconstruct as rc
-from benchmarks._common import Row, run
+from benchmarks._common import Row, tell
 from benchmarks.attack.rebuilds import draw_case
-from proofs_check.certificates import CheckReport, check
+from proofs_check.certificates import CheckReport, CheckStatus, check
 from reconstruct.errors import ReconstructError
 from reconstruct.networks import Add, Affine, Dense, Network, Node, Relu, Sparse
 from reconstruct.runs.run import run as whole_run
 
-QUESTION = "is every honest certificate accepted, and how near are the checker's figures?"
 FIGURES = ("bound", "float64_bound", "float32_bound")
 Generator = np.random.Generator
 
 
-def measure(quick: bool) -> Iterator[Row]:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.acceptance", description=__doc__)
+    parser.add_argument("families", nargs="*", help=f"some of {', '.join(FAMILIES)}; all")
+    parser.add_argument("--share", type=float, default=1.0, help="of the cases (1)")
+    parser.add_argument("-o", "--output", type=Path, help="write the rows to this JSON file")
+    options = parser.parse_args()
+    tell("acceptance", measure(options.families or list(FAMILIES), options.share), options.output)
+
+
+def measure(names: list[str], share: float) -> Iterator[Row]:
     """One row for each family."""
-    for name, (make, count) in FAMILIES.items():
-        yield family(name, make, range(2 if quick else count))
+    for name in names:
+        make, count = FAMILIES[name]
+        yield family(name, make, range(round(count * share)))
 
 
 def family(name: str, make: Callable[[Generator, Path], None], seeds: range) -> Row:
     """What became of the certificates of one family."""
-    row: Row = {"family": name, "cases": 0, "refused": 0, "accepted": 0, "not accepted": []}
-    row["no figure"] = 0
+    row: Row = {"family": name, "cases": 0, "refused": 0, "accepted": 0, "undecided": 0}
+    row |= {"not accepted": [], "no figure": 0}
     largest, spent, longest = dict.fromkeys(FIGURES, 0.0), [0.0, 0.0], 0.0
     for seed in seeds:
         with tempfile.TemporaryDirectory() as place:
@@ -53,9 +67,12 @@ def family(name: str, make: Callable[[Generator, Path], None], seeds: range) -> 
                 continue
             made = time.perf_counter() - start
             report = check(place)
+            verdict = json.loads((Path(place) / "certificate.json").read_text())["verdict"]
         row["cases"] += 1
         row["accepted"] += report.accepted
-        if not report.accepted:
+        if verdict == "undecided" and report.status is CheckStatus.NOT_CHECKABLE:
+            row["undecided"] += 1
+        elif not report.accepted:
             row["not accepted"].append([seed, str(report.field), report.reason])
         for figure, ratio in ratios(report).items():
             row["no figure"] += ratio == np.inf
@@ -163,4 +180,4 @@ FAMILIES: dict[str, tuple[Callable[[Generator, Path], None], int]] = {
 
 
 if __name__ == "__main__":
-    run("acceptance", QUESTION, measure)
+    main()

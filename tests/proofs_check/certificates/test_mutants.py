@@ -1,0 +1,139 @@
+"""Each step of the figures, weakened, confirms a forged certificate that the checker does not.
+
+What is forged lies below what an evaluation does that the model allows, or below what follows in
+real arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates import check, evaluation, figures
+from proofs_check.certificates import checker as checking
+from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Select
+from tests.certificates.test_carrying import tree_pair
+from tests.certificates.test_roundoff import DROP, SHIFTS, behind_a_long_sum, exact, folded, spelled
+from tests.proofs_check.certificates.making import certified, edit
+from tests.proofs_check.certificates.test_roundoff import rounding, scaled
+
+
+def weakened(module: Any, step: str, weaker: str) -> dict[str, Any]:
+    """The names of a module whose source has one step changed."""
+    source = Path(module.__file__).read_text("utf-8")
+    assert source.count(step) == 1, (step, source.count(step))
+    names: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(source.replace(step, weaker), module.__file__, "exec"), names)
+    return names
+
+
+# --- what evaluations in float32 do: a pair of networks, a box, and an error that is met ----------
+
+
+def long_sum() -> tuple[Network, Network, Box, float]:
+    op = SHIFTS["a scaling"]
+    network, box = behind_a_long_sum(op)
+    error = abs(Fraction(folded(op, box.hi)) - exact(op, box.hi))
+    return network, network, box, float(error)
+
+
+def plain_sum() -> tuple[Network, Network, Box, float]:
+    """What is added to 1 in turn does not move it."""
+    x = np.array([1.0] + [float(DROP)] * 300)
+    network = Network(301, (Node("y", Affine(np.ones((1, 301))), ("x",)),), "y", "x")
+    return network, network, Box(x, x), float(x[1:].sum())
+
+
+def tree_of_sums() -> tuple[Network, Network, Box, float]:
+    count = 31
+    nodes = [Node(f"t{i}", Select(i, i + 1), ("x",)) for i in range(count)]
+    nodes += [Node(f"p{i}", Affine(np.ones((1, 1))), (f"t{i}",)) for i in range(count)]
+    names = ["p0", *(f"s{i}" for i in range(1, count))]
+    nodes += [Node(names[i], Add(), (names[i - 1], f"p{i}")) for i in range(1, count)]
+    x = np.array([1.0] + [float(DROP)] * (count - 1))
+    plain = Network(count, (Node("y", Affine(np.ones((1, count))), ("x",)),), "y", "x")
+    return plain, Network(count, tuple(nodes), names[-1], "x"), Box(x, x), float(x[1:].sum())
+
+
+def underflow() -> tuple[Network, Network, Box, float]:
+    network = Network(1, (Node("map", Affine(np.full((1, 1), 2.0**-80)), ("x",)),), "map", "x")
+    return network, network, Box(0.0, 2.0**-80).of_size(1), 2.0**-160
+
+
+def biases() -> tuple[Network, Network, Box, float]:
+    large = 2.0**20 + 2.0**-5
+    network = Network(4, spelled("x", np.ones((1, 4)), [large, -large - 2.0**-4], "y"), "y", "x")
+    held = np.float32(large) + np.float32(-large - 2.0**-4)
+    return network, network, Box(np.zeros(4), np.full(4, 2.0**-10)), abs(float(held) + 2.0**-4)
+
+
+def to_half() -> tuple[Network, Network, Box, float]:
+    """1 + 2^-11 lies in the middle between two numbers of float16."""
+    first = Node("a", Affine(np.ones((1, 1))), ("x",))
+    last = Node("y", Affine(np.ones((1, 1))), ("c",))
+    target = Network(1, (first, Node("y", last.op, ("a",))), "y", "x")
+    network = Network(1, (first, Node("c", Cast(1, 11), ("a",)), last), "y", "x")
+    return target, network, Box(1.0, 1.0 + 2.0**-11).of_size(1), 2.0**-11
+
+
+def divisions() -> tuple[Network, Network, Box, float]:
+    network, box = scaled(), Box(-1.0, 1.0).of_size(6)
+    x = box.sample(500, np.random.default_rng(4)).astype(np.float32)
+    return network, network, box, rounding(network, x)
+
+
+STEPS = [
+    ("weight + (terms + MAP) * gross", "weight", plain_sum),
+    ("count * gross + more * constant", "count * gross", long_sum),
+    ("upper(weight + more * gross), reach, count", "weight, reach, count", tree_of_sums),
+    ("lost = self.tiny * (terms + 4)", "lost = 0.0 * (terms + 4)", underflow),
+    ("gross = upper(gross + np.abs(op.bias))", "gross = upper(gross)", biases),
+    ("(computed * 2.0**-digits + 2.0**least)", "(computed * 0.0)", to_half),
+    ("PLAIN, SCALING = 2, 12, 2, 6", "PLAIN, SCALING = 2, 0, 0, 0", divisions),
+    ("share * value.weight", "0.0 * value.weight", divisions),
+]
+
+
+@pytest.mark.parametrize(("step", "weaker", "make"), STEPS)
+def test_every_rounding_is_needed(
+    step: str,
+    weaker: str,
+    make: Callable[[], tuple[Network, Network, Box, float]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target, network, box, error = make()
+    made = certified(tmp_path, target, network, box)
+    assert made.bound is not None and made.bound < error
+    edit(tmp_path, "float32_bound", value=(error * (1 - 2.0**-20)).hex())
+    assert "float32_bound" in check(tmp_path).unverified
+    names = weakened(evaluation, step, weaker)
+    for name in ("Evaluation", "NoBound"):
+        monkeypatch.setattr(figures, name, names[name])
+    assert "float32_bound" in check(tmp_path).verified
+
+
+@pytest.mark.parametrize(
+    ("step", "weaker"),
+    [
+        ("found = upper(reached + upper(slip * size) + fresh)", "found = upper(reached)"),
+        ("own = upper(_times(slope, fresh) + new)", "own = upper(new)"),
+        ("new = upper(chords.noise(before) + behind)", "new = upper(behind)"),
+        ("radius = np.where(least == most, 0.0,", "radius = np.where(least < np.inf, 0.0,"),
+        ("reached = np.abs(forms).transpose", "reached = 0.5 * np.abs(forms).transpose"),
+    ],
+)
+def test_every_step_of_the_errors_is_needed(
+    step: str, weaker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree_pair(tmp_path)
+    found = check(tmp_path).figures["bound"]
+    edit(tmp_path, "bound", value=(found * 0.999).hex())
+    assert check(tmp_path).field == "bound"
+    monkeypatch.setattr(checking, "figures", weakened(figures, step, weaker)["figures"])
+    assert check(tmp_path).accepted
