@@ -55,6 +55,7 @@ from reconstruct.constructions.sites import (
 )
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Solver, solve
+from reconstruct.khatri_rao.corrections import cast_with_feedback
 from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.khatri_rao.solvers.exact import solve_exact
 from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
@@ -146,10 +147,19 @@ class LivePlan(SitePlan):
             inner = self._projected(np.column_stack([M1, one.channel_bias]))
             offset = -two.channel_bias
         solution = solve(inner, outer @ M2, aim, solver, progress=progress)
-        s = solution.s / piece.slope
-        need = self._needed(task, M1, one.channel_bias, s, piece)
-        t = _cancelling(outer @ M2, need, outer @ offset / piece.slope)
-        scale = self._scale(task, M1, one.channel_bias)
+        s, scale = solution.s / piece.slope, self._scale(task, M1, one.channel_bias)
+
+        def cast(values: Vector, units: Array) -> Vector:
+            return np.asarray((scale * values).astype(task.dtype).astype(np.float64) / scale)
+
+        columns, wanted = outer @ M2, outer @ offset / piece.slope
+        short = np.dtype(task.dtype) != np.float64 and solution.solved
+        if short:
+            s = cast_with_feedback(inner, columns, aim / piece.slope, s, cast, progress)
+        t = _cancelling(columns, self._needed(task, M1, one.channel_bias, s, piece), wanted)
+        if short:
+            ones = np.ones((len(t), 1))
+            t = cast_with_feedback(ones, columns, wanted[:, None], t, cast, progress)
         norm = self.norm.tuned(scale * s, scale * t)
         row = LayerSolution.of(task, solution, float(np.max(np.abs(norm.beta))))
         return SiteSolution({first.norm: norm}, (row,))

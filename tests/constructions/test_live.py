@@ -127,6 +127,56 @@ def test_any_relu_target_in_live_norms(norm: str) -> None:
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_float32_norms_are_rounded_with_feedback(norm: str) -> None:
+    """What rounding all γ and β to nearest leaves is several times as much."""
+    target, x = mlp([4, 6, 5, 3], 1), np.random.default_rng(0).uniform(-1, 1, size=(100, 4))
+    frozen = rc.draw(target, rc.Wide(1.5, norm))
+    whole, short = (
+        rc.reconstruct(target, frozen, domain=rc.Box(-1, 1), dtype=dtype).network
+        for dtype in (np.float64, np.float32)
+    )
+    for node in short.nodes:
+        if isinstance(node.op, LiveNorm):
+            assert (node.op.beta.astype(np.float32) == node.op.beta).all()
+    rounded = whole.with_ops(
+        {
+            n.name: n.op.tuned(n.op.gamma.astype(np.float32), n.op.beta.astype(np.float32))
+            for n in whole.nodes
+            if isinstance(n.op, LiveNorm)
+        }
+    )
+    errors = [np.abs(f(x) - target(x)).max() for f in (short, rounded)]
+    assert errors[0] < errors[1] / 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("norm", [None, "layer", "rms"])
+def test_other_programs_agree_with_what_is_written(
+    norm: str | None, dtype: type, tmp_path: Path
+) -> None:
+    """onnxruntime and torch evaluate the file as this package does, up to rounding."""
+    runtime = pytest.importorskip("onnxruntime")
+    target = normed_mlp(1e-5) if norm is None else mlp([4, 6, 5, 3], 1)
+    result = rc.reconstruct(
+        target, rc.draw(target, rc.Wide(1.5, norm)), domain=rc.Points(X), dtype=dtype
+    )
+    rc.save(result.network, tmp_path / "network.onnx", dtype=dtype)
+    network = rc.load(tmp_path / "network.onnx")
+    size = np.abs(target(X)).max()
+    close = (1e-12 if dtype is np.float64 else 2e-4) * size
+    session = runtime.InferenceSession(tmp_path / "network.onnx")
+    name = session.get_inputs()[0].name
+    for row, ours in zip(X.astype(dtype), network(X), strict=True):
+        (theirs,) = session.run(None, {name: row[None]})
+        assert np.abs(theirs[0] - ours).max() < close
+    torch = pytest.importorskip("torch")
+    module = rc.to_torch(network, dtype)
+    with torch.no_grad():
+        found = module(torch.from_numpy(X.astype(dtype))).numpy()
+    assert np.abs(found - network(X)).max() < close
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("change", [None, "eps", "gamma", "bound"])
 def test_boxes_are_certified_where_variances_are_far_below_eps(
     norm: str, change: str | None, tmp_path: Path
