@@ -70,6 +70,7 @@ from reconstruct.constructions.sites import (
 from reconstruct.constructions.two_layers import check_width, exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
+from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, WideQR
 from reconstruct.networks import Matrix, Mixing, Network, dense
 from reconstruct.numbers.arrays import Vector
@@ -97,6 +98,7 @@ class DeepLimits:
     one_thread: int = 1024
     # ‖B'‖_F ‖B'⁺‖_F ≤ fine·m needs no improvement: half of it is there at condition 1.
     fine: float = 2.0
+    refinements: int = 4  # of one block
     # Iterations of the improvement (most of the gain comes in the first 30), and its flops.
     steps: int = 100
     work: float = 4e11
@@ -269,7 +271,15 @@ def _solve_block(link: Link, B: Reals, W: Array, solver: Solver) -> BlockSolutio
         """`W^(i) − B diag(σ) A` with the true B, extended where B is."""
         return np.asarray(block - extended_product(B * sigma, link.entry), np.float64)
 
-    sigma, history = _refine(system, initial, residual)
+    def sized(sigma: Reals) -> tuple[Array, float]:
+        rest = residual(sigma)
+        return rest, float(np.linalg.norm(rest))
+
+    rest, size = sized(initial)
+    sigma, steps = refine(
+        initial, rest, size, lambda R: system.inverse(system.undo(R)), sized, LIMITS.refinements
+    )
+    history = [size, *steps]
     s = sigma / link.piece.slope
     rounded = link.real_scale(s)
     history.append(float(np.linalg.norm(residual(rounded))))
@@ -360,28 +370,6 @@ def _factor(operator: KhatriRao) -> Factor:
     factor: Factor = WideQR(K)
     limit = 1 / (np.finfo(float).eps * operator.width)
     return factor if factor.condition < limit else CompleteOrthogonal(operator.dense())
-
-
-def _refine(
-    system: BlockSystem, start: Vector, residual: Callable[[Vector], Array], most: int = 4
-) -> tuple[Vector, list[float]]:
-    """`s ← s + K⁺ R⁻ᵀ r` while the residual r at least halves; its size each time."""
-    best, rest = start, residual(start)
-    history = [float(np.linalg.norm(rest))]
-    for _ in range(most):
-        s = best + system.inverse(system.undo(rest))
-        if not np.isfinite(s).all():
-            break
-        left = residual(s)
-        size = float(np.linalg.norm(left))
-        if not size < history[-1]:
-            break
-        halved = size <= history[-1] / 2
-        best, rest = s, left
-        history.append(size)
-        if not halved or size == 0:
-            break
-    return best, history
 
 
 # --- spare width: a solution that carries the earlier blocks on well ----------------------------

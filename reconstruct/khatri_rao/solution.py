@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from reconstruct.khatri_rao.matrices import Matrix, Vector
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import StructuralObstruction
+from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress
 
 EPS = float(np.finfo(np.float64).eps)
@@ -177,6 +179,32 @@ def attainable_residual(operator: KhatriRao, s: Vector, W: Matrix) -> float:
     norm = float(np.linalg.norm(W))
     size = 4 * EPS * float(np.linalg.norm(operator.magnitude(s)))
     return size / norm if norm > 0 else size
+
+
+def refine(
+    s: Array,
+    R: Array,
+    size: float,
+    correct: Callable[[Array], Array],
+    evaluate: Callable[[Array], tuple[Array, float]],
+    most: int,
+) -> tuple[Array, list[float]]:
+    """`s ← s + correct(R)` while the residual R at least halves, and its size after each step.
+
+    A step that halves nothing is the last one: what is left is rounding.
+    """
+    history: list[float] = []
+    for _ in range(most):
+        moved = s + correct(R)
+        rest, left = evaluate(moved) if np.isfinite(moved).all() else (R, np.inf)
+        if not left < size:
+            break
+        halved = left <= size / 2
+        s, R, size = moved, rest, left
+        history.append(left)
+        if not halved or left == 0:
+            break
+    return s, history
 
 
 def is_solved(residual: float, tolerance: float, attainable: float, full_rank: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from reconstruct.bounds import crown
-from reconstruct.networks import Affine, Norm
+from reconstruct.bounds.transfers import transfer
+from reconstruct.networks import Activation, Affine, Geometry, MaxPool, Node, Norm, Relu
 from reconstruct.numbers import rounding
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -154,3 +156,36 @@ def test_the_sum_of_many_coefficients_keeps_each_rounding():
             abs(Fraction(a) + Fraction(b) - Fraction(c)) * Fraction(r) for a, b, c, r in parts
         )
         assert lost > 0 and Fraction(float(const[0, row])) <= -lost
+
+
+# --- activations seen backwards: what their own products and sums round ---------------------------
+
+
+def seen_backwards(op: Activation, box: tuple[list[float], list[float]], z: Any, form: Any) -> bool:
+    """`Λ·v ≥ pull(Λ)·z + constant` at one input of the box, in rational numbers."""
+    ranges = {"x": (np.array([box[0]]), np.array([box[1]]))}
+    step = transfer(Node("v", op, ("x",)), ranges)
+    rows = np.array(form).reshape(1, 1, -1)
+    constant = step.constant(rows, np.zeros((1, 1))).item()
+    value = op(np.array([z]))[0]
+
+    def dot(first: Any, second: Any) -> Fraction:
+        pairs = zip(np.ravel(first).tolist(), np.ravel(second).tolist(), strict=True)
+        return sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
+
+    return dot(form, value) >= dot(step.pull(rows), z) + Fraction(constant)
+
+
+def test_a_product_with_a_slope_is_charged_for_its_rounding() -> None:
+    """One draw in eighty would break the bound without it: the intercept is rounded, too."""
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        hi, lo, form = 2.0**20 * rng.uniform(1.5, 2), -rng.uniform(0.5, 1), -rng.uniform(1, 2)
+        assert seen_backwards(Relu(), ([lo], [hi]), [hi], [form])
+
+
+def test_a_pixel_that_two_windows_choose_is_charged_for_the_sum() -> None:
+    """1 and 1.5·2^-53 add up to 1 + 2^-52."""
+    pool = MaxPool(Geometry(1, 1, 3, (1, 2)))
+    box = [0.0, 1.0, 0.0], [0.5, 1.0, 0.5]
+    assert seen_backwards(pool, box, [0.25, 1.0, 0.25], [1.0, 1.5 * 2.0**-53])

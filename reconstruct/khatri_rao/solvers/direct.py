@@ -29,6 +29,7 @@ from reconstruct.khatri_rao.solution import (
     Status,
     attainable_residual,
     is_solved,
+    refine,
     relative_residual,
 )
 from reconstruct.numbers.given import number, whole
@@ -122,21 +123,18 @@ def _rank_limit(operator: KhatriRao) -> float:
 
 def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> Solution:
     """Iterative refinement `s ← s + K⁺ (W − K s)` as long as the residual at least halves."""
-    best, R, residual = np.zeros(operator.width), W, np.inf
+    best = np.zeros(operator.width)
     history: list[float] = []
     if np.isfinite(factor.condition) or isinstance(factor, CompleteOrthogonal):
-        for _ in range(settings.refinements + 1):
-            s = best + factor.solve(R.ravel())
-            R_new, new = (R, np.inf) if not np.isfinite(s).all() else _residual(operator, s, W)
-            if not new < residual:
-                break
-            halved = new <= residual / 2
-            best, R, residual = s, R_new, new
-            history.append(new)
-            if not halved or new == 0:
-                break
-    if not history:
-        residual = _residual(operator, best, W)[1]
+        best, history = refine(
+            best,
+            W,
+            np.inf,
+            lambda R: factor.solve(R.ravel()),
+            lambda s: relative_residual(operator, s, W),
+            settings.refinements + 1,
+        )
+    residual = history[-1] if history else relative_residual(operator, best, W)[1]
     status = _status(operator, best, W, residual, factor, settings)
     return Solution(
         s=best,
@@ -148,11 +146,6 @@ def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> 
         condition=factor.condition,
         history=tuple(history),
     )
-
-
-def _residual(operator: KhatriRao, s: Array, W: Array) -> tuple[Array, float]:
-    R, size = relative_residual(operator, s, W)
-    return np.asarray(R, dtype=np.float64), size
 
 
 def _status(
