@@ -19,7 +19,7 @@ from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
 from reconstruct.errors import InputError
-from reconstruct.networks import Activation, Box, Convolution, Domain, Unitwise
+from reconstruct.networks import Box, Domain, Unitwise
 from reconstruct.networks.activations import Support
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
@@ -172,10 +172,8 @@ def bound_difference(
 
 
 def _checkable(network: Network) -> bool:
-    """The checker bounds two networks together where units are what maps and activations see."""
-    ops = [node.op for node in network.nodes]
-    bent = all(isinstance(op, Unitwise) for op in ops if isinstance(op, Activation))
-    return bent and not any(isinstance(op, Convolution) and op.groups > 1 for op in ops)
+    """The checker bounds two networks together where every activation is one of single units."""
+    return all(isinstance(node.op, Unitwise) for node in network.activation_nodes())
 
 
 def _tree(found: BranchAndBound) -> bytes:

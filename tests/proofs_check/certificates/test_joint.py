@@ -9,7 +9,7 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates.reading import digest
-from reconstruct.networks import Affine, Network, Node, Relu
+from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Relu
 from tests.certificates.test_general import pair, rational_output
 
 
@@ -81,6 +81,30 @@ def test_units_that_are_split_are_certified_and_accepted(seed, tmp_path):
         found = rc.verify(*paths, domain=(-1, 1), tolerance=1e-12, samples=100, output=out)
         assert found.certificate.verdict.value == "certified"
         assert rc.check(out).accepted
+
+
+def test_grouped_convolutions_are_bounded_together_and_accepted(tmp_path):
+    """A pair with a grouped map in the middle, of which the first map is split."""
+    rng = np.random.default_rng(1)
+    first, kernel, last = (
+        rng.integers(-64, 65, shape) / 64.0 for shape in ((8, 3), (4, 1, 1, 1), (2, 16))
+    )
+    grouped = Convolution(kernel, Geometry(2, 2, 2, (1, 1)), np.zeros(4), 2)
+    nodes = (
+        Node("a", Affine(first), ("x",)),
+        Node("r", Relu(), ("a",)),
+        Node("c", grouped, ("r",)),
+        Node("s", Relu(), ("c",)),
+        Node("o", Affine(last), ("s",)),
+    )
+    network = Network(3, nodes, "o", "x")
+    rc.save(network, tmp_path / "a.npz")
+    rc.save(split(network, rng), tmp_path / "b.npz")
+    paths, out = [tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "out"
+    found = rc.verify(*paths, domain=(-1, 1), tolerance=1e-12, samples=100, output=out)
+    certificate = found.certificate
+    assert certificate.verdict.value == "certified" and certificate.method == "general"
+    assert rc.check(out).accepted
 
 
 def test_no_choice_of_boxes_and_pairs_proves_less_than_a_known_difference(verified):
