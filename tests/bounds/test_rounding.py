@@ -189,3 +189,15 @@ def test_a_pixel_that_two_windows_choose_is_charged_for_the_sum() -> None:
     pool = MaxPool(Geometry(1, 1, 3, (1, 2)))
     box = [0.0, 1.0, 0.0], [0.5, 1.0, 0.5]
     assert seen_backwards(pool, box, [0.25, 1.0, 0.25], [1.0, 1.5 * 2.0**-53])
+
+
+def test_coefficients_that_underflow_are_charged_for_what_they_would_have_met() -> None:
+    """2^-600 · 2^-600 is 0 in floats, and not where the input is 2^1000."""
+    step = transfer(
+        Node("v", Affine([[2.0**-600]]), ("x",)),
+        {"x": (np.zeros((1, 1)), np.full((1, 1), 2.0**1000))},
+    )
+    form = np.full((1, 1, 1), -(2.0**-600))
+    assert not step.pull(form).any()
+    constant = step.constant(form, np.zeros((1, 1))).item()
+    assert -(Fraction(2) ** -200) >= Fraction(constant)
