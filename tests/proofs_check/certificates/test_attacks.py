@@ -86,6 +86,21 @@ def test_no_scale_hides_a_difference(tmp_path, exponent) -> None:
         assert check(tmp_path).accepted == (Fraction(claim) >= difference)
 
 
+def test_a_hidden_unit_that_errors_push_off_its_line_is_not_on_it(tmp_path) -> None:
+    """At the target's values it stays active; the candidate's are less by 2^-6, and cost 99 times
+    as much as the composed map says."""
+    off = 2.0**-6
+    g = chain(Affine([[1.0]], [1.0]), Relu(), Affine([[1.0]], [-1.0]))
+    hidden = Affine([[100.0], [99.0]], [-100.0, 101.0]), Relu(), Affine([[1.0, -1.0]], [200.0])
+    f = chain(Affine([[1.0]], [1.0 - off]), Relu(), *hidden)
+    difference = apart(g, f, 0.0)
+    assert difference == 99 * Fraction(off)
+    for claim, status in ((3 * off, CheckStatus.REJECTED), (400 * off, CheckStatus.ACCEPTED)):
+        forged(tmp_path, g, f, ([0.0], [1.0]), claim, ("b",), figure=1e300)
+        edit(tmp_path, "tolerance", value=(1e300).hex())
+        assert check(tmp_path).status is status
+
+
 # --- names ----------------------------------------------------------------------------------------
 
 
