@@ -37,7 +37,8 @@ KEPT = ("certified_bound", "float64_bound", "float32_bound", "float64_max", "flo
 def command(*words: str) -> Row:
     """`python -m reconstruct …`: its exit code, seconds, seconds of processors, peak memory."""
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "reconstruct", *words])
+    words = (sys.executable, "-m", "reconstruct", *words)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     return {
         "exit": os.waitstatus_to_exitcode(status),

@@ -17,10 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._common import Row, tell
+from benchmarks.convolutions import command as timed
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box, Points
 
@@ -40,8 +38,9 @@ DOMAINS = {
     "tll": "-2,2",
     "cersyve": "-1,1",
     "mnist_fc": "0,1",
+    "relusplitter": "0,1",
 }
-LARGE = ("tll", "mnist_fc")  # minutes each: only by name
+LARGE = ("tll", "mnist_fc", "relusplitter")  # minutes each: only by name
 SAMPLES = 10_000
 FEW = 200  # of large networks
 CORNERS = 4_096
@@ -68,39 +67,33 @@ def measure_one(family: str, path: Path, options: str, work: Path | None = None)
         out = (work or Path(folder)) / path.stem
         words = [str(path), "-o", str(out), "--domain", DOMAINS[family], *shlex.split(options)]
         made = (out / "report.json").is_file()
-        code, seconds = (0, 0.0) if made else command("run", *words, "--quiet")
-        row: Row = {"family": family, "network": path.name, "options": options, "exit": code}
+        run: Row = {"exit": 0} if made else timed("run", *words, "--quiet")
+        row: Row = {"family": family, "network": path.name, "options": options} | run
         if not (out / "report.json").is_file():
-            return {**row, "seconds": seconds}
+            return row
         report = json.loads((out / "report.json").read_text())
-        if made:
-            seconds = report["cost"]["seconds"]
-        check, check_seconds = command("check", str(out))
+        row = report["cost"] | row
+        check = timed("check", str(out))
         count = FEW if family in LARGE else SAMPLES
         x = points(load_domain(DOMAINS[family], load(path).size_in), count)
         difference, scale = compare(path, out / "network.onnx", Path(folder), x)
         return {
             **row,
             "verdict": report["verdict"],
-            "check_exit": check,
+            **{f"check_{key}": value for key, value in check.items()},
             "difference": difference,
             "output_scale": scale,
             "certified_bound": report["error"]["certified_bound"],
             "float64_max": report["error"]["float64_max"],
             "float32_max": report["error"]["float32_max"],
-            "seconds": seconds,
-            "check_seconds": check_seconds,
-            "peak_bytes": report["cost"]["peak_bytes"],
+            "target_float32_max": report["error"]["target_float32_max"],
         }
 
 
 def command(*words: str) -> tuple[int, float]:
     """The exit code of a command, and its seconds."""
-    start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "reconstruct", *words], stdout=subprocess.DEVNULL, check=False
-    )
-    return done.returncode, time.perf_counter() - start
+    found = timed(*words)
+    return found["exit"], found["seconds"]
 
 
 def compare(target: Path, network: Path, folder: Path, x: Any) -> tuple[float, float]:

@@ -195,6 +195,17 @@ def test_exact_values_of_many_groups_take_no_dense_matrix():
     assert found.fractions()[-1] == (Fraction(groups - 1, 2),) * 2
 
 
+@pytest.mark.parametrize("var", [1.0, 0.75])  # with eps 0.25 the second one is drawn
+def test_exact_values_of_norms_are_gamma_z_over_the_deviation_plus_beta(var):
+    norm = Norm([0.1, -2.0], [0.3, 1e-9], [0, 0], [var] * 2, 0.25 if var < 1 else 0.0, positions=2)
+    z = [0.7, -1.0, 1e9, 3.0]
+    expected = [
+        (Fraction(g) * Fraction(v) + Fraction(b),) * 2
+        for g, b, v in zip([0.1, 0.1, -2.0, -2.0], [0.3, 0.3, 1e-9, 1e-9], z, strict=True)
+    ]
+    assert list(norm.exact(Dyadic.exact(z), 64).fractions()) == expected
+
+
 def test_the_gradient_is_that_of_finite_differences():
     network = small_network()
     x = np.random.default_rng(2).normal(size=(1, 72)) * 0.3

@@ -19,6 +19,7 @@ from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import Operation, Part, register
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
+from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval, rational_root, root_bounds, times
 from reconstruct.numbers.rounding import down, sum_error, up
@@ -215,6 +216,11 @@ class Norm(Diagonal):
             scales += [(ends[0], ends[1])] * self.positions
             shifts += [(beta + below, beta + above)] * self.positions
         return scales, shifts
+
+    def _dyadic(self, bits: int) -> tuple[Dyadic, Dyadic]:
+        if self._unscaled_in(Precision(np.float64)):  # as drawn: fractions of each take a minute
+            return Dyadic.exact(self.spread(self.gamma)), Dyadic.exact(self.spread(self.beta))
+        return super()._dyadic(bits)
 
     def rational_deviations(self) -> list[Fraction | None]:
         """√(var + eps) of each channel as a rational, None where it is irrational."""
