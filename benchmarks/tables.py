@@ -425,6 +425,7 @@ def guard_on_images() -> str:
         "same class": "{same_class:,}",
         "margin ≥ 0 (of those not used for the shifts)": "{trusted_unseen:.1%}",
         "largest difference on these": "{error_trusted:found}",
+        "in float64": "{error_float64:found} (of {exact_images})",
         "on the others": "{others}",
     }
     return table(sorted(found, key=lambda row: row["slack"]), columns)

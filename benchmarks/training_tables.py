@@ -97,31 +97,46 @@ def cifar_findings(rows: list[Row], digits: list[Row]) -> str:
         fixed = {"depth": 14, "width": 16, "tune": "norms", "gamma": "uniform"} | fixed
         return [row["accuracy"] for row in chosen(found, **fixed)]
 
-    deep = sorted({row["depth"] for row in chosen(rows, tune="norms", width=16)})
-    ends = deep[0], deep[-1]
-    norms = chosen(rows, depth=14, tune="norms", width=16)
-    lost = [row["accuracy"] - row["accuracy_without_small"] for row in norms]
-    others = [row["accuracy"] - row["accuracy_without_as_many_at_random"] for row in norms]
+    def ends(found: list[Row]) -> tuple[int, int]:
+        depths = [row["depth"] for row in chosen(found, tune="norms", width=16, gamma="uniform")]
+        return min(depths), max(depths)
+
     pairs: list[tuple[str, dict[str, object], dict[str, object]]] = [
         ("norms are above as many weights at random", {}, {"tune": "random"}),
         ("norms are above the output layer", {}, {"tune": "output"}),
         ("training everything goes further", {"tune": "all"}, {}),
-        ("deeper is better", {"depth": ends[1]}, {"depth": ends[0]}),
     ]
     lines = [_line(("the paper", "here, CIFAR-10", "", "here, digits")), _line(("---",) * 4)]
     for text, first, second in pairs:
         better, worse = accuracy(rows, **first), accuracy(rows, **second)
-        if not (better and worse):
-            continue
-        where = f" (depth {ends[1]} and {ends[0]})" if "depth" in first else ""
-        beside = "agrees" if "depth" in first else ""  # at the digits' own depths, 8 and 50
-        beside = beside or above(accuracy(digits, **first), accuracy(digits, **second))
-        figures = f"{percent(better)} against {percent(worse)}{where}"
-        lines.append(_line((text, figures, above(better, worse), beside)))
+        beside = above(accuracy(digits, **first), accuracy(digits, **second))
+        lines.append(
+            _line(
+                (text, f"{percent(better)} against {percent(worse)}", above(better, worse), beside)
+            )
+        )
+    told = []
+    for found in (rows, digits):
+        shallow, deep = ends(found)
+        told.append((accuracy(found, depth=deep), accuracy(found, depth=shallow), deep, shallow))
+    better, worse, deep, shallow = told[0]
+    figures = f"{percent(better)} against {percent(worse)} (depth {deep} and {shallow})"
+    lines.append(_line(("deeper is better", figures, above(better, worse), above(*told[1][:2]))))
+    lost, others = _lost(rows)
     figures = f"{percent(lost)} lost with them, {percent(others)} with as many others"
-    told = above(others, lost) if max(lost) <= NOTHING else "does not"
-    lines.append(_line(("nothing is lost without γ near 0", figures, told, "agrees")))
+    verdicts = [
+        above(b, a) if max(a) <= NOTHING else "does not" for a, b in map(_lost, (rows, digits))
+    ]
+    lines.append(_line(("nothing is lost without γ near 0", figures, *verdicts)))
     return "\n".join(lines)
+
+
+def _lost(rows: list[Row]) -> tuple[list[float], list[float]]:
+    """Accuracy that is lost without small γ, and without as many others, at depth 14."""
+    norms = chosen(rows, depth=14, width=16, tune="norms", gamma="uniform")
+    keys = ("accuracy_without_small", "accuracy_without_as_many_at_random")
+    without, random = ([row["accuracy"] - row[key] for row in norms] for key in keys)
+    return without, random
 
 
 def findings(rows: list[Row]) -> str:
