@@ -223,6 +223,23 @@ def honesty() -> str:
     )
 
 
+def acceptance() -> str:
+    """What the checker said of honest certificates, and how near its own figures are."""
+    found = rows("acceptance")
+    sums = {key: total(found, key) for key, value in found[0].items() if isinstance(value, int)}
+    most = {key: max(row[key] for row in found) for key in ("float64_bound", "float32_bound")}
+    names = ", ".join(f"{row['cases']} {row['family']}" for row in found)
+    rejected = sum(len(row["not accepted"]) for row in found)
+    text = (
+        "`python -m benchmarks.acceptance` (rows in `acceptance.json`): {cases} random "
+        "reconstructions\n({names}), run and\nchecked: {accepted} accepted, {rejected} rejected, "
+        "{undecided} undecided and said not to be checkable.\nWhat the checker finds of float64 is "
+        "at most {float64_bound:.2g} times what is claimed, of float32 {float32_bound:.2g} times; "
+        "of {no figure} figures (activations\nwith other kinks) it says nothing."
+    )
+    return text.format(**sums, **most, names=names, rejected=rejected)
+
+
 def refusal() -> str:
     """What became of spoiled results."""
     found = rows("refusal")
@@ -490,7 +507,7 @@ def live_approximate() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
-    **{f.__name__: f for f in (honesty, refusal, attack, wrong, float64)},
+    **{f.__name__: f for f in (acceptance, honesty, refusal, attack, wrong, float64)},
     **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
     **{f.__name__: f for f in (live_exact, live_approximate)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
