@@ -339,7 +339,11 @@ class _Work:
             self.tried.append("there is a bound within the tolerance, but none that can be checked")
             return replace(found, tried=tuple(self.tried), found=self.found)
         return replace(
-            found, verdict=Verdict.CERTIFIED, rigor=Rigor.RIGOROUS, tried=tuple(self.tried)
+            found,
+            verdict=Verdict.CERTIFIED,
+            rigor=Rigor.RIGOROUS,
+            tried=tuple(self.tried),
+            found=self.found,
         )
 
     def _refuted(self, found: Certificate, witness: Witness, how: str) -> Certificate:

@@ -174,10 +174,10 @@ def verify(options: Namespace) -> int:
 
     if options.instances is not None:
         return _verify_instances(options)
+    if options.property is not None and options.target is not None:
+        return _verify_property(options)
     if options.target is None or options.candidate is None:
         raise InputError("verify needs TARGET and CANDIDATE, or --instances FILE.csv; give them")
-    if options.property is not None:
-        return _verify_property(options)
     if options.domain is None:
         raise InputError(
             "verify needs the inputs that the claim is about, but there are none; give --domain "

@@ -136,7 +136,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
-    "--property": _word("domain and tolerance from a VNN-LIB 2.0 property of both", "FILE.vnnlib"),
+    "--property": _word("domain and tolerance from a VNN-LIB property", "FILE.vnnlib"),
     "--instances": _word("a benchmark's list of such properties, instead of networks", "FILE.csv"),
     "--timeout": _word("seconds for each instance (100)", "S", float),
     "--sizes": _word("sizes of the targets, from inputs to outputs (a ladder)", "2-4-1,3-6-6-2,…"),

@@ -81,6 +81,7 @@ class BoundLimits:
     noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
     flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
     margin: float = 2.0**-10  # of the tolerance: a checker may find as much beyond ours
+    rounding: float = 2.0**-12  # of the tolerance: less than that may be rounding alone
     slack: float = 2.0**-4  # of what is left of the tolerance, or of a bound that is all rounding
 
 
@@ -157,7 +158,8 @@ def bound_difference(
     bound = float(np.max(found.excess, initial=0.0))
     if bound <= wanted:
         # a bound that is nothing but rounding may differ by more where it is rounded otherwise
-        bound = min(tolerance, bound + max(LIMITS.slack * bound, min(bound, work.noise)))
+        noise = max(work.noise, LIMITS.rounding * tolerance)
+        bound = min(tolerance, bound + max(LIMITS.slack * bound, min(bound, noise)))
     tried = (
         f"joint bound of the difference: {found.evaluated} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"

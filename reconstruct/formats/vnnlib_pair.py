@@ -2,8 +2,9 @@
 
 Such a property is satisfiable exactly if some output differs by more than the tolerance. Decimals
 are kept as rationals; the box of floats around theirs and the float below the tolerance are what
-is proved. A text that can never hold, because it wants an output to be larger and smaller at once,
-is told apart: what was meant is the claim with "or" in place of "and".
+is proved. VNN-LIB 1.0 says the same of one network that is the difference of two. A text that can
+never hold, because it wants an output to be larger and smaller at once, is told apart: what was
+meant is the claim with "or" in place of "and".
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from reconstruct.networks import Box
 
 BRACKETS = re.compile(r"\[[^\]\n]*\]")
 ENTRY = re.compile(r"([A-Za-z_]\w*)\[([0-9]+(?:,[0-9]+)*)\]", re.ASCII)
+SINGLE = re.compile(r"([XY])_([0-9]{1,9})", re.ASCII)  # of VNN-LIB 1.0
 NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 LARGEST = 2**1000  # so that floats hold what is read
 RELATIONS = {**FLIPPED, "==": "=="}
@@ -31,9 +33,10 @@ Atom = tuple[
 @dataclass(frozen=True)
 class PairProperty:
     """`lo ≤ x ≤ hi` for both networks, and |difference| ≤ tolerance as the claim; `closed` where a
-    difference of exactly the tolerance breaks it; `never` where the text itself cannot hold."""
+    difference of exactly the tolerance breaks it; `never` where the text itself cannot hold.
+    Without `networks` it is about one network, the difference."""
 
-    networks: tuple[str, str]
+    networks: tuple[str, ...]
     lo: tuple[Fraction, ...]
     hi: tuple[Fraction, ...]
     outputs: int
@@ -76,10 +79,14 @@ class _Reading:
     lo: dict[int, Fraction] = field(default_factory=dict)
     hi: dict[int, Fraction] = field(default_factory=dict)
     equal: set[int] = field(default_factory=set)
+    constants: set[str] = field(default_factory=set)  # X_0, Y_0, … of a single network
     claims: list[Expr] = field(default_factory=list)
 
     def entry(self, token: Expr) -> tuple[int, str, int] | None:
         """Network, "input" or "output", and place of a token such as X_f[0,3]."""
+        if isinstance(token, str) and token in self.constants:
+            letter, _, number = token.partition("_")
+            return 1, "input" if letter == "X" else "output", int(number)
         found = ENTRY.fullmatch(token) if isinstance(token, str) else None
         if found is None:
             return None
@@ -108,6 +115,8 @@ def read_pair(content: bytes) -> PairProperty:
         match statement:
             case ["vnnlib-version", _]:
                 pass
+            case ["declare-const", str(name), "Real"] if SINGLE.fullmatch(name):
+                reading.constants.add(name)
             case ["declare-network", str(name), *parts]:
                 _declare(reading, name, parts)
             case ["assert", expression]:
@@ -225,6 +234,8 @@ def _atom(reading: _Reading, relation: str, left: Expr, right: Expr) -> Atom:
     match sorted((key, value) for key, value in terms.items() if value and key is not None):
         case [((0, i), a), ((1, j), b)] if i == j and a == -b and abs(b) == 1:
             return (i, relation, number) if b > 0 else (i, FLIPPED[relation], -number)
+        case [((_, j), b)] if reading.constants and abs(b) == 1:  # the difference itself
+            return (j, relation, number) if b > 0 else (j, FLIPPED[relation], -number)
     raise UnsupportedError(
         f"the VNN-LIB file asserts {shown([relation, left, right])}, but the same output of both "
         f"networks has to be compared"
@@ -269,14 +280,15 @@ def _never(reading: _Reading, expression: Expr) -> bool:
 
 
 def _property(reading: _Reading) -> PairProperty:
-    if len(reading.networks) != 2:
+    if len(reading.networks) != (0 if reading.constants else 2):
         raise UnsupportedError(
             f"a property of two networks is needed, but the VNN-LIB file declares "
             f"{len(reading.networks)}"
         )
     sizes = _sizes(reading)
     for i in range(sizes["input"]):
-        if i not in reading.lo or i not in reading.hi or i not in reading.equal:
+        equal = i in reading.equal or bool(reading.constants)
+        if i not in reading.lo or i not in reading.hi or not equal:
             raise InputError(
                 f"the VNN-LIB file must bound input {i} from both sides and have it equal in both "
                 f"networks, but does not; add what is missing"
@@ -301,7 +313,7 @@ def _property(reading: _Reading) -> PairProperty:
         )
     order = range(sizes["input"])
     return PairProperty(
-        (reading.networks[0], reading.networks[1]),
+        tuple(reading.networks),
         tuple(reading.lo[i] for i in order),
         tuple(reading.hi[i] for i in order),
         sizes["output"],
@@ -313,6 +325,12 @@ def _property(reading: _Reading) -> PairProperty:
 
 def _sizes(reading: _Reading) -> dict[str, int]:
     found: dict[str, int] = {}
+    if reading.constants:
+        places = [reading.entry(name) for name in reading.constants]
+        return {
+            kind: 1 + max((p[2] for p in places if p and p[1] == kind), default=-1)
+            for kind in ("input", "output")
+        }
     for kind in ("input", "output"):
         each = [math.prod(shape) for _, what, shape in reading.variables.values() if what == kind]
         if len(each) != 2 or each[0] != each[1]:

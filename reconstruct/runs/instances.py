@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats.files import as_path, read_bytes, write_atomically
 from reconstruct.formats.vnnlib_pair import PairProperty, read_pair
+from reconstruct.networks import Network
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, silent
 from reconstruct.reports.folder import OutputFolder
@@ -21,6 +24,7 @@ from reconstruct.runs import given
 from reconstruct.runs.given import Given, PathLike
 from reconstruct.runs.verify import VerifyOutcome, verify
 
+SUFFIXES = (".onnx", ".onnx.gz", ".npz", ".nnet")
 SHARE = 0.95  # of the time of an instance, for the proofs: reading and writing take the rest
 CATEGORY = "equivalence"
 NEVER = (
@@ -42,7 +46,7 @@ class Instance:
 
 def verify_property(
     target: Given,
-    candidate: Given,
+    candidate: Given | None,
     property: PathLike,
     *,
     time_limit: float | None = None,
@@ -50,13 +54,24 @@ def verify_property(
     force: bool = False,
     progress: Progress = silent,
 ) -> tuple[str, VerifyOutcome, PairProperty]:
-    """`reconstruct verify --property`: unsat, sat or unknown, the outcome and what was asked."""
+    """`reconstruct verify --property`: unsat, sat or unknown, the outcome and what was asked.
+
+    A property of one network is about the difference of two: it is compared with 0.
+    """
     asked = read_pair(read_bytes(as_path(property, "the property")))
+    if (candidate is None) != (not asked.networks):
+        raise InputError(
+            f"the property is about {len(asked.networks) or 1} network(s), but "
+            f"{1 if candidate is None else 2} came; give those that it speaks of"
+        )
+    if candidate is None:
+        zero = np.zeros((asked.outputs, len(asked.lo)))
+        target, candidate = Network.mlp([zero]), target
     networks = [
         given.network(net, role)
         for net, role in ((target, "the target"), (candidate, "the candidate"))
     ]
-    for name, network in zip(asked.networks, networks, strict=True):
+    for name, network in zip(asked.networks or ("0", "the difference"), networks, strict=True):
         sizes = network.size_in, network.size_out
         if sizes != (len(asked.lo), asked.outputs):
             raise InputError(
@@ -125,25 +140,28 @@ def verify_instances(
 def _one(
     folder: Path, row: list[str], home: Path, limit: float, force: bool, progress: Progress
 ) -> tuple[str, str]:
-    """The result of a line: two networks by name, a property, perhaps seconds of its own."""
+    """The result of a line: two networks by name or the file of their difference, a property,
+    perhaps seconds of its own."""
     try:
-        pairs = ast.literal_eval(row[0])
-        (first, one), (second, other) = pairs
-        files = {str(first): folder / str(one), str(second): folder / str(other)}
+        files = {"": folder / row[0]}
+        if not row[0].endswith(SUFFIXES):
+            (first, one), (second, other) = ast.literal_eval(row[0])
+            files = {str(first): folder / str(one), str(second): folder / str(other)}
         seconds = min(limit, float(row[2])) if len(row) > 2 and row[2].strip() else limit
     except (ValueError, SyntaxError, TypeError, IndexError):
         raise InputError(
-            f"a line of instances.csv needs [('f', FILE), ('g', FILE)], a property and perhaps "
-            f"seconds, but is {','.join(row)[:80]!r}"
+            f"a line of instances.csv needs [('f', FILE), ('g', FILE)] or the FILE of a "
+            f"difference, a property and perhaps seconds, but is {','.join(row)[:80]!r}"
         ) from None
     name = row[1] if len(row) > 1 else ""
     asked = read_pair(read_bytes(folder / name))
-    if set(asked.networks) != set(files) or len(files) != 2:
+    if set(asked.networks or ("",)) != set(files):
         raise InputError(
             f"the property speaks of the networks {' and '.join(asked.networks)}, but the instance "
             f"has {' and '.join(files)}; give both by their names"
         )
-    ours, theirs = (files[network] for network in asked.networks)
+    ours, theirs = [*(files[network] for network in asked.networks or ("",)), None][:2]
+    assert ours is not None
     result, _, _ = verify_property(
         ours,
         theirs,

@@ -78,6 +78,21 @@ def test_a_folder_is_decided_by_who_is_not_told_and_its_proofs_are_accepted(tmp_
     assert [instance.result for instance in found] == [row["answer"] for row in rows]
 
 
+def test_differences_as_one_network_are_decided_alike(tmp_path, capsys):
+    made = rc.pairs(tmp_path / "made", sizes=((2, 3, 1),), count=4, seed=5)
+    with (tmp_path / "made" / "instances_difference.csv").open("a") as file:
+        file.write("onnx/missing.onnx,vnnlib/pair_000_difference.vnnlib,5\n")
+    lines = tmp_path / "made" / "instances_difference.csv"
+    found = list(verify_instances(lines, tmp_path / "out", time_limit=20))
+    assert [instance.result for instance in found] == [*(m.answer for m in made), "error"]
+    assert "no such file" in found[-1].note
+    assert all(rc.check(tmp_path / "out" / f"{i:03d}").accepted for i in range(4))
+    words = [str(tmp_path / "made" / name) for name in ("onnx/pair_000_target.onnx",) * 2]
+    asked = tmp_path / "made/vnnlib/pair_000_difference.vnnlib"
+    assert main(["verify", *words, "--property", str(asked)]) == 2
+    assert "about 1 network" in capsys.readouterr().err
+
+
 def test_the_same_seed_gives_the_same_bytes_and_the_script_another_folder(tmp_path, monkeypatch):
     for name in ("a", "b"):
         rc.pairs(tmp_path / name, sizes=((2, 2),), count=4, seed=7)
