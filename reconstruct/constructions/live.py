@@ -156,7 +156,8 @@ class LivePlan(SitePlan):
         short = np.dtype(task.dtype) != np.float64 and solution.solved
         if short:
             s = cast_with_feedback(inner, columns, aim / piece.slope, s, cast, progress)
-        t = _cancelling(columns, self._needed(task, M1, one.channel_bias, s, piece), wanted)
+        reached = replace(piece, lo=piece.lo / scale)  # for what is behind it is scaled by λ
+        t = _cancelling(columns, self._needed(task, M1, one.channel_bias, s, reached), wanted)
         if short:
             ones = np.ones((len(t), 1))
             t = cast_with_feedback(ones, columns, wanted[:, None], t, cast, progress)

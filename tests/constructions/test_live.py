@@ -12,8 +12,11 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.document import write_certificate
+from reconstruct.constructions.sites import Watched
+from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.khatri_rao import SOLVERS
 from reconstruct.networks import Affine, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
+from reconstruct.networks.activations import Gelu
 from tests.constructions.targets import mlp
 
 X = np.random.default_rng(1).normal(size=(12, 4))
@@ -124,6 +127,29 @@ def test_any_relu_target_in_live_norms(norm: str) -> None:
     size = np.abs(target(x)).max()
     assert np.abs(network(x) - target(x)).max() < 1e-12 * size
     assert np.abs(network(x, dtype=np.float32) - target(x)).max() < 1e-3 * size
+
+
+def test_layer_norm_beside_gelu_is_written_and_rebuilt(tmp_path: Path) -> None:
+    """The usual block of today; an eps that float32 does not hold is written in steps."""
+    runtime = pytest.importorskip("onnxruntime")
+    plain = normed_mlp(1e-5, widths=(4, 6, 3))
+    target = plain.with_ops({"r1": Gelu()})
+    rc.save(target, tmp_path / "target.onnx", dtype=np.float32)
+    target = rc.load(tmp_path / "target.onnx")
+    assert target.node("r1").op == Gelu()
+    session = runtime.InferenceSession(tmp_path / "target.onnx")
+    (found,) = session.run(None, {session.get_inputs()[0].name: X[:1].astype(np.float32)})
+    assert np.abs(found - target(X[:1])).max() < 1e-5
+    domain = rc.Points(X)
+    frozen = rc.draw(target, seed=2, activation=Gelu())
+    network = rc.reconstruct(target, frozen, domain=domain).network
+    certificate = rc.certify(target, network, domain=domain, tolerance=1e-4)
+    assert certificate.verdict.value == "certified"
+    watched = [Watched("l1.norm1", Gelu().piece)]
+    write_guarded(network, watched, tmp_path / "guarded.onnx", np.float32)
+    session = runtime.InferenceSession(tmp_path / "guarded.onnx")
+    _, margin = session.run(None, {session.get_inputs()[0].name: X[:1].astype(np.float32)})
+    assert margin[0, 0] >= 0
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])

@@ -42,8 +42,11 @@ def write_guarded(
     onnx, kind = import_onnx("writing ONNX files"), np.dtype(dtype)
 
     def finish(model: Any) -> None:
-        graph = model.graph
-        parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind)]
+        graph, axes = model.graph, ""
+        if model.opset_import[0].version >= 18:  # from there on axes are an input
+            axes = f"{MARGIN}.axes"
+            graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), axes))
+        parts = [name for unit in watched for name in _distances(onnx, graph, unit, kind, axes)]
         if not parts:
             raise InputError("a guard needs hidden activations to watch, but the network has none")
         least = "Identity" if len(parts) == 1 else "Min"
@@ -54,7 +57,7 @@ def write_guarded(
     write_onnx(network, path, dtype, finish)
 
 
-def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any) -> list[str]:
+def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any, axes: str) -> list[str]:
     """The least distance of the unit's values from either end of the piece, (N, 1) each."""
 
     def node(op: str, inputs: list[str], name: str, **attributes: Any) -> str:
@@ -69,7 +72,8 @@ def _distances(onnx: Any, graph: Any, unit: WatchedUnits, kind: Any) -> list[str
     ):
         if not np.isfinite(end):
             continue
-        value = node(reduce, [flat], f"{unit.node}/{word}", axes=[1], keepdims=1)
+        given, settings = ([flat, axes], {}) if axes else ([flat], {"axes": [1]})
+        value = node(reduce, given, f"{unit.node}/{word}", keepdims=1, **settings)
         if word == "high" or end != 0:
             limit = f"{value}.end"
             graph.initializer.append(onnx.numpy_helper.from_array(np.array([end], kind), limit))

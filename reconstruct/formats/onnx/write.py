@@ -107,6 +107,8 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
         raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
     draft = Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)}, data)
     draft.shapes[network.source] = input_shape(network)
+    if any(node.op.kind == "Gelu" for node in network.nodes):
+        draft.opset = GELU_OPSET  # ahead of all nodes: some are written otherwise there
     means = _means(network) if kind == np.float32 else {}
     pools = {pool.name for pool in means.values()}
     for node in network.nodes:
@@ -309,12 +311,10 @@ def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
 
 def _mean(name: str, value: str, draft: Draft) -> str:
     made = draft.fresh(f"{name}/mean")
-    if draft.opset >= GELU_OPSET:
-        raise InputError(
-            f"node {name!r} is a norm in steps beside Gelu, which ONNX files of one operator set "
-            "cannot hold here; save the network as .npz"
-        )
-    return draft.node("ReduceMean", [value], made, axes=[-1], keepdims=1)
+    if draft.opset < GELU_OPSET:  # from 18 on axes are an input
+        return draft.node("ReduceMean", [value], made, axes=[-1], keepdims=1)
+    axes = draft.constant(f"{name}.axes", [-1], np.int64)
+    return draft.node("ReduceMean", [value, axes], made, keepdims=1)
 
 
 def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
@@ -518,7 +518,8 @@ def write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
                 f"node {name!r}: no program that evaluates ONNX has {op.kind} in float64; write "
                 "the network in float32 (--dtype float32), or save it as .npz"
             )
-        draft.opset = max(draft.opset, GELU_OPSET if op.kind == "Gelu" else OPSET)
+        if op.kind == "Gelu":
+            draft.opset = GELU_OPSET
         draft.node(op.kind, [source], name)
     elif isinstance(op, Clip):
         bounds = ((op.lo, "min"), (op.hi, "max"))
