@@ -83,7 +83,6 @@ class Claims:
     float64_bound: float | None
     float32_bound: float | None
     alignment: tuple[tuple[str, str], ...]
-    places: Mapping[str, tuple[int, ...]]
     tree: bytes | None
     pairs: tuple[PairClaim, ...]
     scales: Mapping[str, tuple[int, ...]]

@@ -216,8 +216,7 @@ class Ranges:
     `known` holds on all boxes. If `lean`, only units that may be on two pieces of the activation
     behind are carried back; where `alone`, on each box those of this box only, and by the first
     kind of lines, so that who chooses by ranges sees those that the boxes were found by. `sharp`
-    names values that are carried back besides those that activations take. `places` says which
-    entry of a window stands for its maximum: any is sound.
+    names values that are carried back besides those that activations take.
     """
 
     alone = False
@@ -231,9 +230,8 @@ class Ranges:
         sharp: Collection[str] = (),
         known: Mapping[str, Range] | None = None,
         lean: bool = False,
-        places: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        self.network, self.known, self.lean, self.places = network, known, lean, places or {}
+        self.network, self.known, self.lean = network, known, lean
         self.values: dict[str, Range] = {network.source: (lo, hi)}
         self.steps: dict[str, _Map | _Curve] = {}
         self.swaps: dict[str, Swap] = {}
@@ -312,8 +310,7 @@ class Ranges:
         lo, hi = self.values[source]
         if isinstance(op, MaxPool):
             pool = Windows(op, self.network.sizes[source])
-            rows = self.places.get(node.name)
-            chosen = pool.chosen(lo) if rows is None else pool.at(rows, self.boxes)
+            chosen = pool.chosen(lo, hi)
             self.steps[node.name] = _Curve(source, (pool.band(lo, hi, chosen),) * 2, chosen)
             self.values[node.name] = pool.range(lo, hi)
             return

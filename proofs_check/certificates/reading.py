@@ -28,7 +28,6 @@ REACH = "reconstruct.reach/1"
 OLD = "reconstruct.certificate/1"
 DOMAINS = ("box", "boxes", "points")
 NODES = 2**18  # a tree of more nodes than this is refused
-WINDOW = 2**20  # a window of more entries than this is refused
 POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**16  # a rational of longer text than this is refused: its gcd takes a third of a second
 WORDS = {
@@ -104,7 +103,6 @@ def read(document: Mapping[str, Json]) -> Claims:
         float64_bound=_bound(document.get("float64_bound"), "float64_bound"),
         float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
         alignment=_pairs(document.get("alignment")),
-        places=_whole_numbers(document.get("places"), "places", 0, WINDOW),
         tree=_tree(document.get("tree"), domain, method),
         pairs=_unit_pairs(document.get("pairs", [])),
         scales=_whole_numbers(document.get("scales"), "scales", -POWERS, POWERS),

@@ -91,11 +91,9 @@ class Recursion:
         self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
         sharp = {t for t, _ in pairs} | {target.output}
         lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
-        single = len(claims.domain) == 1
-        places = claims.places if single else None
-        self.ranges = Ranges(target, lo, hi, sharp=sharp, places=places)
+        self.ranges = Ranges(target, lo, hi, sharp=sharp)
         if claims.tree is not None:
-            if not single:
+            if len(claims.domain) > 1:
                 raise CheckFailed("tree", "a partition is one of a single box")
             boxes = boxes_of(claims.domain[0], claims.tree)
             self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import Floats, Marks
 from proofs_check.certificates.bends import Band
-from proofs_check.certificates.report import CheckFailed, NotCheckable
+from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.activations import MaxPool
 
 Places = npt.NDArray[np.int64]
+TIE = 2.0**-30  # of the largest end in a window
 
 
 class Windows:
@@ -39,21 +40,15 @@ class Windows:
     def range(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
         return self.largest(np.where(np.isnan(lo), -np.inf, lo)), self.largest(hi)
 
-    def at(self, rows: tuple[int, ...], boxes: int) -> Places:
-        """For each window the place of the entry that a certificate names, (boxes, windows)."""
-        count = self.places.shape[1]
-        if len(rows) != count or max(rows, default=0) >= len(self.places):
-            raise CheckFailed("places", f"an entry for each of {count} windows is needed")
-        chosen = np.array(rows, dtype=np.intp), np.arange(count)
-        if not self.there[chosen].all():
-            raise CheckFailed("places", "an entry of a window lies on a pad")
-        return np.tile(self.places[chosen], (boxes, 1))
-
-    def chosen(self, lo: Floats) -> Places:
-        """For each window the place with the largest lower bound, where nothing is named."""
-        known = np.where(np.isnan(lo), -np.inf, lo)[:, self.places]
-        best = np.where(self.there, np.maximum(known, -1e308), -np.inf)  # a pad never wins
-        return np.asarray(self.places[np.argmax(best, axis=1), np.arange(self.places.shape[1])])
+    def chosen(self, lo: Floats, hi: Floats) -> Places:
+        """For each window the place with the largest lower bound, the first of those that are so
+        but for rounding, (boxes, windows): then no choice hangs on who computes. Any is sound."""
+        known = np.where(self.there, lo[:, self.places], -np.inf)
+        size = np.where(self.there, np.maximum(np.abs(lo), np.abs(hi))[:, self.places], 0.0)
+        with np.errstate(all="ignore"):
+            far = known < (known.max(axis=1) - TIE * size.max(axis=1))[:, None]
+        row = np.argmax(self.there & ~far, axis=1)
+        return np.asarray(self.places[row, np.arange(self.places.shape[1])])
 
     def band(self, lo: Floats, hi: Floats, chosen: Places) -> Band:
         """Lines around y as functions of the chosen place, (boxes, windows)."""

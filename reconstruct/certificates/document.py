@@ -117,7 +117,6 @@ def build_document(
         "float64_bound": _hex(certificate.float64_bound),
         "float32_bound": _hex(certificate.float32_bound),
         "alignment": [list(pair) for pair in certificate.alignment],
-        "places": {name: list(row) for name, row in certificate.places.items()},
         "tree": None if certificate.tree is None else certificate.tree.hex(),
         "pairs": [[*pair[:4], _hex(pair[4])] for pair in certificate.pairs],
         "scales": {name: list(row) for name, row in certificate.scales.items()},

@@ -14,7 +14,7 @@ from reconstruct.certificates.error_recursion import Layered, bound_layers
 from reconstruct.certificates.propagate import FLOATS, Figures, figures
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import MaxPool, Network
+from reconstruct.networks import Network
 from reconstruct.numbers.double_double import upward
 
 PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ
@@ -68,7 +68,6 @@ def _filled(
         method="layered",
         segments=tuple(_published_segment(segment) for segment in layered.segments),
         alignment=alignment.pairs,
-        places=_places(known, alignment),
         tree=None if known.partition is None else known.partition.code,
     )
 
@@ -90,20 +89,3 @@ def _published_segment(segment: Segment) -> Segment:
         error_in=published(segment.error_in),
         error_out=published(segment.error_out),
     )
-
-
-def _places(known: Reach, alignment: Alignment) -> dict[str, tuple[int, ...]]:
-    """Which entry of each window stands for its maximum in linear bounds.
-
-    Said, because it is the entry with the largest lower bound: units that are exactly 0 are often
-    tied, and another program's rounding would break the tie otherwise.
-    """
-    found = {}
-    for name, _ in alignment.pairs:
-        node = known.network.node(name)
-        if isinstance(node.op, MaxPool):
-            lo, hi = known.whole.values[node.inputs[0]]
-            chosen = node.op.chosen(lo, hi)
-            assert chosen is not None
-            found[name] = tuple(np.argmax(node.op.windows == chosen[0], axis=0).tolist())
-    return found

@@ -92,16 +92,16 @@ class Segment:
 class Certificate:
     """The outcome of `certify`; a figure that is not known is None.
 
-    `bound` ≥ sup over the domain of max_j |f_j − g_j|, both in real arithmetic;
-    `float64_bound` and `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision,
-    in any order of summation, at inputs that are numbers of that precision. `exact_identity` says
-    that the network with rational norms equals the target by `==`; `bound` is then still that of
-    the network as written in floats. `alignment`, `places` and `tree` are the steps of the
-    proof that a checker follows: the cuts, which entry stands for a maximum, the partition of
-    the domain (see `bounds.Partition`), and, where both networks are bounded together, `pairs` of
-    units that are nearly multiples of each other. With `scales`, segments speak of the target
-    with the units of these activations multiplied by powers of two, which is the same function. The
-    target's own bounds, of |fl(g) − g| for g with its units so scaled, are there to compare with.
+    `bound` ≥ sup over the domain of max_j |f_j − g_j|, both in real arithmetic; `float64_bound` and
+    `float32_bound` bound |fl(f)(x) − g(x)| for f evaluated in that precision, in any order of
+    summation, at inputs that are numbers of that precision. `exact_identity` says that the network
+    with rational norms equals the target by `==`; `bound` is then still that of the network as
+    written in floats. `alignment` and `tree` are the steps of the proof that a checker follows: the
+    cuts and the partition of the domain (see `bounds.Partition`), and, where both networks are
+    bounded together, `pairs` of units that are nearly multiples of each other. With `scales`,
+    segments speak of the target with the units of these activations multiplied by powers of two,
+    which is the same function. The target's own bounds, of |fl(g) − g| for g with its units so
+    scaled, are there to compare with.
     """
 
     verdict: Verdict
@@ -115,7 +115,6 @@ class Certificate:
     method: str
     segments: tuple[Segment, ...] = ()
     alignment: tuple[tuple[str, str], ...] = ()
-    places: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     witness: Witness | None = None
     exact_identity: bool = False
     tried: tuple[str, ...] = ()

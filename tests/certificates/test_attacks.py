@@ -283,7 +283,7 @@ WITNESS = {"difference": "0x1/0x1"}
         {"domain": {"lo": ["-0x1p0"] * 2, "hi": ["0x1p1"] * 2}},
         *({"alignment": a} for a in ([], [1], [["act1"]], None, [["input", "input"]], "ab")),
         *({"segments": s} for s in ([], None, [{}], [1, 2], {})),
-        *({"places": places} for places in ([], "x")),
+        *({"scales": scales} for scales in ([], "x")),
         *({"exact_identity": e} for e in ("yes", 1, True)),
         {"exact_identity": True, "rigor": "exact", "exact_norms": {}},
         {"exact_identity": True, "rigor": "exact", "exact_norms": {"layer1.N1": 5}},

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks.activations.activation import Activation, Band, Piece, Support
+from reconstruct.networks.activations.activation import TIE, Activation, Band, Piece, Support
 from reconstruct.networks.maps.convolution import Geometry
 from reconstruct.networks.operation import ANY_POSITIONS, one, register
 from reconstruct.numbers.arrays import Array, Range
@@ -87,8 +87,12 @@ class MaxPool(Activation):
         return self(lo), self(hi)
 
     def chosen(self, lo: Array, hi: Array) -> Array | None:
-        """The pixel of each window with the largest lower bound: the maximum is at least that."""
-        best = np.argmax(self._windows_of(lo, -np.inf), axis=1)
+        """The pixel of each window with the largest lower bound, the first of those that are so but
+        for rounding: the maximum is at least that."""
+        found = self._windows_of(lo, -np.inf)
+        scale = self._windows_of(np.maximum(np.abs(lo), np.abs(hi)), 0.0).max(axis=1, keepdims=True)
+        near = ~(found < found.max(axis=1, keepdims=True) - TIE * scale)
+        best = np.argmax(near & (self.windows >= 0), axis=1)
         return np.asarray(self.windows[best, np.arange(self.windows.shape[1])])
 
     def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:

@@ -121,7 +121,6 @@ def forged(
             "float64_bound": None,
             "float32_bound": None,
             "alignment": [[name, name] for name in cuts],
-            "places": {},
             "tree": None,
             "scales": {},
             "segments": segments,

@@ -286,7 +286,7 @@ def test_a_broken_certificate_is_unreadable(tmp_path, content) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"), [(("alignment",), [3]), (("segments", 0), "x"), (("places",), 7)]
+    ("path", "value"), [(("alignment",), [3]), (("segments", 0), "x"), (("scales",), 7)]
 )
 def test_a_document_of_another_build_is_rejected(tmp_path, path, value) -> None:
     simple(tmp_path)

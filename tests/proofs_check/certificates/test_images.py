@@ -74,7 +74,7 @@ def test_the_lines_around_a_maximum_hold_and_so_does_its_range() -> None:
     for spread in (0.01, 1.0):
         lo = rng.normal(size=GEOMETRY.size)
         hi = lo + spread * rng.uniform(size=GEOMETRY.size)
-        places = windows.chosen(lo[None])
+        places = windows.chosen(lo[None], hi[None])
         band, chosen = windows.band(lo[None], hi[None], places), places[0]
         low, high = windows.range(lo[None], hi[None])
         for part in (0.0, 1.0, *rng.uniform(size=(40, GEOMETRY.size))):
@@ -83,7 +83,7 @@ def test_the_lines_around_a_maximum_hold_and_so_does_its_range() -> None:
             assert (band.below * z[chosen] + band.low <= y).all()
             assert (y <= band.above * z[chosen] + band.high).all()
             assert (low <= y).all() and (y <= high).all()
-    exact = windows.band(lo[None], lo[None], windows.chosen(lo[None]))
+    exact = windows.band(lo[None], lo[None], windows.chosen(lo[None], lo[None]))
     assert (band.above == 0).any() and (exact.above == 1).all()
 
 
@@ -93,7 +93,7 @@ def test_what_a_window_does_not_know_is_infinite() -> None:
     assert (windows.largest(unknown) == np.inf).all()
     low, high = windows.range(unknown, unknown)
     assert (low == -np.inf).all() and (high == np.inf).all()
-    assert (windows.band(unknown, unknown, windows.chosen(unknown)).above == 0).all()
+    assert (windows.band(unknown, unknown, windows.chosen(unknown, unknown)).above == 0).all()
 
 
 def test_maxima_over_other_windows_are_not_alike(tmp_path, rebuilt) -> None:
