@@ -282,6 +282,19 @@ def attack() -> str:
     )
 
 
+def forged() -> str:
+    """What a forger got past the checker, and whether evaluations exceed what it finds."""
+    certificates, floats = found = rows("forged")
+    times = [f"{row['seconds'] / 60:.0f}" for row in found]
+    return (
+        f"`python -m benchmarks.attack forged` and `… float-bounds`, {times[0]} and {times[1]} "
+        f"minutes (rows in `forged.json`):\n{certificates['cases']:,} certificates with twelve "
+        f"forgeries each, of any field, array or tree, and {floats['cases']:,} networks\nwhose "
+        "evaluations in floats were held against the checker's own figures: "
+        f"{total(found, 'violations')} violations."
+    )
+
+
 WRONG = {
     "honesty": ("violations", "random networks; every bound against exact rationals"),
     "refusal": ("certified_at_original_bound", "one number or block of a valid result changed"),
@@ -507,7 +520,7 @@ def live_approximate() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
-    **{f.__name__: f for f in (acceptance, honesty, refusal, attack, wrong, float64)},
+    **{f.__name__: f for f in (acceptance, forged, honesty, refusal, attack, wrong, float64)},
     **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
     **{f.__name__: f for f in (live_exact, live_approximate)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},

@@ -143,9 +143,11 @@ class _Mode:
 
     def _inner(self, node: Node) -> tuple[Range, Floats]:
         """What an inner activation takes at the target's values, and how far errors move it."""
+        lo, hi = self.shared.recursion.inner[node.name]  # over all boxes, by lines too
+        if self.shared.boxes == 1 and not any(error.any() for error in self.errors.values()):
+            return (lo[None], hi[None]), np.zeros((1, len(lo)))  # in front of the first cut
         found = [self._within(*block) for block in self.shared.forms(node.inputs[0])]
         low, high, by = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
-        lo, hi = self.shared.recursion.inner[node.name]  # over all boxes, by lines too
         return (np.maximum(lo, low), np.minimum(hi, high)), by
 
     def _within(self, form: Form, floats: Range) -> tuple[Floats, Floats, Floats]:
