@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reconstruct.bounds import reach
+from reconstruct.bounds import positions, reach
 from reconstruct.bounds.local import local_bounds
 from reconstruct.bounds.positions import NARROW, worst_position
 from reconstruct.bounds.propagation import Ranges
@@ -111,3 +111,18 @@ def test_a_window_that_meets_a_unit_twice_is_bounded_by_intervals() -> None:
         worst_position(known.whole, "r", kernel, index),
     )
     assert np.array_equal(found[0], quick[0]) and np.array_equal(found[1], quick[1])
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_what_a_narrow_window_rounds_is_counted(tiny: bool) -> None:
+    """Products that cancel, and products of 3/4 of the least float, each of which becomes one."""
+    rng = np.random.default_rng(3)
+    kernel, middle = rng.normal(size=(20, 64)), rng.normal(size=(64, 1))
+    if tiny:
+        kernel, middle = np.full((1, 64), 2.0**-560), np.full((64, 1), 1.5 * 2.0**-515)
+    norms = positions._norms(kernel, 1)
+    low, high = positions._narrow(kernel, norms, middle, np.zeros_like(middle))
+    for row, below, above in zip(kernel.tolist(), low.tolist(), high.tolist(), strict=True):
+        pairs = zip(row, middle[:, 0].tolist(), strict=True)
+        true = sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
+        assert Fraction(below) <= true <= Fraction(above)
