@@ -155,7 +155,8 @@ class Form:
             total = np.zeros((len(seen) + 1, *whole.digits.shape[:2]), dtype=np.int64)
             np.add.at(total, np.append(place.ravel(), len(seen)), whole.digits.transpose(2, 0, 1))
             digits = carried(total[start:].transpose(1, 2, 0))
-        layout, radius = (View.of(source, seen[start:]),), np.zeros(digits.shape[1:])
+        layout = (View.of(source, seen[start:]),) if len(seen) > start else ()
+        radius = np.zeros(digits.shape[1:])
         return cls(layout, Whole(digits), unit, radius, index.shape[1])
 
     @classmethod

@@ -358,11 +358,13 @@ class Tally:
         return cls(value, error)
 
     def add(self, term: Floats, *errors: Floats) -> Tally:
+        """What the sum itself loses is known exactly (Knuth's TwoSum)."""
         with np.errstate(all="ignore"):
             value = self.value + term
-            rounding = above(np.abs(value) * UNIT)
-        rounding = np.where((self.value == 0) | (term == 0), 0.0, rounding)
-        return Tally(value, plus(self.slack, rounding, *errors))
+            part = value - self.value
+            lost = np.abs((self.value - (value - part)) + (term - part))
+        lost = np.where(np.isfinite(lost), lost, np.inf)
+        return Tally(value, plus(self.slack, lost, *errors))
 
     def lowest(self) -> Floats:
         """A lower bound of the true sum; minus infinity where nothing is known."""

@@ -73,6 +73,11 @@ def test_columns_that_look_alike_are_one_and_pads_none() -> None:
     assert form.minus(form).whole.integers() == [0] * form.whole.digits[0].size
 
 
+def test_rows_that_look_at_pads_alone_are_constants() -> None:
+    form = Form.of("x", np.full((2, 3), -1), np.array([[1.0, 2.0, 5.0]]))
+    assert form.layout == () and value(form, {}) == [Fraction(5)] * 3
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**61, 2.0**-61, 2.0**-80, 2.0**300])
 def test_short_numbers_are_held_exactly_in_words_or_not(scale: float) -> None:
     rng = np.random.default_rng(4)

@@ -101,6 +101,19 @@ def test_a_hidden_unit_that_errors_push_off_its_line_is_not_on_it(tmp_path) -> N
         assert check(tmp_path).status is status
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_activation_of_the_target_alone_is_no_line_where_it_bends(tmp_path, exact) -> None:
+    g = chain(Affine([[1.0]], [-0.5]), Relu(), Affine([[1.0]]))
+    f = chain(Affine([[1.0]], [-0.5]), Affine([[1.0]]))
+    forged(tmp_path, g, f, ([0.0], [1.0]), 1e-9)
+    changes = {"exact_identity": True, "rigor": "exact", "exact_norms": {}} if exact else {}
+    write(tmp_path, document_of(tmp_path) | changes)
+    assert check(tmp_path).status is CheckStatus.REJECTED
+    forged(tmp_path, g, f, ([0.5], [1.0]), 1e-9)
+    write(tmp_path, document_of(tmp_path) | changes)
+    assert check(tmp_path).accepted
+
+
 # --- names ----------------------------------------------------------------------------------------
 
 
