@@ -47,7 +47,7 @@ def measure(quick: bool, marabou: str | None) -> Iterator[Row]:
         row |= {"answer": pair.answer, "seed": 0, "timeout": SECONDS}
         row["result"], row["seconds"] = ours(pair)
         if marabou is not None and sizes in SMALL:
-            row["marabou"], row["marabou_seconds"] = theirs(pair, marabou)
+            row |= theirs(pair, marabou)
         yield row
 
 
@@ -66,8 +66,9 @@ def ours(pair: Planted) -> tuple[str, float]:
         return result, time.perf_counter() - start
 
 
-def theirs(pair: Planted, python: str) -> tuple[str, float]:
-    """Marabou's result; a counterexample that is none in exact arithmetic is called wrong."""
+def theirs(pair: Planted, python: str) -> Row:
+    """Marabou's result; a counterexample that is none in exact arithmetic is called wrong, and
+    kept."""
     arrays: dict[str, Any] = {"lo": pair.box.lo, "hi": pair.box.hi, "tolerance": pair.tolerance}
     arrays["outputs"] = pair.target.size_out
     for role, network in (("target", pair.target), ("candidate", pair.candidate)):
@@ -86,17 +87,19 @@ def theirs(pair: Planted, python: str) -> tuple[str, float]:
         try:
             done = subprocess.run(words, capture_output=True, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:
-            return "timeout", SECONDS
+            return {"marabou": "timeout", "marabou_seconds": SECONDS}
     seconds = time.perf_counter() - start
     if done.returncode:
-        return "error", seconds
+        return {"marabou": "error", "marabou_seconds": seconds}
     found = json.loads(done.stdout.decode().splitlines()[-1])
     if found["result"] == "sat":
         point = np.clip(found["point"], pair.box.lo, pair.box.hi)
         both = (evaluate_exact(network, point) for network in (pair.target, pair.candidate))
         gap = max(abs(a - b) for a, b in zip(*both, strict=True))
-        return ("sat" if gap > Fraction(pair.tolerance) else "wrong sat"), seconds
-    return found["result"], seconds
+        if gap <= Fraction(pair.tolerance):
+            wrong = {"marabou_point": found["point"], "difference_there": float(gap)}
+            return {"marabou": "wrong sat", "marabou_seconds": seconds, **wrong}
+    return {"marabou": found["result"], "marabou_seconds": seconds}
 
 
 def main() -> None:

@@ -397,6 +397,40 @@ def ranks() -> str:
     )
 
 
+def equivalence() -> str:
+    """Pairs with known answers: ours, and Marabou's on the small ones."""
+    found = rows("equivalence")
+    asked = [row for row in found if "marabou" in row]
+    shown = [
+        {
+            "kind": kind,
+            "pairs": len(ours := [row for row in found if row["kind"] == kind]),
+            "right": sum(row["result"] == row["answer"] for row in ours),
+            "seconds": max(row["seconds"] for row in ours),
+            "asked": len(theirs := [row for row in asked if row["kind"] == kind]),
+            "theirs": sum(row["marabou"] == row["answer"] for row in theirs),
+            "open": sum(row["marabou"] == "timeout" for row in theirs),
+            "wrong": sum(row["marabou"].startswith("wrong") for row in theirs),
+        }
+        for kind in dict.fromkeys(row["kind"] for row in found)
+    ]
+    columns = {
+        "kind": "{kind}",
+        "pairs": "{pairs}",
+        "`verify` is right": "{right}",
+        "longest": "{seconds:time}",
+        "asked of Marabou": "{asked}",
+        "right": "{theirs}",
+        "not decided in a minute": "{open}",
+        "wrong": "{wrong}",
+    }
+    right = sum(row["result"] == row["answer"] for row in found)
+    return (
+        f"`verify` gives the right answer for {right} of {len(found)} pairs.\n\n"
+        f"{table(shown, columns)}"
+    )
+
+
 def sparse() -> str:
     """Sparse storage beside dense storage of the same weights."""
     solved = [row for row in rows("sparse") if row["status"] == "solved"]
@@ -521,7 +555,7 @@ def live_approximate() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
     **{f.__name__: f for f in (acceptance, forged, honesty, refusal, attack, wrong, float64)},
-    **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep)},
+    **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep, equivalence)},
     **{f.__name__: f for f in (live_exact, live_approximate)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
     "cifar": lambda: training_tables.cifar(rows("cifar")),
