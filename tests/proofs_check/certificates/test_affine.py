@@ -10,6 +10,7 @@ import pytest
 
 from proofs_check.certificates.affine import Form, stacked
 from proofs_check.certificates.arithmetic import LONG, exact
+from proofs_check.certificates.columns import Column
 from proofs_check.certificates.threads import side_by_side
 
 
@@ -71,6 +72,20 @@ def test_columns_that_look_alike_are_one_and_pads_none() -> None:
     ]
     assert value(form, {"x": units}) == expected
     assert form.minus(form).whole.integers() == [0] * form.whole.digits[0].size
+
+
+def test_what_is_not_known_of_a_scale_is_in_every_entry() -> None:
+    matrix = np.array([[3.0, -2.0, 7.0], [0.0, 1.0, 0.5]])
+    form = Form.of("x", np.array([[0], [1]]), matrix)
+    ends = [(Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**6)), (Fraction(2), Fraction(2, 1))]
+    scaled = form.scaled(Column.between(ends, 64))
+    numbers = np.array(scaled.whole.integers(), dtype=object).reshape(matrix.shape)
+    for row, (pair, entries) in enumerate(zip(ends, matrix.tolist(), strict=True)):
+        for column, entry in enumerate(entries):
+            found = Fraction(int(numbers[row, column]), scaled.unit)
+            room = Fraction(scaled.radius[row, column])
+            assert all(abs(end * Fraction(entry) - found) <= room for end in pair)
+    assert scaled.radius[1, 0] == 0
 
 
 def test_rows_that_look_at_pads_alone_are_constants() -> None:
