@@ -106,10 +106,10 @@ def test_a_shift_of_channels_becomes_the_convolutions_bias(tmp_path):
     ("nodes", "constants", "message"),
     [
         ([("Pad", ["x", "pads", "v"], ["y"], {})], {"v": np.float32(1)}, "zeros alone"),
-        ([("ReduceMean", ["x"], ["y"], {"axes": [1]})], {}, "over the pixels"),
+        ([("ReduceMean", ["x"], ["y"], {"axes": [0]})], {}, "over the batch"),
         ([("MaxPool", ["x"], ["y", "i"], {"kernel_shape": [2, 2]})], {}, "places of its maxima"),
     ],
-    ids=["pad with ones", "mean over channels", "places"],
+    ids=["pad with ones", "mean over the batch", "places"],
 )
 def test_what_is_not_supported_is_named(nodes, constants, message, tmp_path):
     used = {i for _, inputs, _, _ in nodes for i in inputs}
