@@ -147,6 +147,8 @@ def _prove(
     if claims.method == "general":
         if claims.tree is None or claims.bound is None:
             raise NotCheckable(_GENERAL)
+        if claims.exact_identity or claims.witness is not None or claims.verdict == "refuted":
+            raise CheckFailed("method", "a bound on boxes proves neither identity nor refutation")
         prove_jointly(claims, target, candidate)
         return ("bound",), found
     model = scaled(target, claims.scales)

@@ -77,6 +77,9 @@ class _Identity:
                 _require(not node.op.eps and node.op.positions == 1, f"{node.name!r} has an eps")
                 if node.name not in self.partner:
                     self.inner[node.name] = node.op
+        # Inner norms go by their own names among the target's values: no name may mean both.
+        clash = self.inner.keys() & {target.source, *target.sizes}
+        _require(not clash, f"inner norms {sorted(clash)} are called like values of the target")
         own = {target.source: target.source, **{t: t for t in self.partner.values()}}
         seen = {candidate.source: target.source, **self.partner, **{n: n for n in self.inner}}
         self.ours = Forms(target, own)

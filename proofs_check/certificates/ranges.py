@@ -442,6 +442,10 @@ class Ranges:
     ) -> Tally:
         """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0."""
         if node.name in self.swaps:
+            if units is not None:  # a swap speaks of all units; those that do not wait have 0
+                every = np.zeros((*a.shape[:2], self.network.sizes[node.name]))
+                every[..., units] = a
+                a, units = every, None
             tally, a = self._swapped(node, a, tally, waiting, box)
         band = step.bands[kind]
         below, over, low, high = (

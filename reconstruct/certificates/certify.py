@@ -176,7 +176,8 @@ class _Work:
         try:
             for alignment in alignments(self.model, self.network, self.box):
                 found = start if self._hopeless(start) else self._by(alignment, start)
-                if isinstance(self.box, Points) and _or_inf(found.bound) > start.tolerance:
+                open_yet = _or_inf(found.bound) > start.tolerance
+                if isinstance(self.box, Points) and (open_yet or _live(self.network)):
                     found = self._signed(alignment, found)
                 if found.bound is not None and found.bound < _or_inf(best.bound):
                     best, self.alignment = found, alignment
@@ -239,7 +240,8 @@ class _Work:
             self.tried.append(f"with signs at every input: {error}")
             return found
         self.tried.append(f"with signs at every input: bound {bound:.3g}")
-        if not bound < _or_inf(found.bound):
+        # Cut by cut no checker repeats a live norm that stands among constant ones.
+        if not (bound < _or_inf(found.bound) or (_live(self.network) and np.isfinite(bound))):
             return found
         if found.tolerance == 0:  # equal to the last digit: not what an evaluation can confirm
             return self._general(found, bound)

@@ -59,6 +59,9 @@ class _Proof:
         self.inner = {name: op for name, op in live.items() if name not in self.partner}
         if any(op.eps or op.positions > 1 for op in live.values()):
             raise _Failed("only norms without eps, of all units, do not see a positive factor")
+        if clash := self.inner.keys() & {target.source, *target.sizes}:
+            # They go by their own names among the target's values: no name may mean both.
+            raise _Failed(f"inner norms {sorted(clash)} are called like values of the target")
         sources = alignment.candidate_sources(target, network)
         arithmetic = Rational(norms)
         self.ours = Composites(target, alignment.target_sources(target), arithmetic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -226,3 +227,22 @@ def test_boxes_around_data_have_a_tree_each(tmp_path):
     assert rc.check(tmp_path / "o").accepted
     lost = changed(tmp_path / "o", "lost", lambda d: d.update(tree=d["tree"][:-2]))
     assert lost.field == "tree"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"verdict": "refuted", "tolerance": (1e-9).hex()},
+        {"rigor": "exact", "exact_identity": True, "exact_norms": {}},
+    ],
+    ids=["refuted", "identity"],
+)
+def test_a_bound_on_boxes_proves_nothing_else(verified, tmp_path, claim) -> None:
+    document = json.loads((verified[0] / "certificate.json").read_text("utf-8"))
+    document.update(claim)
+    document["digest"] = digest(document)
+    folder = tmp_path / "forged"
+    shutil.copytree(verified[0], folder)
+    (folder / "certificate.json").write_text(json.dumps(document), "utf-8")
+    report = rc.check(folder)
+    assert report.status.value == "rejected" and "neither identity nor refutation" in report.reason
