@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 import reconstruct as rc
 from proofs_check.certificates.reading import digest
-from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Relu
+from reconstruct.certificates.document import write_certificate
+from reconstruct.certificates.verdicts import Rigor, Verdict
+from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.networks import Affine, Convolution, Geometry, Network, Node, Norm, Relu
 from tests.certificates.test_general import pair, rational_output
 
 
@@ -246,3 +250,41 @@ def test_a_bound_on_boxes_proves_nothing_else(verified, tmp_path, claim) -> None
     (folder / "certificate.json").write_text(json.dumps(document), "utf-8")
     report = rc.check(folder)
     assert report.status.value == "rejected" and "neither identity nor refutation" in report.reason
+
+
+def test_pairs_behind_a_norm_of_which_some_units_alone_are_open(tmp_path) -> None:
+    """Coefficients of the open units go through the pairs of all units."""
+    rng = np.random.default_rng(0)
+    first, second, last = (rng.normal(size=size) for size in ((3, 3), (3, 3), (1, 3)))
+    norm = Norm([1.0, 2, 0.5], [10.0, -0.3, -0.2], np.zeros(3), np.ones(3), 0.0)
+
+    def network(weights: np.ndarray) -> Network:
+        nodes = (
+            Node("a", Affine(first, np.zeros(3)), ("x",)),
+            Node("ra", Relu(), ("a",)),
+            Node("norm", norm, ("ra",)),
+            Node("rb", Relu(), ("norm",)),
+            Node("c", Affine(weights, np.full(3, 20.0)), ("rb",)),
+            Node("rc", Relu(), ("c",)),
+            Node("o", Affine(last, np.zeros(1)), ("rc",)),
+        )
+        return Network(3, nodes, "o", "x")
+
+    target = network(second)
+    candidate = network(second * (1 + 1e-3 * rng.normal(size=second.shape)))
+    box = rc.Box(-1.0, 1.0).of_size(3)
+    outcome = bound_difference(target, candidate, box, tolerance=0.1, time_limit=20.0)
+    points = box.sample(500, rng)
+    assert 0 < np.abs(target(points) - candidate(points)).max() <= outcome.bound <= 0.1
+    proof = asdict(outcome.proof)
+    assert {pair[0] for pair in proof["pairs"]} >= {"candidate.ra", "candidate.rb"}
+    files = {"target": tmp_path / "g.npz", "candidate": tmp_path / "f.npz"}
+    rc.save(target, files["target"])
+    rc.save(candidate, files["candidate"])
+    made = rc.certify(target, candidate, domain=box, tolerance=0.1)
+    bare = replace(made, segments=(), alignment=(), scales={}, tree=None, float64_bound=None)
+    bare = replace(bare, float32_bound=None, verdict=Verdict.CERTIFIED, rigor=Rigor.RIGOROUS)
+    claimed = replace(bare, bound=float(outcome.bound), method="general", **proof)
+    write_certificate(tmp_path / "certificate.json", claimed, **files)
+    report = rc.check(tmp_path / "certificate.json", **files)
+    assert report.status.value == "accepted" and report.verified == ("bound",), report
