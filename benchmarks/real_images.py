@@ -29,7 +29,7 @@ from reconstruct.formats.labelled import read_labelled
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 RANGES = 64  # images whose ranges the shifts cover
-TRIED = {1.0: 1000, 0.5: 164, 2.0: 164}  # images at which each slack is tried, those included
+TRIED = {1.0: 1000, 0.5: 1000, 2.0: 1000}  # images at which each slack is tried, those included
 UNTUNED = 100  # images for the frozen network as it was drawn
 EXACT = 40  # of them in float64, too; all others in float32, which takes half the time
 CERTIFIED = {"resnet": 4, "transformer": 16}
