@@ -64,8 +64,7 @@ def build_report(
     from reconstruct.reports.inputs import inputs_part
     from reconstruct.reports.measurements import measurements
 
-    found = search.as_json()
-    told = measurements(result, _worst(found), search.samples, certificate, blocks=blocks)
+    told = measurements(result, search.samples, certificate, blocks=blocks)
     cost = {"seconds": seconds, "peak_bytes": peak_bytes()}
     return _frame(result.target, target_path, certificate, search, options, told) | {
         "frozen": _frozen_part(result),
@@ -93,9 +92,9 @@ def build_comparison(
 
     `paths` lead from the report to their files.
     """
-    from reconstruct.reports.measurements import comparison
+    from reconstruct.reports.measurements import graphs
 
-    told = comparison(target, candidate, certificate.domain, _worst(search.as_json()))
+    told = graphs(target, candidate)
     report = _frame(target, paths[0], certificate, search, options, told)
     return report | {"candidate": target_part(candidate, paths[1])}
 
@@ -127,12 +126,6 @@ def _frame(
         "difference": search.as_json(),
         "measurements": dict(told),
     }
-
-
-def _worst(found: Mapping[str, Any]) -> list[float] | None:
-    """The sampled input at which the networks differ most."""
-    points = found.get("worst") or ()
-    return list(points[0]["point"]) if points else None
 
 
 def domain_part(domain: Domain) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Each takes a part of report.json and gives a drawing, or None where there is not
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -119,47 +118,6 @@ def layer_figure(rows: Sequence[Row]) -> Markup | None:
     return drawing("layer-errors", title, draw, (WIDE[0], 4.0))
 
 
-def spectrum_figure(spectra: Sequence[Row]) -> Markup | None:
-    """The singular values of the small systems, smallest first, over what the law expects."""
-    shown = [row for row in spectra if row["values"]][: len(SERIES)]
-    if not shown:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        for row, colour in zip(shown, SERIES, strict=False):
-            share = (np.arange(len(row["values"])) + 0.5) / len(row["values"])
-            expected = law(row["width"] / (row["rows"] * row["cols"]), share)
-            label = f"{row['rows']}×{row['cols']}, width {row['width']}"
-            axes.plot(share, clipped(row["values"]), color=colour, label=label)
-            axes.plot(share, expected, ":", color=colour, linewidth=1.2)
-        axes.plot([], [], ":", color=FAINT, linewidth=1.2, label="Marchenko-Pastur law")
-        axes.set(xlabel="share of the singular values below", ylabel="singular value (scaled)")
-        axes.set_ylim(bottom=0.0)
-        axes.legend(loc="upper left")
-
-    values = [value for row in shown for value in row["values"]]
-    title = (
-        f"Singular values of {len(shown)} Khatri-Rao matrices, from {min(values):.3g} to "
-        f"{max(values):.3g}, beside the Marchenko-Pastur law"
-    )
-    return drawing("spectrum", title, draw)
-
-
-def law(ratio: float, share: Vector) -> Vector:
-    """Quantiles of the Marchenko-Pastur law for a wide random matrix with `ratio` = n/(mk).
-
-    Squared singular values lie in [a, b] = (1 ∓ 1/√c)² with density √((b−x)(x−a)) / x.
-    """
-    y = 1.0 / max(ratio, 1.0)
-    a, b = (1 - math.sqrt(y)) ** 2, (1 + math.sqrt(y)) ** 2
-    angle = np.linspace(0.0, math.pi, 4001)
-    x = (a + b) / 2 - (b - a) / 2 * np.cos(angle)
-    weight = np.sin(angle) ** 2 / np.maximum(x, NEAR)
-    total = np.concatenate([[0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)])
-    return np.sqrt(np.interp(share, total / total[-1], x))
-
-
 def residual_figure(layers: Sequence[Row]) -> Markup | None:
     """The relative residual after each iteration, one curve per system."""
     histories = {row["index"]: positive(row.get("history") or ()) for row in layers}
@@ -181,64 +139,6 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
     most = max(map(len, shown.values()))
     title = f"Relative residual against iteration for {len(shown)} systems, at most {most} steps"
     return drawing("residuals", title, draw)
-
-
-def histogram_figure(double: Row | None, single: Row | None) -> Markup | None:
-    """How many sampled inputs have a largest |f − g| of each size: in float64, in float32, and of
-    g in float32 from itself; None where no difference is known, or none but 0."""
-    if double is not None and (not sum(double["counts"]) or all_zero(double)):
-        double = None
-    if not double and not single:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        shown = [(double, "counts", "f in float64", FIRST)] if double else []
-        if single:
-            shown += [(single, "network", "f in float32", SECOND)]
-            shown += [(single, "target", "g in float32", THIRD)]
-        for row, key, label, colour in shown:
-            fill = key != "target"
-            counts, edges = clipped(row[key]), clipped(row["edges"])
-            axes.stairs(counts, edges, fill=fill, color=colour, alpha=0.8, label=label)
-        axes.set(xlabel="largest |f − g| over the outputs", ylabel="sampled inputs")
-        axes.set_ylim(bottom=0)
-        whole_numbers(axes, "y")
-        if all(row["edges"][0] > 0 for row, *_ in shown):
-            logarithmic(axes, "x")
-        legend_above(figure, axes)
-
-    return drawing("histogram", "Histogram of |f − g| at sampled inputs", draw, WIDE)
-
-
-def all_zero(histogram: Row) -> bool:
-    """Whether every difference that was found is 0: a search then counts them from 0 to 1."""
-    return list(histogram["edges"]) == [0, 1] and sum(histogram["counts"]) > 0
-
-
-def slice_figure(line: Row | None) -> Markup | None:
-    """g along the line, and below it f − g in both precisions."""
-    if not line:
-        return None
-    parts = (
-        ("target", "g", THIRD),
-        ("float64", "f − g\nfloat64", FIRST),
-        ("float32", "f − g\nfloat32", SECOND),
-    )
-
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(3, 1, sharex=True)
-        for axes, (key, label, colour) in zip(panels, parts, strict=True):
-            axes.plot(clipped(line["position"]), clipped(line[key]), color=colour, linewidth=1.2)
-            axes.set_ylabel(label)
-        panels[-1].set_xlabel("position on the line (0: middle of the domain, ±1: its edge)")
-
-    double, single = (max(map(abs, line[kind]), default=0.0) for kind in ("float64", "float32"))
-    title = (
-        f"Output {line['output']} along a line through the domain: g itself, and f − g, which "
-        f"reaches {double:.2g} in float64 and {single:.2g} in float32"
-    )
-    return drawing("slice", title, draw, (WIDE[0], 4.2))
 
 
 def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:

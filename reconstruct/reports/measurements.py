@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.certificates.verdicts import Certificate, Segment
 from reconstruct.constructions.scaling import LIMITS, deviation, variances_at_outputs
 from reconstruct.constructions.sites import Site, mixing_at
-from reconstruct.khatri_rao import KhatriRao
-from reconstruct.networks import Box, Domain, LiveNorm, Network, Norm, Operation, dense
-from reconstruct.networks.normal_form import without_casts
+from reconstruct.networks import LiveNorm, Network, Norm, Operation, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
 
@@ -37,39 +34,25 @@ def multiplications(network: Network) -> int:
 
 def measurements(
     result: Result,
-    worst: ArrayLike | None,
     samples: int,
     certificate: Certificate | None = None,
     *,
     blocks: bool = False,
 ) -> dict[str, Any]:
-    """The graphs, the spectra, the predicted rounding errors and a slice through `worst`; `blocks`
-    if long sums are written as trees."""
-    form, sites = result.form.network, result.sites
+    """The graphs, the predicted rounding errors and the errors layer by layer; `blocks` if long
+    sums are written as trees."""
     with np.errstate(all="ignore"):
         predicted = predicted_rounding(result, samples, blocks=blocks)
-    return comparison(result.target, result.network, result.domain, worst) | {
-        "graphs": {"target": graph(form), "frozen": graph(result.network)},
-        "sites": {site.target: [layer.norm for layer in site.layers] for site in sites},
+    return graphs(result.form.network, result.network) | {
+        "sites": {site.target: [layer.norm for layer in site.layers] for site in result.sites},
         "predicted": {k: finite(value) for k, value in predicted.items()},
-        "spectra": spectra(result.network, sites),
         "layers": [] if certificate is None else layer_errors(result, certificate),
     }
 
 
-def comparison(
-    target: Network, candidate: Network, box: Domain, worst: ArrayLike | None
-) -> dict[str, Any]:
-    """The same for two networks that came from elsewhere: no sites, nothing solved."""
-    return {
-        "graphs": {"target": graph(target), "frozen": graph(candidate)},
-        "sites": {},
-        "predicted": {"float64": None, "float32": None},
-        "spectra": [],
-        "slice": slice_through(target, candidate, box, worst),
-        "layers": [],
-        "histogram": float32_histogram(target, candidate, box),
-    }
+def graphs(target: Network, network: Network) -> dict[str, Any]:
+    """All that is drawn of two networks that came from elsewhere: no sites, nothing solved."""
+    return {"graphs": {"target": graph(target), "frozen": graph(network)}}
 
 
 def graph(network: Network, most: int = 200) -> list[dict[str, Any]] | None:
@@ -81,133 +64,19 @@ def graph(network: Network, most: int = 200) -> list[dict[str, Any]] | None:
             "name": node.name,
             "kind": node.op.kind,
             "size": network.sizes[node.name],
-            **_image(node.op),
+            **_shape(node.op),
             "inputs": list(node.inputs),
         }
         for node in network.nodes
     ]
 
 
-def _image(op: Operation) -> dict[str, Any]:
-    """Channels, height and width behind a convolution or a pool; of what follows, the same."""
+def _shape(op: Operation) -> dict[str, Any]:
+    """Channels, height and width behind a convolution or a pool, and its kernel."""
     shape, geometry = getattr(op, "out_shape", None), getattr(op, "geometry", None)
     if shape is None or geometry is None:
         return {}
-    image = [geometry.channels, geometry.height, geometry.width]
-    return {"shape": list(shape), "image": image, "kernel": list(geometry.kernel)}
-
-
-def float32_histogram(target: Network, network: Network, domain: Domain) -> dict[str, Any] | None:
-    """How often |f − g| has which size with f in float32, and g by itself; bins in powers of 10."""
-    count = affordable(target, network, 1000)
-    if count < 20 and isinstance(domain, Box):  # too few for a histogram
-        return None
-    x = _in_float32(domain.sample(count, np.random.default_rng(1))[:count])
-    if not len(x):
-        return None
-    with np.errstate(all="ignore"):
-        g = without_casts(target)(x)
-        found = {
-            name: np.max(np.abs(one(x, np.float32).astype(np.float64) - g), axis=1)
-            for name, one in (("network", network), ("target", target))
-        }
-    kept = {name: v[np.isfinite(v) & (v > 0)] for name, v in found.items()}
-    known = np.concatenate(list(kept.values()))
-    if not len(known):
-        return None
-    lo, hi = np.floor(2 * np.log10(known.min())) / 2, np.ceil(2 * np.log10(known.max())) / 2
-    edges = 10.0 ** np.linspace(lo, max(hi, lo + 0.5), int(8 * max(hi - lo, 0.5)) + 1)
-    edges[0], edges[-1] = min(edges[0], known.min()), max(edges[-1], known.max())
-    counts = {name: np.histogram(v, edges)[0].tolist() for name, v in kept.items()}
-    return {"samples": len(x), "edges": edges.tolist(), **counts}
-
-
-def spectra(frozen: Network, sites: tuple[Site, ...]) -> list[dict[str, Any]]:
-    """Singular values of the small Khatri-Rao matrices `M2 ⊙ M1ᵀ`, over √n times their rms entry.
-
-    So scaled, the Marchenko-Pastur law puts them between 1 − √(mk/n) and 1 + √(mk/n).
-    """
-    found: list[dict[str, Any]] = []
-    for site in sites:
-        for before, after in zip(site.layers[::2], site.layers[1::2], strict=False):
-            first, second = before.entry or before.carry, after.carry
-            if first is None or second is None or after.entry is not None:
-                continue
-            M1, M2 = (mixing_at(frozen, name).kernels[0] for name in (first, second))
-            m, k, n = int(M2.shape[0]), int(M1.shape[1]), int(M1.shape[0])
-            # Singular values of larger systems would take longer than the page is worth.
-            if m * k > 600 or len(found) == 4:
-                continue
-            M2 = M2[:, :n]  # of grouped layers, the units that the first block of M1 leads to
-            values = scaled_singular_values(KhatriRao(M1, M2))
-            if values is not None:
-                row = {"name": site.target, "rows": m, "cols": k, "width": n}
-                found.append({**row, "values": _thinned(values, 200)})
-    return found
-
-
-def scaled_singular_values(operator: KhatriRao) -> Vector | None:
-    """Singular values of K, smallest first; None where they are not numbers."""
-    K = operator.dense()
-    scale = np.linalg.norm(K) / np.sqrt(operator.rows)
-    if not (np.isfinite(scale) and scale > 0):
-        return None
-    values = np.linalg.svd(K / scale, compute_uv=False)
-    return np.asarray(np.sort(values))
-
-
-def slice_through(
-    target: Network, network: Network, box: Domain, worst: ArrayLike | None
-) -> dict[str, Any] | None:
-    """f − g along the line through the middle of the domain and its worst point, edge to edge.
-
-    `position` runs from −1 to 1 (the middle is 0); the output shown is the one that differs most.
-    """
-    if not isinstance(box, Box):
-        return None  # data have no middle and no edge
-    count = affordable(target, network, 201)
-    middle = box.lo / 2 + box.hi / 2
-    direction = _to_the_edge(box, middle, worst)
-    if count < 11 or direction is None:
-        return None
-    position = np.linspace(-1.0, 1.0, count)
-    points = np.clip(middle + position[:, None] * direction, box.lo, box.hi)
-    single = _in_float32(points)
-    with np.errstate(all="ignore"):
-        exact = without_casts(target)
-        reference, candidate = exact(points), network(points)
-        rounded = network(single, np.float32).astype(np.float64) - exact(single)
-    gap = candidate - reference
-    if not (np.isfinite(gap).all() and np.isfinite(rounded).all()):
-        return None
-    output = int(np.argmax(np.max(np.abs(gap), axis=0)))
-    return {
-        "output": output,
-        "position": position.tolist(),
-        "target": reference[:, output].tolist(),
-        "float64": gap[:, output].tolist(),
-        "float32": rounded[:, output].tolist(),
-    }
-
-
-def _to_the_edge(box: Box, middle: Vector, worst: ArrayLike | None) -> Vector | None:
-    """The direction from the middle to the worst point, as long as the box allows."""
-    half = box.hi / 2 - box.lo / 2
-    step = half if worst is None else np.asarray(worst, dtype=np.float64) - middle
-    if step.shape != half.shape or not np.any(np.abs(step) > 0):
-        step = half
-    moving = half > 0
-    if not moving.any():
-        return None
-    reach = np.max(np.abs(step[moving]) / half[moving])
-    return np.asarray(np.where(moving, step / reach, 0.0)) if reach > 0 else np.asarray(half)
-
-
-def _thinned(values: Vector, most: int) -> list[float]:
-    """At most so many of the values, the least and the largest among them."""
-    if len(values) > most:
-        values = values[np.linspace(0, len(values) - 1, most).round().astype(int)]
-    return [float(value) for value in values]
+    return {"shape": list(shape), "kernel": list(geometry.kernel)}
 
 
 def _in_float32(x: Array) -> Array:

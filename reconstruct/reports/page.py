@@ -84,8 +84,6 @@ def render(run: RunFiles) -> str:
         ("networks", "networks", networks_section(run)),
         ("layers", "layers", sections.layers_section(run)),
         ("norms", "γ and β", sections.norms_section(run)),
-        ("solves", "solves", sections.solves_section(run)),
-        ("difference", "difference", sections.differences_section(run)),
         ("reproduce", "do it again", again_section(run)),
     )
     links = [element("a", name, href=f"#{key}") for key, name, made in parts if made is not None]

@@ -1,5 +1,5 @@
-"""The sections of a run's page: the error, measured, predicted and certified; inputs and answers;
-the systems that were solved and the norms that came out; and the difference over the domain."""
+"""The sections of a run's page: the error, measured, predicted and certified, and where it was
+largest; inputs and answers; the systems that were solved and the norms that came out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 
 from reconstruct.reports.figures import (
-    all_zero,
     error_figure,
     error_rows,
-    histogram_figure,
     layer_figure,
     near_zero,
     norm_figure,
     residual_figure,
-    slice_figure,
-    spectrum_figure,
 )
 from reconstruct.reports.markup import (
     Child,
@@ -51,6 +47,7 @@ GUARD = (
 def errors_section(run: RunFiles) -> Markup:
     report = run.report
     known, rows = report["certificate"], error_rows(report)
+    worst = (report.get("difference") or {}).get("worst")
     tried = [element("li", in_words(step)) for step in known.get("tried") or ()]
     return section(
         "errors",
@@ -72,6 +69,7 @@ def errors_section(run: RunFiles) -> Markup:
             "“relative” is the measured error over the largest output of g seen.",
         ),
         *_by_layer(run.measurements.get("layers") or ()),
+        _worst(worst) if worst else None,
         facts(
             [
                 ("proved by", str(known["method"])),
@@ -161,45 +159,6 @@ def _guard(guard: Mapping[str, Any]) -> list[tuple[str, Child]]:
     return [*told, ("least margin on the domain", pretty(number(guard["least_margin"])))]
 
 
-def differences_section(run: RunFiles) -> Markup:
-    found = run.report.get("difference") or {}
-    samples = run.report["error"]["samples"]
-    line = run.measurements.get("slice")
-    worst = found.get("worst") or ()
-    return section(
-        "difference",
-        "The difference over the domain",
-        element(
-            "p",
-            "All of this is numerical: it shows where the networks differ most among the inputs "
-            "that were looked at.",
-        ),
-        _same(found.get("histogram"), samples),
-        figure(
-            histogram_figure(found.get("histogram"), run.measurements.get("histogram")),
-            f"How many of {samples:,} inputs drawn from the domain have which |f − g|; in float32 "
-            f"beside what rounding does to g by itself.",
-        ),
-        figure(
-            slice_figure(line),
-            f"Output {(line or {}).get('output')} along the line from edge to edge through the "
-            f"middle of the domain and the worst point found.",
-        ),
-        _worst(worst) if worst else None,
-    )
-
-
-def _same(histogram: Mapping[str, Any] | None, samples: int) -> Markup | None:
-    """In place of a histogram of zeros; what is no number was not counted."""
-    if not histogram or not all_zero(histogram):
-        return None
-    count = sum(histogram["counts"])
-    inputs = "the one sampled input" if count == 1 else f"each of the {count:,} sampled inputs"
-    if count < samples:
-        inputs = f"{count:,} of {samples:,} sampled inputs"
-    return element("p", f"At {inputs}, f − g is 0 in float64.")
-
-
 def _worst(points: Sequence[Mapping[str, Any]]) -> Markup:
     rows: list[tuple[Child, ...]] = [
         (str(i), pretty(number(row["difference"])), element("code", _point(row["point"])))
@@ -222,6 +181,12 @@ def _solver(row: Mapping[str, Any]) -> str:
     return str(row["solver"] if row["status"] == "solved" else f"{row['solver']}: {row['status']}")
 
 
+def _steps(row: Mapping[str, Any]) -> str:
+    """As counted, and as Marchenko and Pastur's law predicts of conjugate gradients."""
+    expected = row.get("expected_iterations")
+    return f"{row['iterations']}{'' if expected is None else f' (law: {expected:.0f})'}"
+
+
 def _positions(row: Mapping[str, Any]) -> str:
     """Where a kernel is used: height × width behind it, its own size and its steps."""
     geometry = row.get("geometry")
@@ -239,19 +204,13 @@ SYSTEMS = (
     ("positions", _positions),
     ("width n", lambda row: f"{row['width']:,}"),
     ("solver", _solver),
-    ("steps", lambda row: str(row["iterations"])),
+    ("steps", _steps),
     ("residual", _shown("residual")),
     ("entry bound", lambda row: pretty(at_most(row["residual_bound"]))),
     ("condition", _shown("condition")),
     (whole("largest |γ|"), _shown("gamma_max")),
     ("shift", _shown("shift_max")),
     ("s", lambda row: f"{row['seconds']:.2f}"),
-)
-ITERATIONS = (
-    ("map", lambda row: str(row["index"])),
-    ("n / (m·k)", lambda row: f"{row['width'] / (row['rows'] * row['cols']):.3g}"),
-    ("predicted", lambda row: f"{row['expected_iterations']:.0f}"),
-    ("counted", lambda row: str(row["iterations"])),
 )
 
 
@@ -269,7 +228,8 @@ def layers_section(run: RunFiles) -> Markup | None:
             "“Residual” is what the solve left over, relative to W (numerical). “Entry bound” "
             "bounds every entry of the difference (rigorous). “Shift” is what keeps the hidden "
             "ReLUs active; a large one costs digits. The kernel of a convolution is used at many "
-            "positions of an image; its system is solved once.",
+            "positions of an image; its system is solved once. Beside the steps of conjugate "
+            "gradients stands what the Marchenko-Pastur law predicts (numerical).",
         ),
         *(
             element(
@@ -280,6 +240,7 @@ def layers_section(run: RunFiles) -> Markup | None:
             for row in failed
         ),
         element("div", table_of("Systems solved", layers, SYSTEMS), class_="names"),
+        figure(residual_figure(layers), "Relative residual after each iteration."),
         _factors(run),
     )
 
@@ -347,35 +308,3 @@ def norms_section(run: RunFiles, most: int = 60) -> Markup | None:
 
 def _least(gamma: Any) -> str:
     return pretty(number(float(np.min(np.abs(gamma))))) if len(gamma) else DASH
-
-
-def solves_section(run: RunFiles) -> Markup | None:
-    layers = run.report.get("layers")
-    if not layers:
-        return None
-    spectrum = spectrum_figure(run.measurements.get("spectra") or ())
-    residuals = residual_figure(layers)
-    predicted = [row for row in layers if row.get("expected_iterations") is not None]
-    if spectrum is None and residuals is None and not predicted:
-        return None
-    pictures = [
-        figure(
-            spectrum,
-            "Singular values of the small Khatri-Rao matrices, divided by √n and their root mean "
-            "square entry. Dotted: what the Marchenko-Pastur law expects of large random "
-            "matrices. The smallest one decides how hard the solve is.",
-        ),
-        figure(residuals, "Relative residual after each iteration."),
-    ]
-    return section(
-        "solves",
-        "How the systems were solved",
-        element("div", *pictures, class_="pair"),
-        table_of(
-            "Iterations of conjugate gradients: predicted (numerical) and counted",
-            predicted,
-            ITERATIONS,
-        )
-        if predicted
-        else None,
-    )

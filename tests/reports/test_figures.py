@@ -8,54 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import reconstruct as rc
-from reconstruct.khatri_rao import KhatriRao
 from reconstruct.reports import plotting
 from reconstruct.reports.figures import (
     error_figure,
-    law,
     near_zero,
     norm_figure,
-    spectrum_figure,
+    residual_figure,
 )
-from reconstruct.reports.measurements import scaled_singular_values, slice_through
 from reconstruct.reports.page import render
 from reconstruct.reports.reading import RunFiles
-from tests.reports.conftest import small_target
-
-
-def test_the_law_is_that_of_a_random_matrix() -> None:
-    rng = np.random.default_rng(0)
-    rows, width = 400, 800
-    values = np.linalg.svd(rng.normal(size=(rows, width)) / np.sqrt(width), compute_uv=False)
-    share = (np.arange(rows) + 0.5) / rows
-    assert np.max(np.abs(np.sort(values) - law(width / rows, share))) < 0.02
-
-
-def test_scaled_singular_values_have_mean_square_one() -> None:
-    rng = np.random.default_rng(0)
-    operator = KhatriRao(rng.normal(size=(60, 5)), 7 * rng.normal(size=(8, 60)))
-    values = scaled_singular_values(operator)
-    assert values is not None and len(values) == 40
-    assert np.mean(values**2) == pytest.approx(1.0)
-
-
-def test_slice_runs_from_edge_to_edge_through_the_worst_point() -> None:
-    target = small_target()
-    frozen = rc.draw(target, rc.Wide(2.0), seed=0)
-    result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1))
-    line = slice_through(target, result.network, result.domain, [0.5, 0.25, 0.0, -0.5])
-    assert line is not None
-    position = np.asarray(line["position"])
-    points = position[:, None] * np.array([1.0, 0.5, 0.0, -1.0])
-    assert np.array_equal(line["target"], target(points)[:, line["output"]])
-    assert np.max(np.abs(line["float64"])) < 1e-12
-
-
-def test_a_domain_of_one_point_has_no_slice() -> None:
-    target = small_target()
-    box = rc.Box([0.5] * 4, [0.5] * 4)
-    assert slice_through(target, target, box, [0.5] * 4) is None
 
 
 def test_prediction_is_of_the_right_size(report: dict[str, Any]) -> None:
@@ -83,7 +44,7 @@ def test_norms_of_any_size_are_drawn(least: float) -> None:
 
 
 def test_figures_take_their_colours_from_the_page(report: dict[str, Any]) -> None:
-    drawing = spectrum_figure(report["measurements"]["spectra"])
+    drawing = residual_figure([{"index": 0, "history": [1.0, 1e-3, 1e-9]}])
     assert drawing is not None
     assert "var(--ink)" in drawing.text and "var(--first)" in drawing.text
     colours = re.findall(r"(?:fill|stroke): ([^;\"]*)", drawing.text)

@@ -14,7 +14,6 @@ from reconstruct.reports.figures import layer_figure, norm_figure
 from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.measurements import (
     affordable,
-    float32_histogram,
     layer_errors,
     multiplications,
 )
@@ -96,14 +95,6 @@ def test_errors_behind_each_layer_are_those_of_both_networks(result: Any) -> Non
     assert rows[-1]["float64"] == pytest.approx(gap, rel=0.5)
     assert all(r["float64"] < r["target_float32"] < r["float32"] < 1e-3 for r in rows)
     assert layer_figure(rows) is not None and layer_figure(rows[:1]) is None
-
-
-def test_the_histogram_counts_every_sample(result: Any) -> None:
-    found = float32_histogram(result.target, result.network, result.domain)
-    assert found is not None
-    assert len(found["edges"]) == len(found["network"]) + 1
-    assert sum(found["network"]) <= found["samples"] == 1000
-    assert sum(found["network"]) > 990 and sum(found["target"]) > 900
 
 
 def test_a_large_network_gets_fewer_inputs(result: Any) -> None:
