@@ -35,7 +35,6 @@ from reconstruct.networks import (
     SumPool,
 )
 
-DENSE = 2**18  # entries up to which moves of units are matrices
 TYPES = {1: "<f4", 7: "<i8", 11: "<f8"}
 CASTS = {10: 11, 16: 8}  # float16 and bfloat16, with their binary digits
 Shape = tuple[int, ...]
@@ -437,7 +436,7 @@ def _reshaped(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
 
 
 def _gather(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
-    """Units of rows, by their places: a block, a small matrix, or a placement."""
+    """Units of rows, by their places: a block, or a placement."""
     axis = call.take("axis", 0)
     call.end()
     index = graph.array(call, 1)
@@ -445,20 +444,13 @@ def _gather(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
     if axis != last or last < 1 or index.dtype != np.int64 or index.min() < 0:
         raise NotPlain("another Gather than of units of rows")
     flat = np.arange(size).reshape(-1, shape[-1])[:, index.ravel()].ravel()
-    windowed = any(n.op.windowed for n in graph.nodes.values())
-    image = len(shape) > 2 or index.ndim > 1 or windowed
-    moves = image or flat.size > size or flat.size * size > DENSE
     run = np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size))
     goal = (*shape[:-1], *index.shape)
     if run and flat.size == size:
         return node, goal
     if run:
         return graph.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (node,), goal)
-    if moves:
-        return graph.emit(call.name, Placement(flat, size), (node,), goal)
-    matrix = np.zeros((flat.size, size))
-    matrix[np.arange(flat.size), flat] = 1.0
-    return graph.emit(call.name, Affine(matrix), (node,), goal)
+    return graph.emit(call.name, Placement(flat, size), (node,), goal)
 
 
 def _pad(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:

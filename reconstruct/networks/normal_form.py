@@ -27,6 +27,7 @@ from reconstruct.networks.maps import (
     Diagonal,
     Mixing,
     Norm,
+    Picking,
     Placement,
     Scaling,
     Select,
@@ -74,6 +75,10 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
             if rebuilt(joined):
                 chains[node.name] = (node.name,)
         made[node.name] = joined
+    for node in pruned.nodes:  # values that are only moved are no map to rebuild
+        if merge and isinstance(node.op, Picking) and len(chains.get(node.name, ())) == 1:
+            made[node.name] = node
+            del chains[node.name]
     form = Network(
         pruned.size_in, tuple(made.values()), pruned.output, pruned.source, pruned.metadata
     )

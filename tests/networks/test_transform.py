@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reconstruct.networks import Add, Affine, Dense, LeakyRelu, Network, Node, Norm, Relu, Select
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Dense,
+    LeakyRelu,
+    Network,
+    Node,
+    Norm,
+    Placement,
+    Relu,
+    Select,
+)
 from reconstruct.networks.normal_form import fold_norms, normal_form, prune
 
 
@@ -49,6 +60,26 @@ def test_normal_form_is_the_same_function(seed, merge):
     if merge:
         assert form.merged["b"] == ("a", "na", "b")
         assert form.merged["c"] == ("nr", "c")
+
+
+@pytest.mark.parametrize("op", [Placement([2, 1, 0], 3), Placement([2, -1, 2], 3), Select(0, 2)])
+def test_values_that_are_only_moved_are_no_map_to_rebuild(op):
+    """Neither ahead of several maps, nor behind an activation; merged where one map takes them."""
+    size = op.size(3)
+    nodes = (
+        Node("moved", op, ("input",)),
+        Node("a", Affine(np.ones((3, size))), ("moved",)),
+        Node("b", Affine(np.eye(3, size)), ("moved",)),
+        Node("sum", Add(), ("a", "b")),
+        Node("again", op, ("sum",)),
+        Node("c", Affine(np.ones((1, size))), ("again",)),
+    )
+    network = Network(3, nodes, "c")
+    form = normal_form(network)
+    assert list(form.chains) == ["a", "b", "c"] and form.merged == {"c": ("again", "c")}
+    assert form.network.node("moved") == nodes[0]
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_allclose(form.network(x), network(x), rtol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -120,11 +120,6 @@ OPERATORS: dict[str, Operator] = {
 # what rounds nothing in any type: all that is allowed in a narrower type than the network's
 EXACT = """Relu Max Min Neg Dropout Cast MaxPool GlobalMaxPool Pad Identity Flatten Reshape Squeeze
 Unsqueeze Transpose Slice Gather Split Concat Expand Shape"""
-SUPPORTED = (
-    "Gemm, MatMul, Conv, Add, Sub, Mul, Div, Relu, LeakyRelu, Elu, Selu, Clip, "
-    "BatchNormalization, LayerNormalization, MaxPool, AveragePool, Flatten, Reshape and others "
-    "that only move values"
-)
 
 REMEDIES = {
     "ConvTranspose": "; write it as a Conv of the image with zeros between its pixels",
@@ -252,7 +247,7 @@ class _Walk:
                 f"node {name!r} computes a constant by {node.op_type}, which is not done here; "
                 "fold constants when exporting"
                 if fixed
-                else f"acts on a value that depends on the network's input, which is no {SUPPORTED}"
+                else "acts on a value that depends on the network's input, but is read of constants"
             )
         return found, self.schemas.attributes(node, found.attributes)
 
@@ -307,8 +302,8 @@ def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
     if model.output in node.output:
         remedy = "; remove the last node to use the network before it"
     return UnsupportedError(
-        f"node {name!r} is of type {kind}, which is not supported; supported are {SUPPORTED}"
-        + remedy
+        f"node {name!r} is of type {kind}, which is not supported; supported are "
+        f"{', '.join(OPERATORS)}{remedy}"
     )
 
 

@@ -1,6 +1,6 @@
 """Operators that move values about without changing them: Reshape, Flatten, Slice, Concat, …
 
-They relabel a shape, select a block, or become an affine map of zeros and ones.
+They relabel a shape, select a block, or become a placement: nothing that has to be rebuilt.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from reconstruct.formats.files import LIMITS, VALUE
+from reconstruct.formats.files import VALUE
 from reconstruct.formats.onnx.elementwise import real
 from reconstruct.formats.onnx.values import (
-    IMAGE,
     Builder,
     Call,
     Flow,
@@ -25,7 +23,7 @@ from reconstruct.formats.onnx.values import (
     moved,
     relabelled,
 )
-from reconstruct.networks import Add, Affine, Placement, Scaling
+from reconstruct.networks import Add, Placement, Scaling
 
 Array = NDArray[Any]
 
@@ -135,7 +133,7 @@ def expand(call: Call, build: Builder) -> Flow | Array:
 
 
 def concat(call: Call, build: Builder) -> Flow | Array:
-    """Concat: every part is embedded by zeros and ones and the embeddings are added up."""
+    """Concat: every part is put in its place among zeros, and these are added up."""
     values = [call.value(i) for i in range(len(call.inputs))]
     axis = _axis(call, int(call.attributes["axis"]), len(values[0].shape))
     if len(values) == 1:
@@ -164,21 +162,12 @@ def _embedded(
 ) -> Flow:
     """The flow's values at `place` of a larger value, and the constant `offset`."""
     size, name = math.prod(shape), f"{call.name}/part"
-    if len(shape) < IMAGE and not build.on_images:
-        return build.emit(name, Affine(_embedding(place, size), offset), (flow,), shape)
     index = np.full(size, -1)
     index[place] = np.arange(place.size)
     moved = build.emit(name, Placement(index, flow.size), (flow,), shape)
     if offset is None:
         return moved
     return build.emit(name, Scaling(np.ones(size), offset=offset), (moved,), shape)
-
-
-def _embedding(place: Array, size: int) -> Any:
-    """The 0/1 matrix that puts value j at `place[j]` of `size`."""
-    columns = np.arange(place.size)
-    matrix = sparse.csr_array((np.ones(place.size), (place, columns)), shape=(size, place.size))
-    return matrix.toarray() if size * place.size <= LIMITS.dense else matrix
 
 
 def split(call: Call, build: Builder) -> list[Flow | Array]:

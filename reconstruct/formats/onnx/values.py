@@ -13,14 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import LIMITS, VALUE, Budget
-from reconstruct.networks import Affine, Network, Node, Operation, Placement, Select
+from reconstruct.formats.files import VALUE, Budget
+from reconstruct.networks import Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]
-IMAGE = 4  # rank from which a tensor is an image: its pixels are moved, not multiplied
 
 
 @dataclass(frozen=True)
@@ -160,11 +158,6 @@ class Builder:
         self.nodes[unique] = Node(unique, op, tuple(flow.node for flow in inputs))
         return Flow(unique, shape)
 
-    @property
-    def on_images(self) -> bool:
-        """Whether what was read so far looks at places of an image."""
-        return any(node.op.windowed for node in self.nodes.values())
-
     def op(self, flow: Flow) -> Operation | None:
         """The operation that made this value, None for the network's input."""
         return self.nodes[flow.node].op if flow.node in self.nodes else None
@@ -209,10 +202,9 @@ def moved(build: Builder, call: Call, value: Flow | Array, step: Any) -> Flow | 
 
 
 def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
-    """The values `flow[index]`, in the shape of `index`: relabelled, selected, or moved by 0/1.
+    """The values `flow[index]`, in the shape of `index`.
 
-    Identity keeps the node, a run of neighbours is a Select, anything else an affine map with one
-    1 in each row, which merging later joins to its neighbour.
+    Identity keeps the node, a run of neighbours is a Select, anything else a Placement.
     """
     flat, shape = index.ravel(), tuple(index.shape)
     if not flat.size:
@@ -223,14 +215,7 @@ def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
             return replace(flow, shape=shape)
         return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
     build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
-    image = max(len(flow.shape) + 1, len(shape) + 1) >= IMAGE or build.on_images
-    if image or repeated or flat.size * flow.size > LIMITS.dense:
-        return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
-    rows = sparse.csr_array(
-        (np.ones(flat.size), (np.arange(flat.size), flat)), shape=(flat.size, flow.size)
-    )
-    weight = rows.toarray() if flat.size * flow.size <= LIMITS.dense else rows
-    return build.emit(call.name, Affine(weight), (flow,), shape)
+    return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
 
 
 def placed(build: Builder, name: str, flow: Flow, index: Array) -> Flow:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
@@ -105,6 +105,7 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
     kind = np.dtype(dtype)
     if kind not in (np.float32, np.float64):
         raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
+    require_writable(network, kind)
     draft = Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)}, data)
     draft.shapes[network.source] = input_shape(network)
     if any(node.op.kind == "Gelu" for node in network.nodes):
@@ -250,16 +251,25 @@ class Draft:
 # --- write nodes --------------------------------------------------------------------------------
 
 
+def require_writable(network: Network, dtype: Any) -> None:
+    """Refuses what an ONNX file of `dtype` cannot hold, whatever its numbers are."""
+    for node in network.nodes:
+        if not any(kind in WRITERS for kind in type(node.op).__mro__):
+            raise UnsupportedError(
+                f"node {node.name!r} is a {node.op.kind}, which ONNX files cannot hold; save the "
+                "network as .npz"
+            )
+        if node.op.kind in ("Gelu", "HardSwish") and np.dtype(dtype) == np.float64:
+            raise UnsupportedError(
+                f"node {node.name!r}: no program that evaluates ONNX has {node.op.kind} in "
+                "float64; write the network in float32 (--dtype float32), or save it as .npz"
+            )
+
+
 def write_node(node: Node, draft: Draft) -> None:
     """Writes one node; its value's shape is known to the draft afterwards."""
-    for kind in type(node.op).__mro__:
-        if kind in WRITERS:
-            draft.shapes[node.name] = WRITERS[kind](node, node.op, draft)
-            return
-    raise InputError(
-        f"node {node.name!r} is a {node.op.kind}, which ONNX files cannot hold; save the network "
-        "as .npz"
-    )
+    kind = next(kind for kind in type(node.op).__mro__ if kind in WRITERS)
+    draft.shapes[node.name] = WRITERS[kind](node, node.op, draft)
 
 
 def _mixing(node: Node, op: Mixing, draft: Draft) -> tuple[int, ...]:
@@ -513,11 +523,6 @@ def write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
     elif isinstance(op, Silu):
         draft.node("Mul", [source, draft.step("Sigmoid", [source], name)], name)
     elif isinstance(op, Smooth):  # onnxruntime has Softplus in float32 alone, ONNX's reference both
-        if op.kind in ("Gelu", "HardSwish") and draft.dtype == np.float64:
-            raise InputError(
-                f"node {name!r}: no program that evaluates ONNX has {op.kind} in float64; write "
-                "the network in float32 (--dtype float32), or save it as .npz"
-            )
         if op.kind == "Gelu":
             draft.opset = GELU_OPSET
         draft.node(op.kind, [source], name)
