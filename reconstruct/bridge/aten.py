@@ -57,6 +57,11 @@ class OperatorCall:
 
 
 Rule = Callable[[OperatorCall, ModuleGraph], str]
+# MultiheadAttention, alone or in a TransformerEncoderLayer, puts the sequence in front.
+HEADS = (
+    "; in place of nn.MultiheadAttention write q, k and v as Linear layers with their heads behind "
+    "the batch, joined by scaled_dot_product_attention"
+)
 
 
 def linear(call: OperatorCall, graph: ModuleGraph) -> str:
@@ -143,8 +148,8 @@ def activation(made: Callable[[OperatorCall], Activation]) -> Rule:
 
     def rule(call: OperatorCall, graph: ModuleGraph) -> str:
         name, op = graph.fresh(call.name), made(call)
-        if isinstance(op, Gelu) and graph.dtype == np.float64:
-            raise call.refuse("is compared with ONNX's Gelu in float32 alone; bring module.float()")
+        if isinstance(op, Gelu | HardSwish) and graph.dtype == np.float64:
+            raise call.refuse("is compared with ONNX's in float32 alone; bring module.float()")
         write_activation(op, call["self"], name, graph)
         return name
 
@@ -203,7 +208,7 @@ def reshape(call: OperatorCall, graph: ModuleGraph) -> str:
     """Any new shape that keeps the batch in front."""
     source = call.shapes["self"]
     if call["self"] not in graph.held and source[0] != call.shape[0]:
-        raise call.refuse(f"makes {call.shape} of {source}, which mixes examples of a batch")
+        raise call.refuse(f"makes {call.shape} of {source}, which mixes examples of a batch{HEADS}")
     lead = [0] if call["self"] not in graph.held else [call.shape[0]]
     shape = graph.constant(f"{call.name}.shape", [*lead, *call.shape[1:]], np.int64)
     return graph.make("Reshape", [call["self"], shape], call.name)
@@ -218,7 +223,7 @@ def transpose(call: OperatorCall, graph: ModuleGraph) -> str:
         first, second = (call.arguments.get(key, i) for i, key in enumerate(("dim0", "dim1")))
         order[first], order[second] = order[second], order[first]
     if call["self"] not in graph.held and order[0] != 0:
-        raise call.refuse("moves the batch, which has to stay in front")
+        raise call.refuse(f"moves the batch, which has to stay in front{HEADS}")
     return graph.make("Transpose", [call["self"]], call.name, perm=order)
 
 

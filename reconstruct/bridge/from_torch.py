@@ -30,11 +30,6 @@ from reconstruct.networks import Network
 if TYPE_CHECKING:
     import torch
 
-SUPPORTED = (
-    "Linear, Conv2d, BatchNorm1d and 2d, LayerNorm, RMSNorm, ReLU, LeakyReLU, ELU, SELU, ReLU6, "
-    "Hardtanh, pooling, Flatten, Dropout, sums, products with constants and what only moves values"
-)
-
 
 def from_torch(module: torch.nn.Module, example: Any) -> Network:
     """The function of `module` in evaluation mode, as a network.
@@ -91,7 +86,16 @@ def _rows(torch: Any, module: Any, example: Any) -> Any:
             f"an example with a batch in front is needed (N × input shape, N ≥ 1), but its shape "
             f"is {tuple(rows.shape)}; use example[None] for a single one"
         )
-    return torch.cat([rows[:1], rows[:1]])  # torch would take a batch of one for a constant
+    rows = torch.cat([rows[:1], rows[:1]])  # torch would take a batch of one for a constant
+    try:
+        with torch.no_grad():
+            module(rows)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputError(
+            f"an example that the module takes is needed, but of two inputs of the shape "
+            f"{tuple(rows.shape[1:])} it says: {_first_line(error)}; try module(example) first"
+        ) from None
+    return rows
 
 
 def _exported(torch: Any, module: Any, rows: Any) -> Any:
@@ -102,11 +106,15 @@ def _exported(torch: Any, module: Any, rows: Any) -> Any:
             program = torch.export.export(module, (rows,))
             return program if _plain(program) else program.run_decompositions({})
     except Exception as error:  # torch.export raises many kinds of its own
-        first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise UnsupportedError(
-            f"torch.export cannot trace {type(module).__name__} ({type(error).__name__}: {first}); "
-            f"the module must be one fixed graph from one tensor to one tensor"
+            f"torch.export cannot trace {type(module).__name__} ({type(error).__name__}: "
+            f"{_first_line(error)}); the module must be one fixed graph from one tensor to one "
+            f"tensor"
         ) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or "no reason given"
 
 
 def _plain(program: Any) -> bool:
@@ -149,7 +157,8 @@ def _walk(program: Any, graph: ModuleGraph, names: dict[str, str]) -> str:
             call = _call(node, names)
             rule = _rule(node.target)
             if rule is None:
-                raise call.refuse(f"is not supported; supported are {SUPPORTED}")
+                known = ", ".join(name for name in RULES if not name.startswith("_"))
+                raise call.refuse(f"is not supported; supported are torch's {known}")
             names[node.name] = rule(call, graph)
     return source
 

@@ -169,7 +169,7 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
-    from reconstruct.reports.terminal import summary, tried
+    from reconstruct.reports.terminal import summary
     from reconstruct.runs.verify import verify as verify_pair
 
     if options.instances is not None:
@@ -199,13 +199,13 @@ def verify(options: Namespace) -> int:
             progress=progress,
         )
     if not _brief(outcome.report, options):
-        print("\n".join([summary(outcome.report), *tried(outcome.report)]))
+        print(summary(outcome.report))
     return _exit_code(outcome.certificate)
 
 
 def _verify_property(options: Namespace) -> int:
     """Domain and tolerance from a property of both networks."""
-    from reconstruct.reports.terminal import summary, tried
+    from reconstruct.reports.terminal import summary
     from reconstruct.runs.instances import NEVER, verify_property
 
     if options.domain is not None or options.tolerance is not None:
@@ -226,7 +226,7 @@ def _verify_property(options: Namespace) -> int:
     if asked.never:
         say(NEVER, options)
     if not _brief(outcome.report, options):
-        print("\n".join([summary(outcome.report), *tried(outcome.report)]))
+        print(summary(outcome.report))
         print(f"{'the property is':<23}{result}")
     return _exit_code(outcome.certificate)
 

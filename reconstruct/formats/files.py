@@ -289,7 +289,7 @@ def rounded(node: str, key: str, values: NDArray[Any], dtype: Any) -> NDArray[An
     with np.errstate(over="ignore"):
         cast = values.astype(dtype)
     if not np.all(np.isfinite(cast)):
-        raise InputError(
+        raise UnsupportedError(
             f"node {node!r}: its {key} has entries up to {np.abs(values).max():g}, which do not "
             f"fit into {np.dtype(dtype)}; save it in float64"
         )

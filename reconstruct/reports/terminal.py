@@ -10,11 +10,14 @@ from reconstruct.reports.words import arithmetics, claim, figures, in_words, num
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Verdict first, for each arithmetic, then the layers, then the figures."""
+    """Verdict first, for each arithmetic, then the layers, then the figures; what was tried where
+    two networks are compared, and where nothing was decided."""
     lines = [headline(report), *(_named(a.name, a.sentence) for a in arithmetics(report)), ""]
     if report.get("layers"):
         lines += [*layer_table(report["layers"]), ""]
-    return "\n".join([*lines, *(_named(*row) for row in figures(report))])
+    lines += [_named(*row) for row in figures(report)]
+    explained = report["verdict"] == "undecided" or not report.get("layers")
+    return "\n".join([*lines, *(tried(report) if explained else [])])
 
 
 def headline(report: Mapping[str, Any]) -> str:

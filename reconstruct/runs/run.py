@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from math import inf
@@ -27,11 +27,12 @@ from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.frozen import Layout, as_construction, lay_out
-from reconstruct.errors import InputError, ReconstructError
+from reconstruct.errors import InputError, ReconstructError, UnsupportedError
 from reconstruct.formats import Origin, sha256_file
+from reconstruct.formats.onnx.write import require_writable
 from reconstruct.khatri_rao import Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
-from reconstruct.networks import Activation, Box, Network, Points
+from reconstruct.networks import Activation, Box, LiveNorm, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, number, precision
@@ -63,6 +64,12 @@ logger = logging.getLogger(__name__)
 
 Frozenlike: TypeAlias = "Frozen | Given"
 DOMAIN = (-1.0, 1.0)
+NO_DOMAIN = "no domain given: every claim is made on [-1, 1] for each input"
+LIVE_ON_A_BOX = (
+    "the target normalises values by their own mean and variance, and of that nothing is proved "
+    "over a box: the verdict can only be undecided or refuted; give inputs as the domain (an .npz "
+    "with x) to have it certified at these"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +186,8 @@ def run(
     start = time.perf_counter()
     near = given.nearby(domain, radius)
     ours = given.network(target, "the target", nnet_header, near=near)
-    if domain is None:
-        logger.warning("no domain given: every claim is made on [-1, 1] for each input")
-        domain = DOMAIN
+    notes = [] if domain is not None else [NO_DOMAIN]
+    domain = DOMAIN if domain is None else domain
     place = given.domain(domain, ours, radius)
     given.check_numbers(samples, tolerance, time_limit, memory)
     if slack is not None and isinstance(place, Box):
@@ -244,7 +250,10 @@ def run(
         "time_limit": time_limit,
         "nnet_header": bool(ours.metadata.get("nnet_header_folded")),
     }
-    return _run(replace(job, options=said), start, notify)
+    require_writable(kept.network, kind)
+    if place.kind != "points" and any(isinstance(node.op, LiveNorm) for node in ours.nodes):
+        notes.append(LIVE_ON_A_BOX)
+    return _run(replace(job, options=said), start, notify, notes)
 
 
 def _wide_enough(
@@ -331,11 +340,12 @@ def _check_cost(
         progress(Step(told, 0))
 
 
-def _run(job: Job, start: float, progress: Progress) -> RunOutcome:
+def _run(job: Job, start: float, progress: Progress, notes: Sequence[str]) -> RunOutcome:
     """Reconstruct, write the network, certify the file as written, report.
 
-    Where the time limit ends before the last map is solved, `OutOfTime` leaves what was solved for
-    a resumed run; a certificate that it ends is undecided.
+    `notes` are said when nothing is left that could be refused beforehand. Where the time limit
+    ends before the last map is solved, `OutOfTime` leaves what was solved for a resumed run; a
+    certificate that it ends is undecided.
     """
     # In small networks BLAS threads wait for each other more than they work.
     one = one_blas_thread() if job.frozen.network.weights <= 2**24 else nullcontext()
@@ -348,14 +358,17 @@ def _run(job: Job, start: float, progress: Progress) -> RunOutcome:
         try:
             source = take_along(job.target, job.target_path, folder, TARGET)
             job = replace(job, target=source.network)
+            for note in notes:
+                logger.warning(note)
             notify = progress if job.deadline is None else until(job.deadline, progress)
             result = _solved(job, folder.staging, notify)
             result = with_headroom(result, job.forms, progress=progress)
             outcome = _finish(job, source, folder, result, start, progress)
             names = published(folder.staging)
             folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
-        except BaseException as error:  # whatever it was: maps that are solved are kept
-            if job.resume is not None and worth_resuming(folder.staging):
+        except BaseException as error:  # maps that are solved are kept, if they can be of use
+            resumable = job.resume is not None and not isinstance(error, UnsupportedError)
+            if resumable and worth_resuming(folder.staging):
                 folder.keep = True
                 error.add_note("what was solved so far is kept, use --resume to go on")
             raise

@@ -104,7 +104,17 @@ class MixesExamples(nn.Module):
         return self.layer(x.reshape(1, -1))
 
 
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.heads(x, x, x)[0]
+
+
 REFUSED = {
+    "doubles": (nn.Sequential(nn.Linear(3, 3), nn.GELU()).double(), r"bring module\.float"),
     "softmax": (
         nn.Sequential(nn.Linear(3, 3), LogSoftmax()),
         r"softmax.*is not supported; supported",
@@ -127,11 +137,24 @@ def test_what_is_no_network_of_ours_is_refused_by_name(name):
         from_torch(module, torch.ones(2, 3))
 
 
+@pytest.mark.parametrize("module", [Heads(), nn.TransformerEncoderLayer(4, 2, 8)])
+def test_torchs_own_attention_is_refused_with_what_to_write_instead(module):
+    with pytest.raises(UnsupportedError, match=r"in place of nn\.MultiheadAttention write q, k"):
+        from_torch(module, torch.ones(2, 3, 4))
+
+
 def test_loops_and_other_devices_are_refused_in_words():
     with pytest.raises(UnsupportedError, match=r"holds an LSTM, which loops over a sequence"):
         from_torch(nn.Sequential(nn.LSTM(3, 3)), torch.ones(2, 3))
     with pytest.raises(InputError, match=r"parameters on meta; give module\.cpu\(\)"):
         from_torch(nn.Linear(3, 3, device="meta"), torch.ones(2, 3))
+
+
+def test_an_example_is_tried_on_the_module_first(capfd):
+    """torch's own words, and no log of its attempts to trace it."""
+    with pytest.raises(InputError, match=r"of the shape \(5,\) it says: mat1 .*\(2x5 and 3x3\)"):
+        from_torch(nn.Linear(3, 3), torch.ones(1, 5))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_example_needs_a_batch():

@@ -12,11 +12,12 @@ import pytest
 import reconstruct.runs.run as run_module
 from reconstruct import pipeline
 from reconstruct.constructions import wide
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, save
 from reconstruct.networks import Network
 from reconstruct.runs.files import FILES
 from tests.constructions.targets import mlp
+from tests.constructions.test_live import normed_mlp
 from tests.constructions.test_wide import brought, swapped
 
 
@@ -324,6 +325,43 @@ def test_a_bug_is_an_internal_error_without_a_traceback(cli, target, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("activation", "dtype", "refused"),
+    [("gelu", "float64", True), ("gelu", "float32", False), ("silu", "float64", False)],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_solved(
+    cli, target, tmp_path, monkeypatch, activation, dtype, refused
+):
+    def solved(*args):
+        raise ZeroDivisionError("solved")
+
+    monkeypatch.setattr(wide.WidePlan, "solve", solved)
+    words = ("--activation", activation, "--dtype", dtype)
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1", *words)
+    assert (code == 2) == refused and ("has Gelu in float64" in stderr) == refused
+    assert "--resume" not in stderr
+
+
+def test_a_target_with_live_norms_on_a_box_is_told_to_be_given_inputs(cli, tmp_path):
+    """No joint bound is looked for: none of live norms could be certified."""
+    save(normed_mlp(1e-5), tmp_path / "t.npz")
+    same = ("--samples", 50, "--tolerance", 1)
+    code, stdout, stderr = cli("run", tmp_path / "t.npz", "-o", tmp_path / "a", *same)
+    assert code == 3 and "give inputs as the domain" in stderr and "no domain given" in stderr
+    assert "tried: joint bound: left out" in stdout
+    np.savez(tmp_path / "x.npz", x=np.ones((2, 4)))
+    words = ("-o", tmp_path / "b", "--domain", tmp_path / "x.npz", *same)
+    code, stdout, stderr = cli("run", tmp_path / "t.npz", *words)
+    assert code == 0 and stderr == "" and "tried:" not in stdout
+
+
+def test_a_refusal_is_not_preceded_by_notes_of_the_run(cli, target, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text("{}")
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out")
+    assert code == 2 and "no domain given" not in stderr and stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("error", [ZeroDivisionError("oops"), MemoryError(), InputError("no")])
 def test_what_was_solved_is_kept_whatever_fails_afterwards(
     cli, target, tmp_path, monkeypatch, error
@@ -343,6 +381,16 @@ def test_what_was_solved_is_kept_whatever_fails_afterwards(
     assert len(list((out / ".partial").glob("site-*.npz"))) == 2
     monkeypatch.setattr(wide.WidePlan, "solve", broken)  # nothing is left to solve
     assert cli(*run, "--resume")[0] == 0
+
+
+def test_nothing_is_kept_where_going_on_cannot_help(cli, target, tmp_path, monkeypatch):
+    def unwritable(*args):
+        raise UnsupportedError("its numbers do not fit")
+
+    monkeypatch.setattr(run_module, "write_networks", unwritable)
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
+    assert code == 2 and stderr.rstrip().endswith("its numbers do not fit")
+    assert not (tmp_path / "out").exists()
 
 
 def test_adaptive_bounds_are_certified_with_their_tree_and_checked(cli, target, tmp_path):
