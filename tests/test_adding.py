@@ -69,10 +69,8 @@ class Circulant(Mixing):
     def pull(self, form: Array, size: int) -> Array:
         return np.asarray(form @ self.tile(0, size).astype(form.dtype))
 
-    def signs(self) -> tuple[Circulant, Circulant]:
-        none = np.zeros_like(self.bias)
-        plus, minus = np.maximum(self.first, 0), np.minimum(self.first, 0)
-        return Circulant(plus, none), Circulant(minus, none)
+    def absolute(self, reach: Array) -> Array:
+        return np.asarray(reach @ np.abs(self.tile(0, len(self.first))).T)
 
     @property
     def least(self) -> float:

@@ -1,4 +1,6 @@
-"""CROWN for kernels that move over an image: at each position a small network of what is seen.
+"""Kernels that move over an image: the worst position of each row, by intervals and by CROWN.
+
+By CROWN each position has a small network of what is seen.
 
 A window at one position depends on few units of the cut that it looks at, these on few units of the
 image before, and so on. Restricted to them every map is a small matrix, and forms are carried back
@@ -18,7 +20,7 @@ import numpy as np
 from reconstruct.bounds.crown import lower_bounds
 from reconstruct.bounds.propagation import Ranges
 from reconstruct.bounds.transfers import ByMap, Transfer, handed_on, narrowed
-from reconstruct.networks import Network, Node
+from reconstruct.networks import Dense, Network, Node
 from reconstruct.numbers.arrays import Array, Range
 
 
@@ -32,6 +34,16 @@ class LocalLimits:
 
 
 LIMITS = LocalLimits()
+
+
+def worst_position(ranges: Ranges, name: str, kernel: Array, index: Array) -> Range:
+    """Bounds of `kernel · v[index]` over all boxes and positions, row by row, by intervals."""
+    op = Dense.over(np.ascontiguousarray(kernel, dtype=np.float64))
+    low, high = np.full(len(kernel), np.inf), np.full(len(kernel), -np.inf)
+    for box in zip(*ranges.values[name], strict=True):
+        below, above = op.image(*(np.where(index >= 0, end[index], 0.0).T for end in box))
+        low, high = np.minimum(low, below.min(axis=0)), np.maximum(high, above.max(axis=0))
+    return low, high
 
 
 def local_bounds(ranges: Ranges, name: str, kernel: Array, index: Array) -> Range | None:

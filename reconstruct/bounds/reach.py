@@ -12,10 +12,9 @@ from scipy import sparse
 
 from reconstruct.bounds.at_points import ranges_at
 from reconstruct.bounds.branching import find_partition
-from reconstruct.bounds.local import local_bounds
+from reconstruct.bounds.local import local_bounds, worst_position
 from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
 from reconstruct.bounds.partition import Partition
-from reconstruct.bounds.positions import worst_position
 from reconstruct.bounds.propagation import (
     TILE_ELEMENTS,
     Ranges,

@@ -100,9 +100,6 @@ def test_a_convolution_is_what_onnxruntime_computes_and_what_its_matrix_says(op,
     assert np.abs(x @ whole.T + op.bias - ours).max() <= slack
     assert np.array_equal(whole, op.columns(0, op.shape[1]))
     assert np.abs(op.absolute(np.abs(x)) - np.abs(x) @ np.abs(whole).T).max() <= slack
-    plus, minus = op.signs()
-    assert np.array_equal(plus.tile(0, 1), np.maximum(whole[:1], 0))
-    assert np.array_equal(minus.tile(0, 1), np.minimum(whole[:1], 0))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -357,15 +357,9 @@ class Convolution(Mixing):
 
     # --- parts and entries ----------------------------------------------------------------------
 
-    def signs(self) -> tuple[Convolution, Convolution]:
-        wide = self.kernel.astype(np.float64, copy=False)
-        return self._with(np.maximum(wide, 0.0)), self._with(np.minimum(wide, 0.0))
-
-    def _with(self, kernel: Array) -> Convolution:
-        return Convolution(kernel, self.geometry, None, self.groups)
-
     def absolute(self, reach: Array) -> Array:
-        return self._with(np.abs(self.kernel.astype(np.float64, copy=False))).linear(reach)
+        kernel = np.abs(self.kernel.astype(np.float64, copy=False))
+        return Convolution(kernel, self.geometry, None, self.groups).linear(reach)
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         places = self.geometry.windows().reshape(self.groups, -1, self.positions)
@@ -401,6 +395,13 @@ class Convolution(Mixing):
     @cached_property
     def largest(self) -> float:
         return float(np.max(np.abs(self.kernel), initial=0.0))
+
+    @cached_property
+    def row_signs(self) -> Array:
+        rows = self.kernel.reshape(self.channels, -1)
+        return np.repeat(
+            np.all(rows >= 0, axis=1).astype(int) - np.all(rows <= 0, axis=1), self.positions
+        )
 
     # --- counting and files ---------------------------------------------------------------------
 

@@ -90,6 +90,13 @@ class MatrixMap(Mixing):
     def largest(self) -> float:
         return float(abs(self.weight).max())
 
+    @cached_property
+    def row_signs(self) -> Array:
+        low, high = (
+            dense(end).ravel() for end in (self.weight.min(axis=1), self.weight.max(axis=1))
+        )
+        return (low >= 0).astype(int) - (high <= 0)
+
     @property
     def matrix(self) -> Matrix:
         return self.weight
@@ -117,10 +124,6 @@ class Dense(MatrixMap):
         object.__setattr__(op, "bias", np.zeros(len(weight)) if bias is None else bias)
         return op
 
-    def signs(self) -> tuple[Dense, Dense]:
-        wide = self.weight.astype(np.float64, copy=False)
-        return Dense.over(np.maximum(wide, 0.0)), Dense.over(np.minimum(wide, 0.0))
-
     def on_blocks(self, width: int) -> tuple[tuple[int, int, Dense], ...]:
         found = []
         for start in range(0, self.shape[1], width):
@@ -142,10 +145,6 @@ class Sparse(MatrixMap):
 
     def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
         self._set(as_matrix(sparse.csr_array(weight)), bias)
-
-    def signs(self) -> tuple[Sparse, Sparse]:
-        wide = self.weight.astype(np.float64, copy=False)
-        return Sparse(wide.maximum(0)), Sparse(wide.minimum(0))
 
     def arrays(self) -> dict[str, Array]:
         parts = {

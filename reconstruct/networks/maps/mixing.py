@@ -21,8 +21,10 @@ from reconstruct.numbers.rounding import (
     TINY,
     gamma,
     inflate,
+    midpoint,
     smallest,
     underflow,
+    up,
     widen,
 )
 
@@ -30,7 +32,7 @@ from reconstruct.numbers.rounding import (
 class Mixing(Map):
     """`h ↦ L h + bias` with L of `shape` m × k, its entries floats.
 
-    Derive from it, say `shape`, `bias`, `linear`, `pull`, `tile`, `signs` and `least`, and every
+    Derive from it, say `shape`, `bias`, `linear`, `absolute`, `pull`, `tile` and `least`, and every
     analysis follows.
     """
 
@@ -55,14 +57,15 @@ class Mixing(Map):
     def columns(self, start: int, stop: int) -> Array:
         """Columns `start:stop` of L as a small dense float64 matrix."""
 
-    @abstractmethod
-    def signs(self) -> tuple[Mixing, Mixing]:
-        """`L⁺ = max(L, 0)` and `L⁻ = min(L, 0)` as maps without a bias, in float64."""
-
     @property
     @abstractmethod
     def least(self) -> float:
         """The smallest magnitude of an entry that is not zero (+inf if there is none)."""
+
+    @property
+    def row_signs(self) -> Array:
+        """1 for rows without a negative entry, −1 for those without a positive one; else 0."""
+        return np.zeros(self.shape[0], dtype=int)
 
     @property
     @abstractmethod
@@ -152,51 +155,41 @@ class Mixing(Map):
     def shift(self) -> Vector:
         return self.bias
 
-    def absolute(self, reach: Array) -> Array:
-        plus, minus = self.signs()
-        return np.asarray(plus.linear(reach) - minus.linear(reach))
-
     def image(self, lo: Array, hi: Array) -> Range:
-        """`L⁺lo + L⁻hi + b` and `L⁺hi + L⁻lo + b`, each with its rounding taken off or added on.
+        """`L m + b` ± `|L| r`, m the middle of the range and r its radius, with all rounding.
 
-        The rounding error is at most γ_{2k+1} times the same sum over magnitudes, plus underflow.
-        A coordinate without finite bounds makes every row that uses it unbounded, and no other.
+        The middle errs by γ_{k+1} (|L||m| + |b|), and its part γ|m| is carried along with r: so
+        two products do. A coordinate without finite bounds makes every row that uses it unbounded,
+        and no other. Where all entries and all inputs have one sign the ends are no hair beyond 0:
+        units that touch 0 count as active.
         """
         unbounded = ~(np.isfinite(lo) & np.isfinite(hi))
         if unbounded.any():
             lo, hi = np.where(unbounded, 0.0, lo), np.where(unbounded, 0.0, hi)
-        lost = underflow(2 * self.summands, self.least, min(smallest(lo), smallest(hi)))
-        if not unbounded.any() and np.array_equal(lo, hi):
-            return self._at_points(lo, lost)
-        parts = self.signs()
-        below, _ = self._signed_sum(parts, lo, hi, lost)
-        _, above = self._signed_sum(parts, hi, lo, lost)
-        if unbounded.any():
-            touched = self.touched(unbounded)
-            below, above = np.where(touched, -np.inf, below), np.where(touched, np.inf, above)
-        return below, above
-
-    def _at_points(self, h: Array, lost: float) -> Range:
-        """Bounds of `L h + b` where h is known: one product and its rounding."""
         with np.errstate(all="ignore"):
-            centre = self.linear(h) + self.bias
-            size = self.absolute(np.abs(h)) + np.abs(self.bias)
-        return _around(centre, size, self.summands + 1, lost)
+            factor = gamma(self.summands + 8) * SLACK  # with the few roundings of the radius itself
+            middle, radius = midpoint(lo, hi)
+            doubt = inflate(np.abs(middle), factor)
+            reach = np.where(doubt == 0, radius, up(radius + doubt))
+            lost = sum(
+                underflow(self.summands, self.least, smallest(part)) for part in (middle, reach)
+            )
+            centre = self.linear(middle) + self.bias
+            size = self.absolute(reach) + inflate(np.abs(self.bias), factor)
+            below, above = widen(centre, inflate(size, float(up(1 + factor)), 2 * lost))
+        unknown = ~np.isfinite(centre)
+        if unbounded.any():
+            unknown |= self.touched(unbounded)
+        above_0, below_0 = (part.all(axis=-1, keepdims=True) for part in (lo >= 0, hi <= 0))
+        signs = self.row_signs * (above_0.astype(int) - below_0)
+        below = np.where((signs > 0) & (self.bias >= 0), np.maximum(below, 0.0), below)
+        above = np.where((signs < 0) & (self.bias <= 0), np.minimum(above, 0.0), above)
+        return np.where(unknown, -np.inf, below), np.where(unknown, np.inf, above)
 
     def touched(self, marked: Array) -> Array:
         """Which rows have an entry that is not zero at a marked coordinate."""
         with np.errstate(all="ignore"):
             return np.asarray(self.absolute(marked.astype(np.float64)) > 0)
-
-    def _signed_sum(
-        self, parts: tuple[Mixing, Mixing], first: Array, second: Array, lost: float
-    ) -> Range:
-        """Bounds of `L⁺·first + L⁻·second + b`, and infinite ones where the sum overflows."""
-        plus, minus = parts
-        with np.errstate(all="ignore"):
-            centre = plus.linear(first) + minus.linear(second) + self.bias
-            size = plus.linear(np.abs(first)) - minus.linear(np.abs(second)) + np.abs(self.bias)
-        return _around(centre, size, 2 * self.summands + 1, lost)
 
     def pull_error(self, reach: Array) -> RoundingError:
         """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
@@ -221,13 +214,3 @@ class Mixing(Map):
     @property
     def parameters(self) -> int:
         return self.weights + len(self.bias)
-
-
-def _around(centre: Array, size: Array, terms: int, lost: float) -> Range:
-    """What a sum of so many terms is: its computed value with its rounding, given the sum of their
-    magnitudes and what underflows; nothing is known of one that overflows."""
-    with np.errstate(all="ignore"):
-        radius = inflate(size, gamma(terms) * SLACK, 2.0 * lost)
-    lo, hi = widen(centre, radius)
-    bad = ~np.isfinite(centre)
-    return (np.where(bad, -np.inf, lo), np.where(bad, np.inf, hi)) if bad.any() else (lo, hi)
