@@ -23,9 +23,9 @@ Rests on proofs_check: accumulated-rounding, norm-rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ from reconstruct.certificates.views import View
 from reconstruct.networks import (
     Activation,
     Add,
-    Convolution,
     Diagonal,
     LiveNorm,
     Map,
@@ -47,11 +46,8 @@ from reconstruct.networks import (
 from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
 from reconstruct.networks.spelled import SpelledSum
 from reconstruct.numbers.double_double import Array, Enclosure, upward
-from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.precision import Precision
 
-ELEMENTS = 2**20  # entries of a map that are looked at together
-KERNEL_ELEMENTS = 2**21  # entries of a kernel that are held in float64 at once
 BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to spare
 
 
@@ -214,39 +210,29 @@ class Roundoff:
     # --- affine maps ----------------------------------------------------------------------------
 
     def _mixing(self, name: str, source: str, op: Mixing | SpelledSum) -> Value:
-        """Products in blocks of rows, so that a wide map is never copied whole."""
-        value = self.values[source]
-
-        def rows(tile: Callable[[], _Tile]) -> tuple[Array, ...]:
-            return self._rows(tile(), value)
-
-        results = list(parallel_map(rows, _tiles(op)))
-        parts = (np.concatenate(part, axis=-1) for part in zip(*results, strict=True))
-        value = Value(*parts)
-        if self.known.forms.moves(source) or name in self.sources:
-            return value
-        reached = self.known.reached(name, self.source_errors)
-        return replace(value, carried=np.minimum(value.carried, reached))
-
-    def _rows(self, tile: _Tile, value: Value) -> tuple[Array, ...]:
-        """Some rows of a map: |W| of all errors and sizes, and what their sums round."""
-        cast, biases = self.precision.cast(tile.weight), self.precision.cast(tile.biases)
-        exact = tile.times(np.abs(tile.weight))
-        held = exact if np.array_equal(cast, tile.weight) else tile.times(np.abs(cast))
-        size = upward(exact(value.size) + np.abs(tile.biases).sum(axis=0))
-        rounded = upward(held(value.computed) + np.abs(biases).sum(axis=0))
-        local = self.precision.gamma(tile.roundings) * rounded
-        local = local + np.abs(biases - tile.biases).sum(axis=0)
-        if value.local.any():
-            local = local + held(value.local)
-        if held is not exact:
-            local = local + tile.times(np.abs(cast - tile.weight))(value.computed)
-        lost = tile.terms * self.precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
-        carried, hidden = (
-            upward(exact(part)) if part.any() else np.zeros((1, tile.biases.shape[1]))
-            for part in (value.carried, value.hidden)
-        )
-        return size, carried, hidden, upward(local + lost), rounded
+        """|W| of all errors and sizes at once, and what its sums round."""
+        value, precision = self.values[source], self.precision
+        parts = (value.size, value.computed, value.local, value.carried, value.hidden)
+        boxes = max(map(len, parts))
+        rows = np.concatenate([np.broadcast_to(part, (boxes, part.shape[1])) for part in parts])
+        times = upward(op.absolute(rows)).reshape(len(parts), boxes, -1)
+        size, reached, local, carried, hidden = times
+        biases = op.biases if isinstance(op, SpelledSum) else op.bias[None]
+        cast = precision.cast(biases)
+        # entries that the format does not hold are moved by a unit roundoff, or by all they are
+        moved = 0.0 if _held(op, precision) else precision.unit
+        moved = moved if op.largest < precision.largest / 2 else np.inf
+        constant = np.abs(cast).sum(axis=0)
+        rounded = upward((1 + moved) * reached + constant)
+        count = op.roundings if isinstance(op, SpelledSum) else op.summands + BIAS
+        local = (1 + moved) * local + moved * reached + precision.gamma(count) * rounded
+        local = local + np.abs(cast - biases).sum(axis=0)
+        terms = op.summands + len(biases) + BIAS
+        lost = terms * precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
+        size = upward(size + np.abs(biases).sum(axis=0))
+        if not (self.known.forms.moves(source) or name in self.sources):
+            carried = np.minimum(carried, self.known.reached(name, self.source_errors))
+        return Value(size, carried, hidden, upward(local + lost), rounded)
 
     # --- diagonal maps and activations ----------------------------------------------------------
 
@@ -304,45 +290,14 @@ def _total(parts: Iterable[Array]) -> Array:
     return upward(reduce(np.add, parts))
 
 
+def _held(op: Mixing | SpelledSum, precision: Precision) -> bool:
+    """Whether all entries are numbers of the format."""
+    blocks = [block for _, block in op.blocks] if isinstance(op, SpelledSum) else [op]
+    arrays = [np.asarray(one) for block in blocks for one in block.arrays().values()]
+    wide = (one for one in arrays if one.dtype.itemsize > np.dtype(precision.dtype).itemsize)
+    return all(np.array_equal(precision.cast(one), one) for one in wide)
+
+
 def _spread(known: Array, size: Array) -> Array:
     """What is known of channels as numbers of units."""
     return np.repeat(known, size.shape[-1] // known.shape[-1], axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tile:
-    """Some rows of a map, or some channels of a convolution at all positions; `biases` (any number,
-    rows) are all added. There are `terms` in all, each of them rounded so often at most."""
-
-    weight: Array
-    biases: Array
-    terms: int
-    roundings: int
-    times: Callable[[Array], Callable[[Array], Array]]  # entries as a linear map of (boxes, k)
-
-
-def _tiles(op: Mixing | SpelledSum) -> list[Callable[[], _Tile]]:
-    """The rows of a map, those that are looked at together made when it comes to them."""
-    if isinstance(op, Convolution):
-        step = max(1, KERNEL_ELEMENTS // op.summands) if op.groups == 1 else op.channels
-        starts = range(0, op.channels, step)
-        return [partial(_channels, op, slice(i, i + step)) for i in starts]
-    return [partial(_dense, op, span) for span in op.spans(ELEMENTS)]
-
-
-def _dense(op: Mixing | SpelledSum, span: tuple[int, int]) -> _Tile:
-    weight, rows = op.tile(*span), slice(*span)
-    biases = op.biases[:, rows] if isinstance(op, SpelledSum) else op.bias[None, rows]
-    terms = weight.shape[1] + len(biases) + BIAS
-    count = op.roundings if isinstance(op, SpelledSum) else weight.shape[1] + BIAS
-    return _Tile(weight, biases, terms, count, lambda entries: lambda v: v @ entries.T)
-
-
-def _channels(op: Convolution, rows: slice) -> _Tile:
-    kernel = op.kernel[rows].astype(np.float64, copy=False)
-    biases = np.repeat(op.offsets[rows], op.positions)[None]
-
-    def times(entries: Array) -> Callable[[Array], Array]:
-        return Convolution(entries, op.geometry, None, op.groups).linear
-
-    return _Tile(kernel, biases, op.summands + BIAS, op.summands + BIAS, times)

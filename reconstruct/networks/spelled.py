@@ -37,25 +37,22 @@ class SpelledSum:
     nodes: frozenset[str]
 
     @property
-    def rows(self) -> int:
-        return self.blocks[0][1].shape[0]
-
-    @property
     def biases(self) -> Array:
         """Those of all blocks, (blocks, rows)."""
         return np.stack([block.bias for _, block in self.blocks])
 
-    def spans(self, entries: int) -> list[tuple[int, int]]:
-        """`(start, stop)` over all rows, about `entries` numbers at a time."""
-        step = max(1, entries // max(1, self.columns))
-        return [(i, min(self.rows, i + step)) for i in range(0, self.rows, step)]
+    @property
+    def summands(self) -> int:
+        return self.columns
 
-    def tile(self, start: int, stop: int) -> Array:
-        """Some rows, blocks side by side."""
-        found = np.zeros((stop - start, self.columns))
-        for first, block in self.blocks:
-            found[:, first : first + block.shape[1]] = block.tile(start, stop)
-        return found
+    @property
+    def largest(self) -> float:
+        return max(block.largest for _, block in self.blocks)
+
+    def absolute(self, reach: Array) -> Array:
+        """|W| reach, in plain floats, blocks side by side."""
+        parts = [b.absolute(reach[:, first : first + b.shape[1]]) for first, b in self.blocks]
+        return np.asarray(np.sum(parts, axis=0))
 
 
 def spelled_sums(network: Network, kept: Collection[str]) -> dict[str, SpelledSum]:
