@@ -38,6 +38,8 @@ class Numbers(Protocol):
 
     def scaled(self, factor: float, /) -> Self: ...
 
+    def near(self) -> Enclosure: ...
+
 
 N = TypeVar("N", bound=Numbers)
 

@@ -18,9 +18,8 @@ from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points, bound_by_values
 from reconstruct.certificates.comparable import comparable, output_scale
-from reconstruct.certificates.identity import prove_identity
+from reconstruct.certificates.identity import prove_identity, prove_live_identity
 from reconstruct.certificates.layered import prove, published
-from reconstruct.certificates.live_identity import prove_live_identity
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
 from reconstruct.equivalence import search as searching

@@ -18,13 +18,13 @@ Rests on proofs_check: error-recursion, live-eps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.arithmetic import Rigorous
+from reconstruct.certificates.arithmetic import Arithmetic, Rigorous
 from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
 from reconstruct.certificates.forms import Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment
@@ -133,16 +133,17 @@ class Recursion:
         candidate: Network,
         reach: Reachable,
         alignment: Alignment,
-        tick: Callable[[int, int], None],
+        tick: Callable[[int, int], None] = lambda done, total: None,
+        rules: tuple[Arithmetic[Any], Arithmetic[Any]] = (Rigorous(), Rigorous()),
     ) -> None:
         alignment.check(target, candidate)
         self.target, self.candidate, self.reach = target, candidate, reach
         self.partner = {c: t for t, c in alignment.pairs}
         self.cuts = {t for t, _ in alignment.pairs}
         self.done, self.tick = 0, tick
-        rules, sources = Rigorous(), alignment.candidate_sources(target, candidate)
-        self.ours = Composites(target, alignment.target_sources(target), rules, self._tell)
-        self.theirs = Composites(candidate, sources, rules, self._tell)
+        sources = alignment.candidate_sources(target, candidate)
+        self.ours = Composites(target, alignment.target_sources(target), rules[0], self._tell)
+        self.theirs = Composites(candidate, sources, rules[1], self._tell)
         lo, hi = reach.bounds(target.source)
         start = np.maximum(np.abs(lo), np.abs(hi))
         self.state = _State({target.source: np.zeros(target.size_in)}, {target.source: start})
@@ -206,9 +207,7 @@ class Recursion:
         self._remember(theirs, ours, error)
         return error
 
-    def _pair(
-        self, ours: str, theirs: str, pixels: int = 1
-    ) -> tuple[Form[Enclosure], Form[Enclosure]]:
+    def _pair(self, ours: str, theirs: str, pixels: int = 1) -> tuple[Form[Any], Form[Any]]:
         """The forms of both values, their channels at equally many positions."""
         count = max(self.ours.positions(ours), self.theirs.positions(theirs), pixels)
         size = self.target.sizes[ours]
@@ -223,8 +222,8 @@ class Recursion:
 
     def _compare(
         self,
-        ours: Form[Enclosure],
-        theirs: Form[Enclosure],
+        ours: Form[Any],
+        theirs: Form[Any],
         names: tuple[str, str],
         op: Activation | None = None,
     ) -> tuple[Array, Arrival]:
@@ -236,14 +235,12 @@ class Recursion:
         self.pending = []
         return error, arrival
 
-    def _gap(
-        self, ours: Form[Enclosure], theirs: Form[Enclosure]
-    ) -> tuple[Form[Enclosure], Form[Enclosure]]:
+    def _gap(self, ours: Form[Any], theirs: Form[Any]) -> tuple[Form[Any], Form[Any]]:
         """Our form, and theirs less ours, over the same sources."""
         ours, theirs = merge(self.ours.arithmetic, ours, theirs)
         return ours, Form(ours.layout, theirs.matrix - ours.matrix, ours.positions)
 
-    def _segment(self, gap: Form[Enclosure], names: tuple[str, str], error_out: float) -> Segment:
+    def _segment(self, gap: Form[Any], names: tuple[str, str], error_out: float) -> Segment:
         return Segment(
             *names,
             rows=gap.matrix.shape[0],
@@ -271,7 +268,7 @@ class Recursion:
                 todo.extend(self.target.node(current).inputs)
         return tuple(n.name for n in self.target.mixing_nodes() if n.name in seen)
 
-    def _error(self, form: Form[Enclosure], gap: Form[Enclosure], op: Activation | None) -> Arrival:
+    def _error(self, form: Form[Any], gap: Form[Any], op: Activation | None) -> Arrival:
         fresh = gap.constant.magnitude()
         fresh = fresh if gap.positions == 1 else fresh[:, None]
         carried, residuals = np.zeros_like(fresh), []
@@ -329,9 +326,7 @@ class Recursion:
                 lo, hi = self.reach.bounds(node.inputs[0])
                 self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
 
-    def _range(
-        self, composites: Composites[Enclosure], name: str, op: Activation
-    ) -> tuple[Array, Array]:
+    def _range(self, composites: Composites[Any], name: str, op: Activation) -> tuple[Array, Array]:
         """Bounds of a candidate node's value over the domain, block of rows by block: one for
         each row of its form, at the worst position."""
         errors = self.state.errors
@@ -354,7 +349,7 @@ class Recursion:
         return np.concatenate(lows), np.concatenate(highs)
 
     def _ends_of_blocks(
-        self, blocks: GroupedForm[Enclosure], errors: dict[str, Array]
+        self, blocks: GroupedForm[Any], errors: dict[str, Array]
     ) -> tuple[Array, Array]:
         """The same for a grouped layer: intervals of the few inputs that a row sees."""
         lo, hi = self.reach.bounds(blocks.source)
@@ -363,7 +358,7 @@ class Recursion:
         low = np.where(kept, lo[at], 0.0).min(axis=1)
         high = np.where(kept, hi[at], 0.0).max(axis=1)
         wrong = np.where(kept, error[at], 0.0).max(axis=1)
-        matrix, count = blocks.matrix, blocks.groups
+        matrix, count = blocks.matrix.near(), blocks.groups
 
         def times(rows: Array, values: Array) -> Array:
             parts = rows.reshape(count, -1, rows.shape[1]) @ values.reshape(count, -1, 1)
@@ -382,8 +377,9 @@ class Recursion:
         doubt = upward(doubt + (2 * main.shape[1] + 8) * 2.0**-53 * size)
         return ends[0] - upward(doubt), ends[1] + upward(doubt)
 
-    def _ends(self, form: Form[Enclosure], errors: dict[str, Array]) -> tuple[Array, Array]:
+    def _ends(self, form: Form[Any], errors: dict[str, Array]) -> tuple[Array, Array]:
         """The same for some of the rows."""
+        form = replace(form, matrix=form.matrix.near())
         constant = form.constant
         lo, hi = constant.high, constant.high
         doubt = np.abs(constant.low) + constant.radius

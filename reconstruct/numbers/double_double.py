@@ -125,6 +125,10 @@ class Enclosure:
         """`factor` times the array; a factor of one costs nothing."""
         return self if factor == 1.0 else self * Enclosure.exact(np.full(1, factor))
 
+    def near(self) -> Enclosure:
+        """Itself: numbers of any kind are known by an enclosure."""
+        return self
+
     def widened(self, radius: Array) -> Enclosure:
         """The same middle with `radius` added to the radius."""
         return Enclosure(self.high, self.low, upward(self.radius + radius))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.numbers.arrays import Array, Range, dense
+from reconstruct.numbers.arrays import Array, dense
+from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.dyadic import Integers, integers
 
 
@@ -81,14 +82,14 @@ class RationalMatrix:
     def is_zero(self) -> bool:
         return not self.numbers.any()
 
-    def between(self) -> Range:
-        """Floats below and above each entry: the rounded quotient and its neighbours.
+    def near(self) -> Enclosure:
+        """The rounded quotients, each with its distance to the next float as a radius.
 
         Python rounds the quotient of two integers correctly, and says so where it overflows.
         """
         flat = [_near(int(number), self.denominator) for number in self.numbers.ravel()]
         near: Array = np.array(flat, dtype=np.float64).reshape(self.numbers.shape)
-        return np.nextafter(near, -np.inf), np.nextafter(near, np.inf)
+        return Enclosure(near, np.zeros_like(near), np.spacing(np.abs(near)))
 
 
 def _near(number: int, denominator: int) -> float:
