@@ -30,7 +30,7 @@ from reconstruct.networks import (
 )
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, exponential, quotient, square_root, upward
-from reconstruct.numbers.rounding import down, midpoint, up
+from reconstruct.numbers.rounding import midpoint, up
 from reconstruct.numbers.splitting import product
 
 
@@ -40,7 +40,7 @@ def ranges_at(network: Network, x: Array) -> dict[str, Range]:
     with np.errstate(all="ignore"):
         for row in x:
             for name, value in enclosures(network, row).items():
-                found[name].append(ends(value))
+                found[name].append(value.ends())
     return {
         name: (np.stack([lo for lo, _ in rows]), np.stack([hi for _, hi in rows]))
         for name, rows in found.items()
@@ -55,20 +55,11 @@ def enclosures(network: Network, x: Array) -> dict[str, Enclosure]:
     return values
 
 
-def ends(value: Enclosure) -> Range:
-    """Floats around an enclosure; what is not known is unbounded."""
-    radius = upward(np.abs(value.low) + value.radius)
-    exact = (value.low == 0) & (value.radius == 0)
-    lo = np.where(exact, value.high, down(value.high - radius))
-    hi = np.where(exact, value.high, up(value.high + radius))
-    return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
-
-
 def _value(op: Operation, inputs: list[Enclosure]) -> Enclosure:
     for kind in type(op).__mro__:
         if kind in RULES:
             return RULES[kind](op, *inputs)
-    lo, hi = image(op, *((lo[None], hi[None]) for lo, hi in map(ends, inputs)))
+    lo, hi = image(op, *((lo[None], hi[None]) for lo, hi in (one.ends() for one in inputs)))
     middle, radius = midpoint(lo[0], hi[0])
     return Enclosure(middle, np.zeros_like(middle), radius)
 
@@ -104,7 +95,7 @@ def _placement(op: Placement, h: Enclosure) -> Enclosure:
 
 def _relu(op: Relu, h: Enclosure) -> Enclosure:
     """Positive units as they are, negative ones zero; a unit of unknown sign is in [0, hi]."""
-    lo, hi = ends(h)
+    lo, hi = h.ends()
     half = up(0.5 * np.maximum(hi, 0.0))
     known, zero = lo >= 0, np.zeros_like(lo)
     doubt = ~known & (hi > 0)

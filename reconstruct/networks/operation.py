@@ -131,11 +131,26 @@ def check_finite(op: Operation) -> None:
             )
 
 
-def one(inputs: tuple[int, ...], what: str) -> int:
-    """The single input size of an operation that takes one value."""
+def one(inputs: tuple[int, ...], what: str, needed: int | None = None) -> int:
+    """The single input size of an operation that takes one value, of so many numbers."""
     if len(inputs) != 1:
         raise InputError(f"{what} needs one input, but got {len(inputs)}")
+    if needed not in (None, inputs[0]):
+        raise InputError(f"{what} with {needed} inputs was given {inputs[0]} values")
     return inputs[0]
+
+
+def set_once(op: Any, **values: Any) -> None:
+    """The fields of an object that is frozen from then on."""
+    for name, value in values.items():
+        object.__setattr__(op, name, value)
+
+
+def counted(value: Any, what: str) -> int:
+    """A whole number of 1 or more; refused in a sentence that begins with `what`."""
+    if isinstance(value, bool) or value != int(value) or value < 1:
+        raise InputError(f"{what} of 1 or more, but got {value!r}")
+    return int(value)
 
 
 # --- sums ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reconstruct.numbers.rounding import UNIT
+from reconstruct.numbers.rounding import UNIT, down, up
 
 Array = NDArray[np.float64]
 
@@ -132,6 +132,15 @@ class Enclosure:
     def widened(self, radius: Array) -> Enclosure:
         """The same middle with `radius` added to the radius."""
         return Enclosure(self.high, self.low, upward(self.radius + radius))
+
+    def ends(self) -> tuple[Array, Array]:
+        """Floats around X, the float itself where it is one; what is not known is unbounded."""
+        radius = upward(np.abs(self.low) + self.radius)
+        exact = (self.low == 0) & (self.radius == 0)
+        with np.errstate(all="ignore"):
+            lo = np.where(exact, self.high, down(self.high - radius))
+            hi = np.where(exact, self.high, up(self.high + radius))
+        return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
     def magnitude(self) -> Array:
         """An upper bound of |X|."""

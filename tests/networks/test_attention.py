@@ -14,7 +14,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.bounds import reach
-from reconstruct.bounds.at_points import enclosures, ends
+from reconstruct.bounds.at_points import enclosures
 from reconstruct.cli import main
 from reconstruct.equivalence.witness import Evaluator
 from reconstruct.errors import InputError, UnsupportedError
@@ -116,7 +116,7 @@ def test_signed_errors_pass_a_product(size: float) -> None:
 def test_exponentials_are_enclosed() -> None:
     z = np.concatenate([-np.geomspace(1e-9, 690, 400), [0.0, -694.5, -900.0]])
     found = exponential(Enclosure.exact(z))
-    lo, hi = ends(found)
+    lo, hi = found.ends()
     exact = np.exp(z.astype(np.longdouble))
     assert np.all((lo <= exact) & (exact <= hi))
     assert np.all(found.radius <= 2.0**-85 * found.high + 1e-290)
@@ -126,7 +126,7 @@ def test_enclosures_at_inputs_are_narrow_and_right() -> None:
     network, x = attending(), np.random.default_rng(5).normal(size=(6, 4))
     evaluate = Evaluator(network)
     for row in x:
-        lo, hi = ends(enclosures(network, row)["y"])
+        lo, hi = enclosures(network, row)["y"].ends()
         for (least, most), low, high in zip(evaluate(row), lo, hi, strict=True):
             assert low <= least <= most <= high and high - low < 1e-14
             assert most - least < 1e-30
@@ -214,7 +214,7 @@ def test_a_torch_transformer_is_read() -> None:
 def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"of sizes \(24, 16\) was given \(24, 15\)"):
         PRODUCT.size(24, 15)
-    with pytest.raises(InputError, match="3 rows of 5 units was given 16"):
+    with pytest.raises(InputError, match="3 rows with 15 inputs was given 16"):
         SOFTMAX.size(16)
     with pytest.raises(InputError, match="1 or more"):
         Softmax(0)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.errors import UnsupportedError
 from reconstruct.networks.operation import Operation, one
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
@@ -109,9 +110,12 @@ class Activation(Operation):
         """A Lipschitz constant in the maximum norm."""
 
     @property
-    @abstractmethod
     def piece(self) -> Piece:
-        """The line through the origin that the construction uses; UnsupportedError without one."""
+        """The line through the origin that the construction uses; refused where there is none."""
+        raise UnsupportedError(
+            f"{self.kind} has no linear piece through 0, so it cannot stand inside a site; it has "
+            f"to stand where the other network has it too"
+        )
 
     @property
     def rest(self) -> float:
@@ -119,25 +123,27 @@ class Activation(Operation):
         return 0.0
 
     @property
-    @abstractmethod
     def steepness(self) -> float:
         """A Lipschitz constant of f(z) − slope·z, slope that of the construction's piece."""
+        return 2 * self.lipschitz
 
     @abstractmethod
     def image(self, lo: Array, hi: Array) -> Range:
         """Bounds of f(z) for `lo ≤ z ≤ hi`, each (boxes, size)."""
 
-    @abstractmethod
     def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
-        """Lines below and above f on `[lo, hi]`, in the units that `chosen` names."""
+        """Lines below and above f on `[lo, hi]`, in the units that `chosen` names: the range, where
+        each unit depends on others and no line in one of them says more."""
+        low, high = self.image(lo, hi)
+        return Band(np.zeros_like(low), low, np.zeros_like(high), high)
 
     def chosen(self, lo: Array, hi: Array) -> Array | None:
         """Which input each line of `band` speaks of, (boxes, size); None: each its own."""
         return None
 
-    @abstractmethod
     def straight(self, lo: Array, hi: Array) -> Array:
         """Whether f is one line on `[lo, hi]`, unit by unit of the input."""
+        return np.zeros(np.shape(lo), dtype=bool)
 
     @abstractmethod
     def pull(self, rows: Array, z: Array) -> Array:
@@ -234,7 +240,7 @@ class Unitwise(Activation):
         inside = [(lo < point) & (point < hi) for point in self.breakpoints]
         bent = np.logical_or.reduce(inside) if inside else np.zeros(np.shape(lo), dtype=bool)
         for piece in self.pieces:
-            if isinstance(piece, Exponential):
+            if not isinstance(piece, Line):
                 bent = bent | (lo < piece.hi)
         return np.asarray(~bent)
 

@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks.activations.activation import Activation, Band, Piece, Support, scaled
-from reconstruct.networks.operation import ANY_POSITIONS, one, register
+from reconstruct.errors import InputError
+from reconstruct.networks.activations.activation import Activation, scaled
+from reconstruct.networks.operation import ANY_POSITIONS, counted, one, register, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
@@ -64,12 +64,8 @@ class LiveNorm(Activation):
             )
         if not (isfinite(number(eps, "eps")) and eps >= 0):
             raise InputError(f"{self.kind} needs a finite eps ≥ 0, but got {eps}")
-        if isinstance(positions, bool) or positions != int(positions) or positions < 1:
-            raise InputError(f"{self.kind} needs 1 or more positions, but got {positions!r}")
-        for name, value in zip(("gamma", "beta"), arrays, strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "eps", float(eps))
-        object.__setattr__(self, "positions", int(positions))
+        count = counted(positions, f"{self.kind} needs positions")
+        set_once(self, gamma=arrays[0], beta=arrays[1], eps=float(eps), positions=count)
 
     def tuned(self, gamma: ArrayLike, beta: ArrayLike) -> LiveNorm:
         """The same norm with these gammas and betas."""
@@ -93,13 +89,7 @@ class LiveNorm(Activation):
         return float(up(sqrt(self.channels - self.centred)))
 
     def size(self, *inputs: int) -> int:
-        k = one(inputs, self.kind)
-        if k != self.channels * self.positions:
-            raise InputError(
-                f"{self.kind} of {self.channels} channels at {self.positions} positions was given "
-                f"{k} values"
-            )
-        return k
+        return one(inputs, self.kind, self.channels * self.positions)
 
     def positions_for(self, *counts: int) -> int | None:
         return 1 if counts[0] in (ANY_POSITIONS, 1) else None
@@ -195,31 +185,12 @@ class LiveNorm(Activation):
         high = np.where(beta == 0, high, up(high + beta))
         return low.reshape(lo.shape), high.reshape(hi.shape)
 
-    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
-        """The range: each unit depends on all, so that no line in one of them says more."""
-        low, high = self.image(lo, hi)
-        return Band(np.zeros_like(low), low, np.zeros_like(high), high)
-
-    def straight(self, lo: Array, hi: Array) -> Array:
-        return np.zeros(np.shape(lo), dtype=bool)
-
     @property
     def lipschitz(self) -> float:
         """max|gamma|·√(n − 1)/√eps in the maximum norm; none without eps."""
         if self.eps == 0:
             return inf
         return float(upward(np.abs(self.gamma).max() * self.cap / sqrt(self.eps)))
-
-    @property
-    def piece(self) -> Piece:
-        raise UnsupportedError(
-            f"{self.kind} has no linear piece, so it cannot stand alone inside a site; it has to "
-            f"stand where the other network has it too"
-        )
-
-    @property
-    def steepness(self) -> float:
-        return 2 * self.lipschitz
 
     def carried(self, error: Array) -> Array:
         return self._carried(error, np.full_like(error, -inf), np.full_like(error, inf))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks.activations.activation import TIE, Activation, Band, Piece, Support
+from reconstruct.errors import InputError
+from reconstruct.networks.activations.activation import TIE, Activation, Band, Support
 from reconstruct.networks.maps.convolution import Geometry
 from reconstruct.networks.operation import ANY_POSITIONS, one, register
 from reconstruct.numbers.arrays import Array, Range
@@ -46,9 +46,7 @@ class MaxPool(Activation):
         return self.geometry.channels, *self.geometry.output
 
     def size(self, *inputs: int) -> int:
-        k = one(inputs, "MaxPool")
-        if k != self.geometry.size:
-            raise InputError(f"MaxPool over {self.geometry.size} values was given {k}")
+        one(inputs, self.kind, self.geometry.size)
         return int(self.windows.shape[1])
 
     def positions_for(self, *counts: int) -> int | None:
@@ -71,17 +69,6 @@ class MaxPool(Activation):
     @property
     def lipschitz(self) -> float:
         return 1.0
-
-    @property
-    def piece(self) -> Piece:
-        raise UnsupportedError(
-            "MaxPool has no linear piece, so it cannot stand inside a site; it has to stand where "
-            "the other network has it too"
-        )
-
-    @property
-    def steepness(self) -> float:
-        return 2.0
 
     def image(self, lo: Array, hi: Array) -> Range:
         return self(lo), self(hi)
@@ -109,9 +96,6 @@ class MaxPool(Activation):
         return Band(
             ones, np.zeros_like(floor), np.where(settled, 1.0, 0.0), np.where(settled, 0.0, top)
         )
-
-    def straight(self, lo: Array, hi: Array) -> Array:
-        return np.zeros(np.shape(lo), dtype=bool)
 
     def pull(self, rows: Array, z: Array) -> Array:
         best = np.argmax(self._windows_of(z, -np.inf), axis=1)

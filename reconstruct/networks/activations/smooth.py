@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from reconstruct.errors import UnsupportedError
 from reconstruct.networks.activations.activation import Curve, Piece, Support, Unitwise
 from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
@@ -55,12 +54,7 @@ class Smooth(Unitwise):
 
     @property
     def piece(self) -> Piece:
-        if self.near is None:
-            raise UnsupportedError(
-                f"{self.kind} has no linear piece through 0, so it cannot stand inside a site; it "
-                f"has to stand where the other network has it too"
-            )
-        return self.near[0]
+        return super().piece if self.near is None else self.near[0]
 
     @property
     def rest(self) -> float:
@@ -96,9 +90,6 @@ class Smooth(Unitwise):
             low = np.where((lo <= right) & (hi >= left), floor, low)
         unknown = ~(np.isfinite(low) & np.isfinite(high))
         return np.where(unknown, -inf, low), np.where(unknown, inf, high)
-
-    def straight(self, lo: Array, hi: Array) -> Array:
-        return np.zeros(np.shape(lo), dtype=bool)
 
     def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
         return np.zeros_like(lo), np.zeros_like(hi)

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks.activations.activation import Activation, Band, Piece, Support
+from reconstruct.networks.activations.activation import Activation
 from reconstruct.networks.activations.smooth import PLATFORM, ULPS
-from reconstruct.networks.operation import ANY_POSITIONS, one, register
+from reconstruct.networks.operation import ANY_POSITIONS, counted, one, register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
@@ -37,19 +36,13 @@ class Softmax(Activation):
 
     def __post_init__(self) -> None:
         for what, count in (("width", self.width), ("rows", self.rows)):
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-                raise InputError(f"Softmax needs {what} of 1 or more, but got {count!r}")
+            counted(count, f"Softmax needs {what}")
 
     def settings(self) -> dict[str, Any]:
         return {"width": int(self.width), "rows": int(self.rows)}
 
     def size(self, *inputs: int) -> int:
-        k = one(inputs, self.kind)
-        if k != self.width * self.rows:
-            raise InputError(
-                f"Softmax over {self.rows} rows of {self.width} units was given {k} values"
-            )
-        return k
+        return one(inputs, f"Softmax of {self.rows} rows", self.width * self.rows)
 
     def positions_for(self, *counts: int) -> int | None:
         return 1 if counts[0] in (ANY_POSITIONS, 1) else None
@@ -85,28 +78,9 @@ class Softmax(Activation):
         least = np.where(np.isnan(least), 0.0, least).reshape(lo.shape)
         return least, np.where(np.isnan(most), 1.0, most).reshape(hi.shape)
 
-    def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
-        """The range: each unit depends on its whole row."""
-        low, high = self.image(lo, hi)
-        return Band(np.zeros_like(low), low, np.zeros_like(high), high)
-
-    def straight(self, lo: Array, hi: Array) -> Array:
-        return np.zeros(np.shape(lo), dtype=bool)
-
     @property
     def lipschitz(self) -> float:
         return 0.5
-
-    @property
-    def piece(self) -> Piece:
-        raise UnsupportedError(
-            "Softmax has no linear piece, so it cannot stand inside a site; it has to stand where "
-            "the other network has it too"
-        )
-
-    @property
-    def steepness(self) -> float:
-        return 1.0
 
     def carried(self, error: Array) -> Array:
         rows = self._rows(error)

@@ -18,7 +18,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal
 from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import register
-from reconstruct.numbers.arrays import Array, Range, Vector
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.rationals import RationalInterval
 
@@ -81,12 +81,6 @@ class Cast(Diagonal):
 
     def effective(self) -> tuple[Vector, Vector]:
         return np.ones(self.units), np.zeros(self.units)
-
-    def scale_bounds(self) -> Range:
-        return np.ones(self.units), np.ones(self.units)
-
-    def shift_bounds(self) -> Range:
-        return np.zeros(self.units), np.zeros(self.units)
 
     def enclosed(self) -> tuple[Enclosure, Enclosure]:
         return Enclosure.exact(np.ones(self.units)), Enclosure.exact(np.zeros(self.units))

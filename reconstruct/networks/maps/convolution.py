@@ -21,7 +21,14 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import ANY_POSITIONS, LIMITS, Operation, Part, register
+from reconstruct.networks.operation import (
+    ANY_POSITIONS,
+    LIMITS,
+    Operation,
+    Part,
+    register,
+    set_once,
+)
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -211,10 +218,8 @@ class Convolution(Mixing):
         bias = frozen_array(np.zeros(c_out) if offsets is None else offsets)
         if bias.shape != (c_out,):
             raise InputError(f"a convolution needs {c_out} biases, but got shape {bias.shape}")
-        object.__setattr__(self, "kernel", as_matrix(array))
-        object.__setattr__(self, "offsets", bias)
-        object.__setattr__(self, "geometry", geometry)
-        object.__setattr__(self, "groups", int(groups))
+        kernel = as_matrix(array)
+        set_once(self, kernel=kernel, offsets=bias, geometry=geometry, groups=int(groups))
 
     # --- sizes ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import LIMITS, Operation, Part, register
+from reconstruct.networks.operation import LIMITS, Operation, Part, register, set_once
 from reconstruct.numbers.arrays import (
     Array,
     Matrix,
@@ -48,8 +48,7 @@ class MatrixMap(Mixing):
                 f"an affine map with weight of shape {matrix.shape} needs {matrix.shape[0]} "
                 f"biases, but got shape {offset.shape}"
             )
-        object.__setattr__(self, "weight", matrix)
-        object.__setattr__(self, "bias", offset)
+        set_once(self, weight=matrix, bias=offset)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,8 +119,7 @@ class Dense(MatrixMap):
     def over(cls, weight: Array, bias: Array | None = None) -> Dense:
         """The map of an array that nobody else will change: it is not copied."""
         op = object.__new__(cls)
-        object.__setattr__(op, "weight", weight)
-        object.__setattr__(op, "bias", np.zeros(len(weight)) if bias is None else bias)
+        set_once(op, weight=weight, bias=np.zeros(len(weight)) if bias is None else bias)
         return op
 
     def on_blocks(self, width: int) -> tuple[tuple[int, int, Dense], ...]:

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 
-from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import InputBounds, Map, Rounding, RoundingError
 from reconstruct.networks.operation import one
 from reconstruct.numbers.arrays import Array, Range, Vector
@@ -17,7 +16,7 @@ from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, midpoint, times, up
+from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, midpoint, times, up
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ class Diagonal(Map):
     """`z ↦ s∘z + t` on `units` values.
 
     Derive from it and say s and t in each arithmetic, beside each other: rounded to float64
-    (`effective`), between floats (`scale_bounds`, `shift_bounds`), to double-double accuracy
-    (`enclosed`) and as rationals (`rationals`); and what evaluation in floats costs (`rounding`).
+    (`effective`), to double-double accuracy (`enclosed`) and as rationals (`rationals`); and what
+    evaluation in floats costs (`rounding`).
     """
 
     positions: int = 1  # units that share a channel
@@ -87,14 +86,6 @@ class Diagonal(Map):
     @abstractmethod
     def effective(self) -> tuple[Vector, Vector]:
         """`(s, t)`, rounded to float64."""
-
-    @abstractmethod
-    def scale_bounds(self) -> Range:
-        """Floats below and above s; equal where s is a float."""
-
-    @abstractmethod
-    def shift_bounds(self) -> Range:
-        """Floats below and above t; equal where t is a float."""
 
     @abstractmethod
     def enclosed(self) -> tuple[Enclosure, Enclosure]:
@@ -110,13 +101,14 @@ class Diagonal(Map):
 
     # --- what follows from that -----------------------------------------------------------------
 
+    def bounds(self) -> tuple[Range, Range]:
+        """Floats below and above s, and below and above t; equal where they are floats."""
+        with np.errstate(all="ignore"):  # what overflows is not known, and so not bounded
+            scale, shift = self.enclosed()
+        return scale.ends(), shift.ends()
+
     def size(self, *inputs: int) -> int:
-        k = one(inputs, f"a {self.kind.lower()} layer")
-        if self.units != k:
-            raise InputError(
-                f"a {self.kind.lower()} layer of size {self.units} was given {k} values"
-            )
-        return k
+        return one(inputs, f"a {self.kind.lower()} layer", self.units)
 
     def positions_for(self, *counts: int) -> int | None:
         """Where its input does, if the units of a channel are scaled and shifted alike."""
@@ -130,9 +122,8 @@ class Diagonal(Map):
 
     def image(self, lo: Array, hi: Array) -> Range:
         """`s∘z + t` with both s and t known to within their own bounds."""
-        scale_lo, scale_hi = self.scale_bounds()
+        (scale_lo, scale_hi), (shift_lo, shift_hi) = self.bounds()
         first, second = times(lo, hi, scale_lo), times(lo, hi, scale_hi)
-        shift_lo, shift_hi = self.shift_bounds()
         plain = (shift_lo == 0) & (shift_hi == 0)
         with np.errstate(all="ignore"):
             below = np.minimum(first[0], second[0])
@@ -144,7 +135,7 @@ class Diagonal(Map):
     @cached_property
     def _centre(self) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
-            return midpoint(*self.scale_bounds())
+            return midpoint(*self.bounds()[0])
 
     def pull(self, form: Array, size: int) -> Array:
         return np.asarray(form * self._centre[0].astype(form.dtype, copy=False))
@@ -152,14 +143,13 @@ class Diagonal(Map):
     def pull_error(self, reach: Array) -> RoundingError:
         """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
         scale, scale_error = self._centre
-        shift, shift_error = midpoint(*self.shift_bounds())
+        shift, shift_error = midpoint(*self.bounds()[1])
         error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
         floor = TINY * reach.sum(axis=1) * SLACK
         return RoundingError(shift[None], error, floor)
 
     def absolute(self, reach: Array) -> Array:
-        lo, hi = self.scale_bounds()
-        return np.asarray(reach * np.maximum(np.abs(lo), np.abs(hi)))
+        return np.asarray(reach * magnitude(*self.bounds()[0]))
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         scale, shift = self._dyadic(bits)

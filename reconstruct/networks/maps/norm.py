@@ -16,14 +16,12 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import InputBounds, Rounding
-from reconstruct.networks.operation import Operation, Part, register
-from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.networks.operation import Operation, Part, counted, register, set_once
+from reconstruct.numbers.arrays import Array, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval, rational_root, root_bounds, times
-from reconstruct.numbers.rounding import down, sum_error, up
-from reconstruct.numbers.rounding import times as scaled
 
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
@@ -67,12 +65,9 @@ class Norm(Diagonal):
                 "a norm layer needs var ≥ 0, eps ≥ 0 and var + eps > 0, but the smallest var is "
                 f"{least:g} with eps = {eps:g}"
             )
-        if isinstance(positions, bool) or positions != int(positions) or positions < 1:
-            raise InputError(f"a norm layer needs 1 or more positions, but got {positions!r}")
-        for name, value in zip(("gamma", "beta", "mean", "var"), arrays, strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "eps", float(eps))
-        object.__setattr__(self, "positions", int(positions))
+        count = counted(positions, "a norm layer needs positions")
+        known = dict(zip(("gamma", "beta", "mean", "var"), arrays, strict=True))
+        set_once(self, **known, eps=float(eps), positions=count)
 
     @classmethod
     def neutral(cls, channels: int, positions: int = 1) -> Norm:
@@ -147,41 +142,6 @@ class Norm(Diagonal):
         """s and t, one for each channel."""
         s = self.gamma / self.deviation
         return s, self.beta - s * self.mean
-
-    def scale_bounds(self) -> Range:
-        """Each of the sum, the root and the quotient is correctly rounded: one step outward each.
-
-        Exact where var + eps is exactly 1, as in drawn norms.
-        """
-        lo, hi = self._scale_between()
-        return self.spread(lo), self.spread(hi)
-
-    def _scale_between(self) -> Range:
-        total = self.var + self.eps
-        lost = sum_error(self.var, np.full_like(self.var, self.eps), total)
-        one = (total == 1.0) & (lost == 0.0)
-        least = np.where(one, 1.0, down(np.sqrt(np.where(lost == 0, total, down(total)))))
-        most = np.where(one, 1.0, up(np.sqrt(np.where(lost == 0, total, up(total)))))
-        with np.errstate(all="ignore"):
-            ends = np.stack([self.gamma / least, self.gamma / most])
-        exact = one | (self.gamma == 0)
-        lo = np.where(exact, self.gamma, down(ends.min(axis=0)))
-        hi = np.where(exact, self.gamma, up(ends.max(axis=0)))
-        return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
-
-    def absolute(self, reach: Array) -> Array:
-        lo, hi = self._scale_between()
-        scale = np.maximum(np.abs(lo), np.abs(hi))[:, None]
-        return np.asarray((self._by_channels(reach) * scale).reshape(reach.shape))
-
-    def shift_bounds(self) -> Range:
-        """Exact where the mean is 0."""
-        lo, hi = scaled(*self._scale_between(), self.mean)
-        exact = self.mean == 0
-        with np.errstate(all="ignore"):
-            least, most = down(self.beta - hi), up(self.beta - lo)
-        lower, upper = np.where(exact, self.beta, least), np.where(exact, self.beta, most)
-        return self.spread(lower), self.spread(upper)
 
     def enclosed(self) -> tuple[Enclosure, Enclosure]:
         """Where var + eps is exactly 1, as in drawn networks, s is gamma itself, without doubt."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Map, RoundingError
-from reconstruct.networks.operation import one, register
+from reconstruct.networks.operation import one, register, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rounding import SLACK, TINY, gamma
@@ -76,13 +76,10 @@ class Placement(Picking):
                 f"a placement of {inputs} values needs places from 0 to {inputs - 1}, or -1 for "
                 f"none, but has {places.min()} to {places.max()}"
             )
-        object.__setattr__(self, "index", frozen_array(places, np.int64))
-        object.__setattr__(self, "inputs", int(inputs))
+        set_once(self, index=frozen_array(places, np.int64), inputs=int(inputs))
 
     def size(self, *inputs: int) -> int:
-        k = one(inputs, "a placement")
-        if k != self.inputs:
-            raise InputError(f"a placement of {self.inputs} values was given {k}")
+        one(inputs, "a placement", self.inputs)
         return len(self.index)
 
     @cached_property

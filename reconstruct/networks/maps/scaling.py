@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import InputBounds, Rounding
-from reconstruct.networks.operation import register
-from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.networks.operation import register, set_once
+from reconstruct.numbers.arrays import Array, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, upward
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.numbers.rounding import down, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +49,7 @@ class Scaling(Diagonal):
             )
         if not np.all(second != 0):
             raise InputError("a scaling cannot divide by zero; check the divisors")
-        object.__setattr__(self, "factor", first)
-        object.__setattr__(self, "divisor", second)
-        object.__setattr__(self, "offset", third)
+        set_once(self, factor=first, divisor=second, offset=third)
 
     @property
     def units(self) -> int:
@@ -85,16 +82,6 @@ class Scaling(Diagonal):
 
     def effective(self) -> tuple[Vector, Vector]:
         return self.factor / self.divisor, self.offset
-
-    def scale_bounds(self) -> Range:
-        """The quotient is correctly rounded: one step outward, none where it divides by ±1."""
-        with np.errstate(all="ignore"):
-            near = self.factor / self.divisor
-        exact = (np.abs(self.divisor) == 1) | (self.factor == 0)
-        return np.where(exact, near, down(near)), np.where(exact, near, up(near))
-
-    def shift_bounds(self) -> Range:
-        return self.offset, self.offset
 
     def enclosed(self) -> tuple[Enclosure, Enclosure]:
         plain = np.abs(self.divisor) == 1
