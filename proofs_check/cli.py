@@ -46,8 +46,8 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
+def main(argv: Sequence[str] | None = None, program: str = "proofs_check") -> int:
+    """Run the command; the exit code. `program` is who refuses a wrong word."""
     words = sys.argv[1:] if argv is None else list(argv)
     if words[:1] == ["certificate"]:
         from proofs_check.certificates.command import main as certificate
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = tuple(chain.find(name) for name in options.only or ()) or chain.STATEMENTS
     except chain.UnknownStatement as error:
-        print(f"proofs_check: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     if options.list and options.json:
         print(json.dumps([_claimed(s) for s in chosen], indent=2, ensure_ascii=False))

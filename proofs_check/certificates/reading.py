@@ -57,7 +57,7 @@ def parse(content: bytes) -> dict[str, Json]:
     try:
         document: Json = json.loads(content, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise Unreadable("certificate", f"this is not JSON ({error})") from None
+        raise Unreadable("certificate", f"this is not JSON; give a run's OUT ({error})") from None
     if isinstance(document, dict) and document.get("schema") == OLD:
         raise Unreadable(
             "schema",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.errors import InputError
 from reconstruct.networks import Domain, DomainLike, Network
 from reconstruct.networks.graph import as_network
-from reconstruct.networks.inputs import fitting
+from reconstruct.networks.inputs import fitting, require_same_ends
 from reconstruct.numbers.given import at_least
 
 
@@ -17,15 +16,7 @@ def comparable(
     """The box for two networks that can be compared on it; refuses others, before any work."""
     as_network(target, "the target")
     as_network(network, "the other network")
-    for what, ours, theirs in (
-        ("inputs", target.size_in, network.size_in),
-        ("outputs", target.size_out, network.size_out),
-    ):
-        if ours != theirs:
-            raise InputError(
-                f"two networks can be compared only with equally many {what}, but the target has "
-                f"{ours} and the other one {theirs}; check that they belong together"
-            )
+    require_same_ends(target, network)
     at_least(tolerance, "the tolerance", 0)
     return fitting(domain, target)
 

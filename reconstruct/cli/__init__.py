@@ -61,21 +61,20 @@ def _command(words: list[str]) -> int:
         going_on = "; what was solved so far is kept, use --resume to go on"
         return _message(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
     except Exception as error:
-        code, sentence = _outcome(error)
+        grouped = getattr(options, "construction", None) == "grouped"
+        code, sentence = _outcome(error, grouped)
         if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
         return _message("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
-def _outcome(error: Exception) -> tuple[int, str]:
+def _outcome(error: Exception, grouped: bool) -> tuple[int, str]:
     """The exit code and the sentence of an error; its notes say what is left of the work."""
     if isinstance(error, ReconstructError):
         return 2, str(error)
     if isinstance(error, MemoryError):
-        return 2, (
-            "out of memory: the systems are too large for this machine; use --construction "
-            "grouped, which needs a small part of it, or lower --ratio"
-        )
+        less = "" if grouped else "use --construction grouped, which needs a small part of it, or "
+        return 2, f"out of memory: this machine has too little for it; {less}lower --ratio"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return 2, f"the name {str(error.filename)[:60]}… is too long; use a shorter one"
     return 4, (

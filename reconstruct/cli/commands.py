@@ -291,7 +291,7 @@ def check(options: Namespace) -> int:
     """The same as `python -m proofs_check certificate`."""
     from proofs_check.certificates.command import main as prove_again
 
-    words = [f"--{name}" for name in ("json", "trusted") if getattr(options, name)]
+    words = [f"--{name}" for name in ("json", "trusted", "quiet") if getattr(options, name)]
     for name in ("target", "candidate"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
@@ -334,14 +334,14 @@ def rebuild(options: Namespace) -> int:
 
 def export(options: Namespace) -> int:
     """What other tools read; the paths of the files that were written."""
-    question = ("target", "candidate", "domain", "tolerance")
-    given = [name for name in question if getattr(options, name) is not None]
-    if options.peft is not None and given:
-        raise InputError(f"--peft names a run and needs nothing else, but {given[0]} came as well")
-    if options.peft is None and len(given) < len(question):
+    words = ("TARGET", "CANDIDATE", "--domain", "--tolerance")
+    missing = [word for word in words if getattr(options, word.strip("-").lower()) is None]
+    if options.peft is not None and len(missing) < len(words):
+        raise InputError("--peft names a run and needs nothing else; leave networks and box out")
+    if options.peft is None and missing:
         raise InputError(
-            "export needs TARGET, CANDIDATE, --domain and --tolerance, or --peft OUT, the "
-            "directory of a run"
+            f"export needs {', '.join(words)} (or else --peft OUT, the directory of a run), but "
+            f"{' and '.join(missing)} did not come; give what is missing"
         )
     written = _question(options) if options.peft is None else _adapter(options)
     if options.json:
@@ -455,7 +455,7 @@ def prove(options: Namespace) -> int:
     ]
     for name in options.only or ():
         words += ["--only", name]
-    return prove_statements(words)
+    return prove_statements(words, "reconstruct")
 
 
 def study(options: Namespace) -> int:

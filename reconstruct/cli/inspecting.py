@@ -15,7 +15,7 @@ from reconstruct.constructions.frozen import check_target
 from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.networks import Mixing, Network, nonzeros
+from reconstruct.networks import LiveNorm, Mixing, Network, Norm, nonzeros
 from reconstruct.networks.activations.kink import Kink
 from reconstruct.networks.draw import Sampler
 from reconstruct.networks.inputs import input_shape
@@ -47,14 +47,18 @@ def main(options: Namespace) -> int:
 
 def _network_text(network: Network, form: NormalForm) -> str:
     shape = "×".join(map(str, input_shape(network)))
-    pools = sum(1 for n in network.nodes if hasattr(n.op, "geometry") and not rebuilt(n))
-    bends = sum(1 for n in network.activation_nodes() if not hasattr(n.op, "geometry"))
-    lines = [f"{network.metadata.get('file')}: {shape} inputs, {network.size_out} outputs"]
-    lines.append(
-        f"{len(rebuilt_nodes(network))} affine maps, {bends} activations, "
-        + (f"{pools} pool{'s' * (pools > 1)}, " if pools else "")
-        + f"{len(network.norm_nodes())} norms, {network.parameters:,} parameters"
-    )
+    bends = [n for n in network.activation_nodes() if not isinstance(n.op, LiveNorm)]
+    counts = {
+        "affine map": len(rebuilt_nodes(network)),
+        "activation": sum(1 for n in bends if not hasattr(n.op, "geometry")),
+        "pool": sum(1 for n in network.nodes if hasattr(n.op, "geometry") and not rebuilt(n)),
+        "norm": sum(1 for n in network.nodes if isinstance(n.op, Norm | LiveNorm)),
+    }
+    parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count]
+    lines = [
+        f"{network.metadata.get('file')}: {shape} inputs, {network.size_out} outputs",
+        f"{', '.join(parts)}, {network.parameters:,} parameters",
+    ]
     try:
         check_target(form.network)
     except UnsupportedError as error:
@@ -121,7 +125,7 @@ def _construction_table(
         *columns(widths),
         "",
         *_dimension_text(target, parameters),
-        "memory and time are estimates of a whole run on an idle machine",
+        "memory and time are estimates of a whole run on an idle machine, on any domain",
     ]
 
 

@@ -255,6 +255,7 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("verify", "target"): {"nargs": "?"},
     ("verify", "candidate"): {"nargs": "?"},
+    ("export", "--tolerance"): {"help": "difference that counts (needed with networks)"},
     ("export", "target"): {"nargs": "?"},
     ("export", "candidate"): {"nargs": "?"},
     ("check", "path"): {"metavar": "OUT|certificate.json"},

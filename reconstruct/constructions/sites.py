@@ -121,7 +121,7 @@ def check_ratio(ratio: float) -> None:
     if not 1.0 <= number(ratio, "the ratio") < 1e6:
         raise InputError(
             f"the ratio must be at least 1, so that every map has as many hidden neurons as "
-            f"equations, but is {ratio:g}; 1.5 is a good choice"
+            f"equations, and less than a million, but is {ratio:g}; 1.5 is a good choice"
         )
 
 

@@ -18,10 +18,10 @@ from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
-from reconstruct.errors import InputError
 from reconstruct.networks import Box, Domain, Unitwise
 from reconstruct.networks.activations import Support
 from reconstruct.networks.graph import Network, Node
+from reconstruct.networks.inputs import require_same_ends
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Array
@@ -37,15 +37,7 @@ def difference_network(target: Network, candidate: Network) -> Network:
     Nodes keep their names behind "target." and "candidate."; the subtraction is a map with −1 on
     the diagonal and a sum, both exact in real arithmetic.
     """
-    for what, ours, theirs in (
-        ("inputs", target.size_in, candidate.size_in),
-        ("outputs", target.size_out, candidate.size_out),
-    ):
-        if ours != theirs:
-            raise InputError(
-                f"a difference needs two networks with equally many {what}, but the target has "
-                f"{ours} and the other one {theirs}; check that they belong together"
-            )
+    require_same_ends(target, candidate)
     first, second = _prefixed(target, TARGET), _prefixed(candidate, CANDIDATE)
     negated = Affine(sparse.csr_array(-sparse.eye_array(target.size_out, dtype=np.float64)))
     nodes = (

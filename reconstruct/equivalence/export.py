@@ -21,6 +21,7 @@ from reconstruct.errors import InputError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically
 from reconstruct.networks import Box, Network
+from reconstruct.networks.inputs import require_same_ends
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def export(
 ) -> Exported:
     """Writes difference.onnx and difference.vnnlib (1.0), target.onnx, candidate.onnx and
     pair.vnnlib (2.0) into `folder`; refuses a question that cannot fail."""
+    require_same_ends(target, candidate)
     box = domain.of_size(target.size_in)
     if not (np.isfinite(tolerance) and tolerance > 0):
         raise InputError(f"an export needs a tolerance above 0, but got {tolerance}")

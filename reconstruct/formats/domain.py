@@ -53,18 +53,26 @@ def load_domain(
     at_least(size, "the number of inputs", 1)
     if (os.fspath(place) and path.is_dir()) or isinstance(text, Images):
         chosen = text if isinstance(text, Images) else Images(text)
-        found: Box | Points = Points(read_labelled(chosen).x, radius or 0.0)
+        found: Box | Points = Points(read_labelled(chosen).x)
     else:
-        found = _load(path, text, radius)
-    if radius is not None and isinstance(found, Box):
-        raise InputError(
-            "a radius belongs to a domain made of data, an .npz with an array x, but this one is a "
-            "box; leave --radius out"
-        )
+        found = _load(path, text)
+    found = with_radius(found, radius)
     if size is None:
         return found
     with naming(path) if format_suffix(path) in FILES else nullcontext():
         return found.of_size(size, shape)
+
+
+def with_radius(domain: Box | Points, radius: float | None) -> Box | Points:
+    """Boxes of that radius around data; None changes nothing."""
+    if radius is None:
+        return domain
+    if not isinstance(domain, Points):
+        raise InputError(
+            "a radius belongs to a domain made of data, an .npz with an array x, but this one is a "
+            "box; give data, or leave the radius out"
+        )
+    return Points(domain.x, radius)
 
 
 def load_labels(
@@ -129,7 +137,7 @@ def _array(path: Path, key: str) -> NDArray[Any] | None:
     return read_arrays(content, Budget(max(most, len(content)))).get(key)
 
 
-def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box | Points:
+def _load(path: Path, text: str | os.PathLike[str]) -> Box | Points:
     suffix = format_suffix(path)
     if suffix in FILES:
         with naming(path):
@@ -137,7 +145,7 @@ def _load(path: Path, text: str | os.PathLike[str], radius: float | None) -> Box
             content = unpacked(read_bytes(path, most), most)
             if suffix == ".vnnlib":
                 return read_vnnlib(content)
-            return _read_npz(content, most, radius)
+            return _read_npz(content, most)
     if path.is_file() or suffix == ".npy":
         raise InputError(
             f"{path}: a domain is read from {' or '.join(FILES)}, but this file is of another kind"
@@ -187,7 +195,7 @@ def _numbers(side: str, text: str) -> list[float]:
     return numbers
 
 
-def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
+def _read_npz(content: bytes, limit: int) -> Box | Points:
     arrays = read_arrays(content, Budget(max(limit, len(content))))
     ends = sorted({"lo", "hi"} & set(arrays))
     if "x" in arrays and ends:
@@ -197,7 +205,7 @@ def _read_npz(content: bytes, limit: int, radius: float | None) -> Box | Points:
         )
     if "x" in arrays:
         labels = arrays.get("y")
-        points = Points(real_array("x", arrays["x"]), radius or 0.0)
+        points = Points(real_array("x", arrays["x"]))
         if labels is not None and labels.shape[:1] != (len(points),):
             raise InputError(
                 f"the data need one label for each of the {len(points)} inputs in x, but y "

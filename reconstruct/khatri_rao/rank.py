@@ -75,19 +75,18 @@ class StructuralObstruction:
         more = ", …" if len(self.equations) > 6 else ""
         return (
             f"the zero pattern allows rank {self.rank} at most and {self.needed} is needed: "
-            f"the {len(self.equations)} equation(s) (row, column) {listed}{more} "
-            f"are served by only {len(self.units)} of {self.width} hidden units, "
-            f"and {self.dead_units} hidden units serve none; {self._remedy()}"
+            f"only {len(self.units)} of {self.width} hidden units serve the equations at "
+            f"(row, column) {listed}{more}, and {self.dead_units} serve none; {self._remedy()}"
         )
 
     def _remedy(self) -> str:
-        found = f"at density {self.density:.2g} and ratio {self.width / self.needed:.3g}"
+        found = f"at the density {self.density:.2g} and the ratio {self.width / self.needed:.3g}"
         if self.enough_density is None:
             return f"{found} there are too few hidden units, whatever the density"
         if self.enough_density <= self.density:
             return f"{found} another draw is likely to do"
         enough = f"a density of about p = {self.enough_density:.2g}"
-        return f"{enough} would be enough, or a larger width (now: {found[3:]})"
+        return f"{found} it cannot do; {enough} would be enough, or a larger width"
 
 
 def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | None:

@@ -37,6 +37,21 @@ def fitting(domain: DomainLike, network: Network) -> Domain:
     return as_domain(domain).of_size(network.size_in, input_shape(network))
 
 
+def require_same_ends(target: Network, candidate: Network) -> None:
+    """Refuses two networks that take or give different numbers of values."""
+    ends = [(n.size_in, n.size_out) for n in (target, candidate)]
+    if ends[0] != ends[1]:
+        named = zip(("target", "candidate"), (target, candidate), strict=True)
+        sizes = (
+            f"the {role} {n.metadata.get('file', '')} has {n.size_in} and {n.size_out}"
+            for role, n in named
+        )
+        raise InputError(
+            f"two networks can be compared only with equally many inputs and outputs, but "
+            f"{' '.join(', '.join(sizes).split())}; check that they belong together"
+        )
+
+
 def as_points(x: ArrayLike, dtype: Any = np.float64) -> Array:
     """The inputs as an array of float32 or float64 numbers, in the axes in which they came."""
     return numbers(x, "inputs", precision(dtype, "a network is evaluated"))

@@ -28,14 +28,14 @@ def headline(report: Mapping[str, Any]) -> str:
 def verdict_line(report: Mapping[str, Any]) -> str:
     """The verdict in a sentence that says what is claimed, where, and how it is known."""
     known = wanted_verdict(report)
-    other = f" in real arithmetic; in float32 {known.sentence}" if known.name == "float32" else ""
+    other = f" in real arithmetic; in float32: {known.sentence}" if known.name == "float32" else ""
     parts = [report.get(role) or {} for role in ("target", "candidate")]
     names = [str(part["file"]) for part in parts if part.get("unchecked_reading")]
     unread = f"; the reading of {' and '.join(names)} was NOT compared" if names else ""
     kinds = sorted({kind for part in parts for kind in part.get("casts", {}).values()})
     exact = f"; casts to {' and '.join(kinds)} are the identity in real arithmetic" if kinds else ""
-    head = f"{report['verdict'].upper()} ({report['rigor']}){other}"
-    return f"{head}: {claim(report)}{unread}{exact}"
+    head = f"{report['verdict'].upper()} ({report['rigor']})"
+    return f"{head}: {claim(report)}{other}{unread}{exact}"
 
 
 def _named(name: str, text: str) -> str:

@@ -19,7 +19,7 @@ from reconstruct.constructions.costs import RATES, boxes, cost
 from reconstruct.constructions.sites import norm_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, load_domain
-from reconstruct.formats.domain import as_unseen, load_labels, load_unseen
+from reconstruct.formats.domain import as_unseen, load_labels, load_unseen, with_radius
 from reconstruct.formats.files import as_path
 from reconstruct.formats.labelled import Images
 from reconstruct.khatri_rao import SOLVERS, Solver
@@ -100,12 +100,7 @@ def domain(value: Where, target: Network, radius: float | None) -> Box | Points:
     """A box, or points with a radius, that fits the target's inputs."""
     if isinstance(value, str | os.PathLike | Images):
         return load_domain(value, target.size_in, radius, input_shape(target))
-    found = fitting(value, target)
-    if radius is None:
-        return found
-    if not isinstance(found, Points):
-        raise InputError("a radius belongs to a domain made of data, but this one is a box")
-    return Points(found.x, radius)
+    return with_radius(fitting(value, target), radius)
 
 
 def nearby(value: Where | None, radius: float | None) -> Box | Points | None:

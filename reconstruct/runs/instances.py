@@ -14,7 +14,7 @@ import numpy as np
 
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.errors import InputError, ReconstructError
-from reconstruct.formats.files import as_path, read_bytes, write_atomically
+from reconstruct.formats.files import as_path, naming, read_bytes, write_atomically
 from reconstruct.formats.vnnlib_pair import PairProperty, read_pair
 from reconstruct.networks import Network
 from reconstruct.numbers.given import at_least
@@ -58,7 +58,7 @@ def verify_property(
 
     A property of one network is about the difference of two: it is compared with 0.
     """
-    asked = read_pair(read_bytes(as_path(property, "the property")))
+    asked = _asked(as_path(property, "the property"))
     if (candidate is None) != (not asked.networks):
         raise InputError(
             f"the property is about {len(asked.networks) or 1} network(s), but "
@@ -89,6 +89,11 @@ def verify_property(
         progress=progress,
     )
     return _result(outcome, asked), outcome, asked
+
+
+def _asked(path: Path) -> PairProperty:
+    with naming(path):
+        return read_pair(read_bytes(path))
 
 
 def _result(outcome: VerifyOutcome, asked: PairProperty) -> str:
@@ -154,7 +159,7 @@ def _one(
             f"difference, a property and perhaps seconds, but is {','.join(row)[:80]!r}"
         ) from None
     name = row[1] if len(row) > 1 else ""
-    asked = read_pair(read_bytes(folder / name))
+    asked = _asked(folder / name)
     if set(asked.networks or ("",)) != set(files):
         raise InputError(
             f"the property speaks of the networks {' and '.join(asked.networks)}, but the instance "

@@ -24,7 +24,7 @@ from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
-from reconstruct.constructions import Construction, Frozen, Wide, draw
+from reconstruct.constructions import Construction, Frozen, Grouped, Wide, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.frozen import Layout, as_construction, lay_out
 from reconstruct.errors import InputError, ReconstructError, UnsupportedError
@@ -191,7 +191,9 @@ def run(
     place = given.domain(domain, ours, radius)
     given.check_numbers(samples, tolerance, time_limit, memory)
     if slack is not None and isinstance(place, Box):
-        raise InputError("the slack widens the ranges seen on data, but the domain is a box")
+        raise InputError(
+            "the slack widens the ranges seen on data, but the domain is a box; leave it out"
+        )
     at_least(slack, "the slack", 0)
     kind = precision(dtype, "norms are written").name
     notify = listener(progress)
@@ -331,10 +333,11 @@ def _check_cost(
     say what takes less."""
     made = layout.form.network, construction, density, layout.plans
     if memory is not None and (needed := cost(*made).memory_bytes) > memory:
+        less = "use --construction grouped, which needs about a thirtieth of it, "
         raise InputError(
             f"the run may take {memory / 2**30:.2g} GiB of memory (--memory), but is expected "
-            f"to take {needed / 2**30:.2g} GiB; use --construction grouped, which needs about a "
-            f"thirtieth of it, lower --ratio, or allow more"
+            f"to take {needed / 2**30:.2g} GiB; "
+            f"{'' if isinstance(construction, Grouped) else less}lower --ratio, or allow more"
         )
     if (told := given.advice(*made)) is not None:
         progress(Step(told, 0))

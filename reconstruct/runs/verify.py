@@ -15,6 +15,7 @@ from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Network, Points
+from reconstruct.networks.inputs import require_same_ends
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
 from reconstruct.reports.folder import OutputFolder
@@ -67,6 +68,7 @@ def verify(
     With `output` a certificate, a report and both networks are written into that directory.
     """
     ours, theirs = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
+    require_same_ends(ours, theirs)
     given.check_numbers(samples, tolerance, time_limit)
     place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
     home = None if output is None else given.folder(output)

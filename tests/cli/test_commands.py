@@ -170,9 +170,9 @@ def test_export_writes_the_norms_of_a_run_for_peft(cli, target, tmp_path):
     code, stdout, _ = cli("export", "--peft", tmp_path / "out", "-o", tmp_path / "adapter")
     assert code == 0 and all((tmp_path / "adapter" / p).exists() for p in stdout.splitlines())
     code, _, stderr = cli("export", target, "-o", tmp_path / "other")
-    assert code == 2 and "export needs TARGET, CANDIDATE, --domain and --tolerance" in stderr
+    assert code == 2 and "but CANDIDATE and --domain and --tolerance did not come" in stderr
     code, _, stderr = cli("export", target, "--peft", tmp_path / "out", "-o", tmp_path / "other")
-    assert code == 2 and "--peft names a run and needs nothing else, but target came" in stderr
+    assert code == 2 and "--peft names a run and needs nothing else; leave" in stderr
 
 
 def test_verbose_says_each_step_with_its_time(cli, target, tmp_path):

@@ -16,6 +16,7 @@ from reconstruct.reports.page import command, opening
 from reconstruct.reports.reading import RunFiles
 from reconstruct.reports.terminal import verdict_line
 from reconstruct.reports.words import wanted_verdict
+from tests.constructions.test_live import normed_mlp
 
 
 def test_a_density_is_a_share(cli, target):
@@ -29,6 +30,60 @@ def test_inspect_counts_what_the_density_keeps(cli, target):
         for words in ((), ("--density", 0.5))
     )
     assert half["nonzeros"] == pytest.approx(full["nonzeros"] / 2, abs=1)
+
+
+REFUSED = [
+    ("run TARGET -o OUT --ratio 1e9", "less than a million, but is 1e+09"),
+    ("run TARGET -o OUT --slack 2 --domain=-1,1", "the domain is a box; leave it out"),
+    ("run TARGET -o OUT --radius 1", "give data, or leave the radius out"),
+    ("verify TARGET TARGET --property nope.vnnlib", "nope.vnnlib: there is no such file"),
+    ("verify TARGET OTHER --domain=-1,1", "target.onnx has 3 and 2, the candidate other.npz has 4"),
+    ("export TARGET OTHER --domain=-1,1 --tolerance 1 -o OUT", "candidate other.npz has 4 and 2"),
+    ("export TARGET OTHER --domain=-1,1 -o OUT", "but --tolerance did not come; give what"),
+    ("export --peft OUT --domain=-1,1 -o OUT", "needs nothing else; leave networks and box out"),
+    ("prove --only nope", "reconstruct: --only needs the name of a statement"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), REFUSED)
+def test_a_refusal_says_what_came_and_what_to_do(cli, target, tmp_path, words, sentence):
+    other = tmp_path / "other.npz"
+    rc.save(rc.Network.mlp([np.ones((3, 4)), np.ones((2, 3))]), other)
+    places = {"TARGET": target, "OTHER": other, "OUT": tmp_path / "out"}
+    code, stdout, stderr = cli(*(places.get(word, word) for word in words.split()))
+    assert code == 2 and stdout == "" and sentence in stderr and stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("construction", ["wide", "grouped"])
+def test_out_of_memory_does_not_advise_what_is_done_already(
+    cli, target, tmp_path, monkeypatch, construction
+):
+    def exhausted(*args):
+        raise MemoryError
+
+    words = ("run", target, "-o", tmp_path / "out", "--construction", construction)
+    said = [cli(*words, "--memory", "1M")[2]]
+    monkeypatch.setattr("reconstruct.runs.run.draw", lambda *args, **more: exhausted())
+    said.append(cli(*words)[2])
+    for stderr in said:
+        assert "lower --ratio" in stderr
+        assert ("use --construction grouped" in stderr) == (construction == "wide")
+
+
+def test_a_check_is_a_line_or_two(cli, target, tmp_path):
+    assert cli("run", target, "-o", tmp_path / "out", "--quiet", "--domain", "-1,1")[0] == 0
+    (first, second), (alone,) = (
+        cli("check", tmp_path / "out", *words)[1].splitlines() for words in ((), ("--quiet",))
+    )
+    assert first == alone and alone.startswith("ACCEPTED: ") and alone.endswith("on the domain")
+    assert second.startswith("verified again: bound")
+    assert "is not JSON; give a run's OUT" in cli("check", target)[1]
+
+
+def test_inspect_counts_in_words(cli, tmp_path):
+    """A norm whose statistics are live is a norm, and no activation."""
+    rc.save(normed_mlp(1e-5, widths=(3, 4, 2)), tmp_path / "t.npz")
+    assert "\n2 affine maps, 1 activation, 2 norms, " in cli("inspect", tmp_path / "t.npz")[1]
 
 
 def test_quiet_is_the_verdict_line(cli, target, tmp_path):
@@ -54,7 +109,7 @@ def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
     words = ("run", target, "--domain", "-1,1", "--samples", 50, "--force", "--dtype", "float32")
     out = tmp_path / "out"
     code, stdout, _ = cli(*words, "--quiet", "-o", out, "--tolerance", 0.01)
-    assert code == 0 and "in float32 proved: at most" in stdout
+    assert code == 0 and "in real arithmetic; in float32: proved: at most" in stdout
     report = json.loads((out / "report.json").read_text())
     between = (report["error"]["certified_bound"] + report["error"]["float32_max"]) / 2
     for tolerance, words_of_it, tone in (
@@ -62,8 +117,9 @@ def test_with_float32_the_headline_is_about_float32(cli, target, tmp_path):
         (between, "above the tolerance", "refuted"),
     ):
         report["certificate"]["tolerance"] = tolerance
-        start = "CERTIFIED (rigorous) in real arithmetic; in float32"
-        assert verdict_line(report).startswith(start) and words_of_it in verdict_line(report)
+        line = verdict_line(report)
+        assert line.startswith("CERTIFIED (rigorous): |f − g| ≤ ") and words_of_it in line
+        assert " in real arithmetic; in float32: " in line
         assert f'class="verdict {tone}"' in str(opening(RunFiles(report)).text)
 
 
