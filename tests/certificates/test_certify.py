@@ -177,7 +177,7 @@ def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
 def test_networks_that_cannot_be_compared_are_refused() -> None:
     target, _, box = pair()
     other = random_target(np.random.default_rng(0), (3, 4))
-    with pytest.raises(InputError, match="the target has 2 and the other one 4"):
+    with pytest.raises(InputError, match="the target has 3 and 2, the candidate has 3 and 4"):
         certify(target, other, domain=box)
 
 

@@ -177,7 +177,7 @@ def test_sources_of_any_name_are_shared():
 
 
 def test_sizes_that_misfit_are_refused_with_numbers():
-    with pytest.raises(InputError, match="target has 2 and the other one 3"):
+    with pytest.raises(InputError, match="the target has 2 and 2, the candidate has 3 and 2"):
         difference_network(Network.mlp([np.eye(2)]), Network.mlp([np.ones((2, 3))]))
 
 
