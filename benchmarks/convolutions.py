@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import reconstruct as rc
 from benchmarks._common import Row, in_fresh_process, tell
 from benchmarks.images import images, normalised, write
 from reconstruct.formats import load, save
@@ -105,6 +106,38 @@ def guard_on_unseen(network: Path, out: Path, count: int) -> Row:
     }
 
 
+def evaluation(network: Path, count: int) -> Row:
+    """Processor time for as many images in float64, by this package and by torch: best of three."""
+    import torch
+
+    target = load(network)
+    module = rc.to_torch(target).double().eval()
+    shape: Any = tuple(int(n) for n in target.metadata["input_shape"][1:])
+    x = normalised(images(count, shape, UNSEEN_SEED)).astype(np.float64)
+    flat, tensor = x.reshape(count, -1), torch.from_numpy(x)
+    with torch.no_grad():
+        seconds, other = (_processor(f) for f in (lambda: target(flat), lambda: module(tensor)))
+    return {
+        "case": "evaluation in float64",
+        "seed": UNSEEN_SEED,
+        "inputs": count,
+        "cpu_seconds": seconds,
+        "torch_cpu_seconds": other,
+        "ratio": seconds / other,
+    }
+
+
+def _processor(work: Callable[[], object]) -> float:
+    """Seconds of all threads together, the least of three times; once before to warm up."""
+    work()
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
 def _given(network: Path, data: Path) -> tuple[Any, Any]:
     x = np.load(data)["x"].astype(np.float64)
     return x, load(network)(x.reshape(len(x), -1))
@@ -118,6 +151,10 @@ def _run(path: Path, x: Any) -> list[Any]:
     name = session.get_inputs()[0].name
     rows = [session.run(None, {name: image[None]}) for image in x]
     return [np.concatenate(part) for part in zip(*rows, strict=True)]
+
+
+def compared(folder: Path, work: Path, quick: bool, check: bool) -> Iterator[Row]:
+    yield in_fresh_process(evaluation, folder / RESNET, 16 if quick else 64)
 
 
 def resnet(folder: Path, work: Path, quick: bool, check: bool) -> Iterator[Row]:
@@ -145,7 +182,7 @@ def small(folder: Path, work: Path, quick: bool, check: bool) -> Iterator[Row]:
 
 
 def measure(folder: Path, only: str | None, work: Path, quick: bool, check: bool) -> Iterator[Row]:
-    cases = {"resnet20": resnet, "cifar_base": small}
+    cases = {"evaluation": compared, "resnet20": resnet, "cifar_base": small}
     for name, rows in cases.items():
         if only in (None, name):
             yield from rows(folder, work, quick, check)
@@ -155,7 +192,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.convolutions", description=QUESTION)
     parser.add_argument("folder", type=Path, help="where resnet_bn/ and oval21/ are")
     parser.add_argument("-o", "--output", type=Path, help="write the rows to this JSON file")
-    parser.add_argument("--only", choices=["resnet20", "cifar_base"])
+    parser.add_argument("--only", choices=["evaluation", "resnet20", "cifar_base"])
     parser.add_argument("--work", type=Path, help="keep what is made here, and go on from there")
     parser.add_argument("--unchecked", action="store_true", help="leave out the checks")
     parser.add_argument("--quick", action="store_true", help="fewer images")

@@ -167,9 +167,13 @@ def convolutions() -> str:
         "largest difference on them was {largest_error_trusted:found}, and "
         "{largest_error_others:found} on the others."
     )
+    speed = (
+        "Evaluating {inputs} images in float64 takes {ratio:.2f} times the processor time of torch."
+    )
     return (
         f"Yes, but a run takes {span((row['seconds'] for row in runs), 'time')}. "
         f"{Words().vformat(guard, (), found['guard on unseen images'])}\n\n{table(runs, columns)}"
+        f"\n\n{Words().vformat(speed, (), found['evaluation in float64'])}"
     )
 
 
