@@ -514,7 +514,7 @@ def train(options: Namespace) -> int:
         _seeds(options.seeds),
         options.norm,
     )
-    with _progress(options) as progress:
+    with _progress(options, "reading the images") as progress:
         found = train_into(
             options.output,
             experiment,
