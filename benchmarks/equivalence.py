@@ -26,7 +26,7 @@ from reconstruct.equivalence.export import pair_property
 from reconstruct.equivalence.planted import KINDS, Planted, plant
 from reconstruct.equivalence.witness import evaluate_exact
 from reconstruct.formats import save
-from reconstruct.formats.vnnlib_pair import read_pair
+from reconstruct.formats.vnnlib import read_pair
 from reconstruct.networks import Dense, Sparse, dense
 from reconstruct.runs.instances import verify_property
 from reconstruct.runs.pairs import LADDER

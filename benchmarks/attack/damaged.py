@@ -29,7 +29,7 @@ from reconstruct.formats import load, load_domain, save
 from reconstruct.formats.domain import load_labels, load_unseen
 from reconstruct.formats.files import LIMITS
 from reconstruct.formats.labelled import Images, read_labelled
-from reconstruct.formats.vnnlib_pair import read_pair
+from reconstruct.formats.vnnlib import read_pair
 from reconstruct.networks import Network
 from reconstruct.runs.instances import verify_instances
 

@@ -15,7 +15,7 @@ import numpy as np
 from reconstruct.certificates.verdicts import Verdict
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats.files import as_path, naming, read_bytes, write_atomically
-from reconstruct.formats.vnnlib_pair import PairProperty, read_pair
+from reconstruct.formats.vnnlib import PairProperty, read_pair
 from reconstruct.networks import Network
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, silent

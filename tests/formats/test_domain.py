@@ -60,6 +60,10 @@ def test_refusals(text, message):
         load_domain(text, 3)
 
 
+ONE = "(declare-network f (declare-input X real [2]) (declare-output Y real [1]))"
+TWO = ONE + "(declare-network g (equal-to f))"
+
+
 def vnnlib(tmp_path, text, packed=False):
     path = tmp_path / ("p.vnnlib.gz" if packed else "p.vnnlib")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -91,29 +95,31 @@ def test_vnnlib_takes_the_tightest_bounds(tmp_path):
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        (HEAD + BOX.replace("(assert (>= 3.0 X_2))", ""), InputError, "no upper bound for X_2"),
-        (HEAD + BOX.replace("(assert (<= -2 X_2))", ""), InputError, "no lower bound for X_2"),
-        (HEAD.replace("X_1", "Y_1") + BOX, InputError, "does not declare X_1"),
+        (HEAD + BOX.replace("(assert (>= 3.0 X_2))", ""), InputError, "no upper bound for input 2"),
+        (HEAD + BOX.replace("(assert (<= -2 X_2))", ""), InputError, "no lower bound for input 2"),
+        (HEAD.replace("X_1", "Y_1") + BOX, InputError, "speaks of X_1, but declares no such"),
         (HEAD + BOX + "(assert (<= X_0 -1))", InputError, "lo = -0.5 and hi = -1"),
         (
             HEAD + BOX + "(assert (or (<= X_0 0) (>= X_0 0.1)))",
             UnsupportedError,
             "disjunction over the inputs.*single box; split",
         ),
-        (HEAD + BOX + "(assert (<= X_0 X_1))", UnsupportedError, "X_1, but a box needs a finite"),
+        (HEAD + BOX + "(assert (<= X_0 X_1))", UnsupportedError, "X_1.*, but a box needs an input"),
         (
             HEAD + BOX + "(assert (<= (+ X_0 X_1) 1))",
             UnsupportedError,
             r"\(<= \(\+ X_0 X_1\) 1\), but a box",
         ),
-        (HEAD + BOX + "(assert (not (<= X_0 0)))", InputError, "which is unknown"),
+        (HEAD + BOX + "(assert (not (<= X_0 0)))", InputError, "but one box is needed"),
         (HEAD + BOX + "(check-sat-now)", InputError, r"statement \(check-sat-now\)"),
         (HEAD + BOX + "(assert (<= X_0 1e999))", UnsupportedError, "finite number"),
+        (HEAD + BOX + "(assert (<= X_00 1))", InputError, "has the term X_00"),
         (HEAD + BOX + "(assert (<= X_0 0)", InputError, "ends inside of a parenthesis"),
         (HEAD + BOX + ")", InputError, "never opened"),
         ("(" * 500 + ")" * 500, InputError, "nests deeper"),
         ("; nothing here", InputError, "declares no inputs"),
-        ("(vnnlib-version <2.0>)", UnsupportedError, "VNN-LIB 2"),
+        (TWO, UnsupportedError, "speaks of two networks"),
+        (ONE.replace("real [2]", "real 2"), UnsupportedError, "real numbers are what"),
         ("hello world", InputError, "statement hello"),
     ],
 )
@@ -122,6 +128,12 @@ def test_vnnlib_refusals(text, kind, message, tmp_path):
     with pytest.raises(kind, match=message) as caught:
         load_domain(str(path))
     assert str(path) in str(caught.value)
+
+
+def test_a_network_of_version_2_has_a_box_too(tmp_path):
+    facts = "(assert (and (<= X[0] 1) (>= X[0] -1) (= X[1] 0.1))) (assert (> Y[0] 0))"
+    box = load_domain(str(vnnlib(tmp_path, "(vnnlib-version <2.0>)" + ONE + facts)), 2)
+    assert box.lo.tolist() == [-1, 0.1] and box.hi.tolist() == [1, 0.1]
 
 
 def test_vnnlib_of_the_wrong_length(tmp_path):
@@ -140,7 +152,7 @@ def test_vnnlib_gives_back_a_planted_box(data, size, tmp_path):
         for i, (lo, hi) in enumerate(pairs)
         for fact in (f"(>= X_{i} {lo!r})", f"(<= X_{i} {hi!r})", f"(<= {lo - 1!r} X_{i})")
     ]
-    lines = [f"(declare-const X_{i} Real)" for i in range(size)]
+    lines = [f"(declare-const {name} Real)" for name in ("Y_0", *(f"X_{i}" for i in range(size)))]
     for fact in data.draw(st.permutations(facts)):
         nested = data.draw(st.booleans())
         lines.append(f"(assert (and (<= Y_0 0.0)\n {fact}))" if nested else f"(assert {fact})")
@@ -213,5 +225,5 @@ def test_any_text_is_a_box_or_an_input_error(text):
 def test_an_input_of_absurd_index_is_refused(tmp_path):
     path = tmp_path / "a.vnnlib"
     path.write_text("(declare-const X_" + "9" * 5000 + " Real)")
-    with pytest.raises(InputError, match=r"names the input X_999.*, whose index has more than 9"):
+    with pytest.raises(InputError, match=r"names X_999.*, whose index has more than 9"):
         load_domain(path)

@@ -12,7 +12,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.equivalence.export import pair_property
-from reconstruct.formats.vnnlib_pair import read_pair
+from reconstruct.formats.vnnlib import read_pair
 
 HEAD = """(vnnlib-version <2.0>)
 (declare-network f (declare-input X_f real [2]) (declare-output Y_f real [1]))
@@ -54,6 +54,7 @@ def test_what_export_writes_is_read_back():
     [
         (HEAD + OR.replace("Y_g", "Z_g"), "declares no such"),
         (HEAD + OR.replace("Y_g[0]", "Y_g[1]"), "has the shape"),
+        (HEAD + OR.replace("Y_f[0]", "X_f[0]"), "the same output of both"),
         (HEAD, "some output differs"),
         (HEAD + "(assert (> Y_g[0] (+ Y_f[0] 0.05)))", "some output differs"),
         (HEAD.replace("(assert (== X_f[1] X_g[1]))\n", "") + OR, "input 1"),
