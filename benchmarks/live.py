@@ -23,7 +23,7 @@ import reconstruct as rc
 from benchmarks._common import Row, tell
 from reconstruct.demo import digits
 from reconstruct.networks import Affine, LayerNorm, Network, Node, Points, Relu
-from reconstruct.networks.inputs import fitting
+from reconstruct.networks.graph import fitting
 from reconstruct.networks.operation import Operation
 
 Array = NDArray[Any]

@@ -57,8 +57,7 @@ from reconstruct.networks import (
     Points,
     Relu,
 )
-from reconstruct.networks.graph import as_network
-from reconstruct.networks.inputs import fitting
+from reconstruct.networks.graph import as_network, fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Vector

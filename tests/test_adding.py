@@ -33,7 +33,7 @@ from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Statu
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost
 from reconstruct.networks import Affine, Mixing, Network, Node, Relu
-from reconstruct.networks.activations.kink import Kink
+from reconstruct.networks.activations.piecewise import Kink
 from reconstruct.networks.operation import KINDS, register
 from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress

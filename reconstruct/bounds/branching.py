@@ -15,7 +15,7 @@ import numpy as np
 from reconstruct.bounds.partition import BranchAndBound, Partition
 from reconstruct.bounds.propagation import Ranges, propagate
 from reconstruct.networks import Box, Mixing, Network, Unitwise
-from reconstruct.networks.gradients import adjoints
+from reconstruct.networks.graph import adjoints
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
 from reconstruct.progress import Progress, Step, silent

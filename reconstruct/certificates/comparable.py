@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reconstruct.networks import Domain, DomainLike, Network
-from reconstruct.networks.graph import as_network
-from reconstruct.networks.inputs import fitting, require_same_ends
+from reconstruct.networks.graph import as_network, fitting, require_same_ends
 from reconstruct.numbers.given import at_least
 
 

@@ -22,7 +22,7 @@ from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.roundoff import Evaluated
 from reconstruct.certificates.views import View
 from reconstruct.networks import Network
-from reconstruct.networks.spelled import SpelledSum, spelled_sums
+from reconstruct.networks.blocks import SpelledSum, spelled_sums
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.rounding import UNIT

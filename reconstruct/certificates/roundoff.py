@@ -43,8 +43,8 @@ from reconstruct.networks import (
     Network,
     Node,
 )
+from reconstruct.networks.blocks import SpelledSum
 from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
-from reconstruct.networks.spelled import SpelledSum
 from reconstruct.numbers.double_double import Array, Enclosure, upward
 from reconstruct.numbers.precision import Precision
 

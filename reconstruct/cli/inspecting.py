@@ -16,9 +16,9 @@ from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import LiveNorm, Mixing, Network, Norm, nonzeros
-from reconstruct.networks.activations.kink import Kink
+from reconstruct.networks.activations.piecewise import Kink
 from reconstruct.networks.draw import Sampler
-from reconstruct.networks.inputs import input_shape
+from reconstruct.networks.graph import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.reports.terminal import columns
 from reconstruct.reports.words import duration, size

@@ -43,7 +43,7 @@ from reconstruct.constructions.sites import hidden_width, mixing_at
 from reconstruct.constructions.tasks import functionals_of
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, Mixing, Network, dense
-from reconstruct.networks.gradients import adjoints
+from reconstruct.networks.graph import adjoints
 from reconstruct.networks.normal_form import rebuilt_nodes
 from reconstruct.networks.rescaling import informative, probe_points, rescaled, scalable
 from reconstruct.numbers.arrays import Array, Vector

@@ -20,8 +20,7 @@ from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
 from reconstruct.networks import Box, Domain, Unitwise
 from reconstruct.networks.activations import Support
-from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.inputs import require_same_ends
+from reconstruct.networks.graph import Network, Node, require_same_ends
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Array

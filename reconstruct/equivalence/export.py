@@ -21,7 +21,7 @@ from reconstruct.errors import InputError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically
 from reconstruct.networks import Box, Network
-from reconstruct.networks.inputs import require_same_ends
+from reconstruct.networks.graph import require_same_ends
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.networks import Box, Domain, Network
-from reconstruct.networks.gradients import gradient
+from reconstruct.networks.graph import gradient
 from reconstruct.networks.normal_form import without_casts
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import one_blas_thread

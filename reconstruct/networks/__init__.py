@@ -17,7 +17,7 @@ from reconstruct.networks.activations import (
     Unitwise,
 )
 from reconstruct.networks.blocks import in_blocks
-from reconstruct.networks.box import Box
+from reconstruct.networks.domain import Box, Domain, DomainLike, Points, as_domain
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import (
     Affine,
@@ -36,6 +36,5 @@ from reconstruct.networks.maps import (
     SumPool,
 )
 from reconstruct.networks.operation import Add, Operation
-from reconstruct.networks.points import Domain, DomainLike, Points, as_domain
 from reconstruct.networks.product import MatrixProduct
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros

@@ -1,10 +1,11 @@
-"""A network as a small directed acyclic graph, target and frozen alike.
+"""A network as a small directed acyclic graph, target and frozen alike: values and gradients.
 
-What callers hand over, taken as it is meant or refused with what to do.
+What callers hand over is taken as it is meant or refused with what to do.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,12 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
-from reconstruct.networks.inputs import as_points, as_rows
-from reconstruct.networks.maps import Affine, Cast, Mixing, Norm
+from reconstruct.networks.domain import Domain, DomainLike, as_domain, sized
+from reconstruct.networks.maps import Affine, Cast, Geometry, Map, Mixing, Norm
 from reconstruct.networks.operation import LIMITS, Operation, check_finite
+from reconstruct.networks.product import MatrixProduct
 from reconstruct.numbers.arrays import Array, Range
+from reconstruct.numbers.given import numbers, precision
 from reconstruct.numbers.parallel import parallel_map
 
 
@@ -322,3 +325,107 @@ def as_network(value: object, role: str) -> Network:
     raise InputError(
         f"{role} must be a Network, but is of the type {type(value).__name__}; {remedy}"
     )
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+IMAGE = 4  # axes of a batch of images
+
+
+def input_shape(network: Network) -> tuple[int, ...]:
+    """The shape of one input: an image where the network begins with an operation on images."""
+    for node in network.consumers(network.source):
+        geometry = getattr(node.op, "geometry", None)
+        if isinstance(geometry, Geometry):
+            return geometry.channels, geometry.height, geometry.width
+    stated = tuple(network.metadata.get("input_shape") or ())
+    if len(stated) == IMAGE and stated[0] == 1 and math.prod(stated) == network.size_in:
+        return stated[1:]
+    return (network.size_in,)
+
+
+def fitting(domain: DomainLike, network: Network) -> Domain:
+    """The domain for this network: a cube is spread, data must have the shape that it takes."""
+    return as_domain(domain).of_size(network.size_in, input_shape(network))
+
+
+def require_same_ends(target: Network, candidate: Network) -> None:
+    """Refuses two networks that take or give different numbers of values."""
+    ends = [(n.size_in, n.size_out) for n in (target, candidate)]
+    if ends[0] != ends[1]:
+        named = zip(("target", "candidate"), (target, candidate), strict=True)
+        sizes = (
+            f"the {role} {n.metadata.get('file', '')} has {n.size_in} and {n.size_out}"
+            for role, n in named
+        )
+        raise InputError(
+            f"two networks can be compared only with equally many inputs and outputs, but "
+            f"{' '.join(', '.join(sizes).split())}; check that they belong together"
+        )
+
+
+def as_points(x: ArrayLike, dtype: Any = np.float64) -> Array:
+    """The inputs as an array of float32 or float64 numbers, in the axes in which they came."""
+    return numbers(x, "inputs", precision(dtype, "a network is evaluated"))
+
+
+def as_rows(network: Network, points: Array) -> Array:
+    """One row for each input; the axes of images behind the first are flattened."""
+    count = network.size_in
+    if points.ndim < 2 and points.size == count:
+        return points.reshape(1, count)
+    if points.ndim < 2 or math.prod(points.shape[1:]) != count:
+        raise InputError(_unfit(network, points.shape))
+    wanted = input_shape(network)
+    if len(wanted) > 1 and points.ndim == len(wanted) + 1 and points.shape[1:] != wanted:
+        raise InputError(_unfit(network, points.shape))
+    return points.reshape(len(points), count)
+
+
+def _unfit(network: Network, shape: tuple[int, ...]) -> str:
+    wanted = input_shape(network)
+    kind = f"images of {sized(wanted)}, channels first," if len(wanted) > 1 else "inputs"
+    return (
+        f"the network takes {kind} of {network.size_in} numbers, but got an array of shape "
+        f"{shape}; give ({network.size_in},) for one input, or N×{sized(wanted)}"
+    )
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def gradient(network: Network, values: Mapping[str, Array], name: str, seeds: Array) -> Array:
+    """The gradient of `seeds · v` by the input, v the value `name`: one row per point."""
+    rows = adjoints(network, values, {name: seeds})
+    return rows.get(network.source, np.zeros_like(values[network.source]))
+
+
+def adjoints(
+    network: Network, values: Mapping[str, Array], seeds: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The gradient of `Σ seeds[name] · v_name` by the value of every node that matters to it.
+
+    `values` are those of `network.values` at the points, seeds have one row per point. Reverse
+    mode: the rows are multiplied by each node's transposed derivative, from the seeds to the
+    input; at a kink the derivative that the activation gives itself is taken.
+    """
+    found = dict(seeds)
+    for node in reversed(network.nodes):
+        if node.name not in found:
+            continue
+        pulled = _pull(node, values, found[node.name])
+        for source, rows in zip(node.inputs, pulled, strict=True):
+            found[source] = found[source] + rows if source in found else rows
+    return found
+
+
+def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:
+    op, value = node.op, values[node.inputs[0]]
+    if isinstance(op, Map):
+        return [op.pull(rows, value.shape[1])]
+    if isinstance(op, Activation):
+        return [op.pull(rows, value)]
+    if isinstance(op, MatrixProduct):
+        return op.pull(rows, *(values[name] for name in node.inputs))
+    return [rows] * len(node.inputs)  # a sum

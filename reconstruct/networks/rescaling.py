@@ -15,9 +15,9 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations import Kink
+from reconstruct.networks.domain import Domain
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine, Dense, Mixing, Sparse
-from reconstruct.networks.points import Domain
 from reconstruct.numbers.arrays import Array, Matrix
 
 

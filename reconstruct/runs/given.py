@@ -37,8 +37,7 @@ from reconstruct.networks import (
     as_domain,
 )
 from reconstruct.networks.activations import Gelu, Silu, Softplus, Tanh
-from reconstruct.networks.graph import as_network
-from reconstruct.networks.inputs import fitting, input_shape
+from reconstruct.networks.graph import as_network, fitting, input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, whole
 from reconstruct.numbers.parallel import physical_memory

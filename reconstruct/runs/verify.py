@@ -15,7 +15,7 @@ from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Network, Points
-from reconstruct.networks.inputs import require_same_ends
+from reconstruct.networks.graph import require_same_ends
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
 from reconstruct.reports.folder import OutputFolder

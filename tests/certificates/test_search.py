@@ -26,7 +26,7 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
-from reconstruct.networks.gradients import gradient
+from reconstruct.networks.graph import gradient
 
 
 def small(seed: int = 0, sizes: tuple[int, ...] = (3, 8, 8, 2)) -> Network:

@@ -14,7 +14,7 @@ from reconstruct.constructions.shifts import cancelling
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Affine, Node, Norm, Relu
-from reconstruct.networks.activations.kink import Kink
+from reconstruct.networks.activations.piecewise import Kink
 from reconstruct.numbers.parallel import at_most_threads
 from reconstruct.progress import OutOfTime
 from tests.certificates.building import random_target

@@ -19,7 +19,7 @@ from reconstruct.cli import main
 from reconstruct.equivalence.witness import Evaluator
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Affine, MatrixProduct, Network, Node, Placement, Softmax
-from reconstruct.networks.gradients import gradient
+from reconstruct.networks.graph import gradient
 from reconstruct.numbers.double_double import Enclosure, exponential
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision

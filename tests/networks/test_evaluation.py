@@ -18,7 +18,7 @@ from reconstruct.networks import (
     Relu,
     graph,
 )
-from reconstruct.networks.maps import dense
+from reconstruct.networks.maps import mixing
 from reconstruct.networks.operation import WorkLimits
 
 
@@ -64,7 +64,7 @@ def one_by_one(network: Network, x: np.ndarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("network", [dense_site(), image_site()], ids=["dense", "image"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
-    for module in (graph, dense):
+    for module in (graph, mixing):
         monkeypatch.setattr(module, "LIMITS", WorkLimits(chunk=16000, tile=1000))
     x = np.random.default_rng(2).normal(size=(9, network.size_in)).astype(dtype)
     plain = one_by_one(network, x)

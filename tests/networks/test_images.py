@@ -25,7 +25,7 @@ from reconstruct.networks import (
     Relu,
     SumPool,
 )
-from reconstruct.networks.gradients import gradient
+from reconstruct.networks.graph import gradient
 from reconstruct.networks.normal_form import fold_norms, normal_form
 from reconstruct.numbers.dyadic import Dyadic
 

@@ -9,7 +9,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.errors import InputError
-from reconstruct.networks.inputs import fitting
+from reconstruct.networks.graph import fitting
 from tests.networks.test_images import small_network
 
 IMAGES = np.random.default_rng(0).uniform(0, 0.5, (4, 2, 6, 6))

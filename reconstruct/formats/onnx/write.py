@@ -53,7 +53,7 @@ from reconstruct.networks import (
     Unitwise,
 )
 from reconstruct.networks.activations import Silu, Smooth
-from reconstruct.networks.inputs import input_shape
+from reconstruct.networks.graph import input_shape
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes

@@ -11,11 +11,9 @@ from reconstruct.networks.activations.activation import (
     Support,
     Unitwise,
 )
-from reconstruct.networks.activations.clip import Clip
-from reconstruct.networks.activations.elu import Elu, Selu
-from reconstruct.networks.activations.kink import Kink, LeakyRelu, Relu
 from reconstruct.networks.activations.live_norm import LayerNorm, LiveNorm, RMSNorm
 from reconstruct.networks.activations.max_pool import MaxPool
+from reconstruct.networks.activations.piecewise import Clip, Elu, Kink, LeakyRelu, Relu, Selu
 from reconstruct.networks.activations.smooth import (
     SMOOTH,
     Gelu,
