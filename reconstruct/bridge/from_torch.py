@@ -64,7 +64,7 @@ def _rows(torch: Any, module: Any, example: Any) -> Any:
     recurrent = next((m for m in module.modules() if isinstance(m, torch.nn.RNNBase)), None)
     if recurrent is not None:
         raise UnsupportedError(
-            f"a fixed graph of layers is needed, but the module holds an "
+            f"a fixed graph of layers is needed, but the module holds a layer "
             f"{type(recurrent).__name__}, which loops over a sequence; write out its steps for a "
             "sequence of one length"
         )
@@ -78,9 +78,15 @@ def _rows(torch: Any, module: Any, example: Any) -> Any:
     if len(kinds) != 1 or not kinds <= {torch.float32, torch.float64}:
         raise UnsupportedError(
             f"a module with all parameters in float32 or all in float64 is needed, but these have "
-            f"{', '.join(sorted(map(str, kinds))) or 'none'}"
+            f"{', '.join(sorted(map(str, kinds))) or 'none'}; give module.float()"
         )
-    rows = torch.as_tensor(example).to(kinds.pop())
+    try:
+        rows = torch.as_tensor(example).to(kinds.pop())
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(
+            f"one tensor or array is needed as the example, but this is of the type "
+            f"{type(example).__name__}; a module of several inputs can take them as parts of one"
+        ) from None
     if rows.ndim < 2 or not len(rows):
         raise InputError(
             f"an example with a batch in front is needed (N × input shape, N ≥ 1), but its shape "

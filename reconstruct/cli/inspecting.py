@@ -20,6 +20,7 @@ from reconstruct.networks.activations.piecewise import Kink
 from reconstruct.networks.draw import Sampler
 from reconstruct.networks.graph import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
+from reconstruct.numbers.parallel import physical_memory
 from reconstruct.reports.terminal import columns
 from reconstruct.reports.words import duration, size
 from reconstruct.runs.given import advice
@@ -39,7 +40,8 @@ def main(options: Namespace) -> int:
     print(_network_text(network, form))
     print()
     print("\n".join(_construction_table(costs, form.network, network.parameters)))
-    told = advice(form.network, made(CONSTRUCTIONS["wide"], options), options.density)
+    wide = made(CONSTRUCTIONS["wide"], options)
+    told = advice(form.network, wide, options.density, memory=physical_memory())
     if told:
         print(told)
     return 0

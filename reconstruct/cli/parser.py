@@ -280,8 +280,8 @@ class Parser(argparse.ArgumentParser):
         choices = [str(word) for one in OPTIONS.values() for word in one.get("choices", ())]
         known = [*COMMANDS, *OPTIONS, *choices]
         near = get_close_matches(wrong[1] or wrong[2], known, 1) if wrong else []
-        meant = f"; did you mean {near[0]}?" if wrong and near and near[0] != wrong[2] else ""
-        super().error(message + meant)
+        meant = f"did you mean {near[0]}?" if wrong and near and near[0] != wrong[2] else None
+        self.exit(2, f"{self.prog}: {message}; {meant or f'{self.prog} --help lists them'}\n")
 
 
 class Completion(argparse.Action):

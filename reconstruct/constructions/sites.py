@@ -270,7 +270,8 @@ def find_sites(
     if target.size_in != frozen.size_in:
         raise InputError(
             f"the frozen network must take as many inputs as the target, {target.size_in}, but "
-            f"takes {frozen.size_in}{_batch(frozen, target.size_in)}"
+            f"takes {frozen.size_in}{_batch(frozen, target.size_in)}; bring one that was made for "
+            f"this target"
         )
     finder = _Finder(frozen)
     place = {target.source: frozen.source}

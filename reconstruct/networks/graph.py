@@ -289,9 +289,10 @@ class Network:
     def __repr__(self) -> str:
         widths = [self.size_in] + [m for m, _ in self.maps]
         shown = "-".join(map(str, widths)) if len(widths) <= 12 else f"{len(widths) - 1} maps"
+        bends, norms = len(self.activation_nodes()), len(self.norm_nodes())
         return (
-            f"Network({shown}, {len(self.activation_nodes())} activations, "
-            f"{len(self.norm_nodes())} norms, {self.parameters} parameters)"
+            f"Network({shown}, {bends} activation{'s' * (bends != 1)}, "
+            f"{norms} norm{'s' * (norms != 1)}, {self.parameters} parameters)"
         )
 
     def _repr_html_(self) -> str:

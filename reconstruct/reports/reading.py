@@ -98,6 +98,8 @@ def as_written(folder: Path) -> Iterator[None]:
     """
     try:
         yield
+    except InputError:  # says already what is missing
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"{folder / 'report.json'}: must be a report as a run writes it, but some part is "

@@ -6,7 +6,15 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconstruct.reports.words import arithmetics, claim, figures, in_words, number, wanted_verdict
+from reconstruct.reports.words import (
+    arithmetics,
+    claim,
+    figures,
+    in_words,
+    number,
+    same_file,
+    wanted_verdict,
+)
 
 
 def summary(report: Mapping[str, Any]) -> str:
@@ -16,7 +24,8 @@ def summary(report: Mapping[str, Any]) -> str:
     if report.get("layers"):
         lines += [*layer_table(report["layers"]), ""]
     lines += [_named(*row) for row in figures(report)]
-    explained = report["verdict"] == "undecided" or not report.get("layers")
+    compared = not report.get("layers") and not same_file(report)
+    explained = report["verdict"] == "undecided" or compared
     return "\n".join([*lines, *(tried(report) if explained else [])])
 
 

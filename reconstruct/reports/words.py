@@ -156,9 +156,10 @@ def claim(report: Mapping[str, Any]) -> str:
     verdict, error, known = report["verdict"], report["error"], report["certificate"]
     domain = domain_text(report["domain"])
     if same_file(report):
-        return f"|f − g| = 0 for every x in {domain}: both networks are the same file"
+        place = everywhere(report["domain"])
+        return f"|f − g| = 0 {place}: both networks are the same file"
     if verdict == "certified":
-        return f"|f − g| ≤ {at_most(error['certified_bound'])} for every x in {domain}"
+        return f"|f − g| ≤ {at_most(error['certified_bound'])} {everywhere(report['domain'])}"
     if verdict == "refuted":
         gap = known["witness"]["difference"] if known["witness"] else None
         return f"|f − g| ≥ {at_least(gap)} at {witness_place(report['domain'])}"
@@ -238,6 +239,14 @@ def domain_text(domain: Mapping[str, Any]) -> str:
     if len(set(lo)) == 1 and len(set(hi)) == 1:
         return f"[{lo[0]:g}, {hi[0]:g}]^{len(lo)}"
     return f"a box in [{min(lo):g}, {max(hi):g}]^{len(lo)}"
+
+
+def everywhere(domain: Mapping[str, Any]) -> str:
+    """`for every x in [0, 1]^3`, `at each of these 60 inputs`."""
+    text = domain_text(domain)
+    if domain.get("kind") != "points":
+        return f"for every x in {text}"
+    return f"at {text}" if domain["inputs"] == 1 else f"at each of {text}"
 
 
 def _these(count: int) -> str:

@@ -40,7 +40,6 @@ from reconstruct.networks.activations import Gelu, Silu, Softplus, Tanh
 from reconstruct.networks.graph import as_network, fitting, input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, whole
-from reconstruct.numbers.parallel import physical_memory
 from reconstruct.reports.inputs import ShownInputs
 from reconstruct.reports.words import duration, size
 
@@ -178,13 +177,14 @@ def advice(
     construction: Construction,
     density: float | None,
     plans: Mapping[str, SitePlan] | None = None,
+    memory: int | None = None,
 ) -> str | None:
-    """What grouped layers would take, where this construction takes over two minutes or more memory
-    than there is; `target` is in normal form."""
+    """What grouped layers would take, where this construction takes over two minutes or more than
+    `memory`; `target` is in normal form."""
     if construction.name == Grouped().name:
         return None
     own = cost(target, construction, density, plans)
-    if own.seconds <= 120 and own.memory_bytes <= (physical_memory() or inf):
+    if own.seconds <= 120 and own.memory_bytes <= (memory or inf):
         return None
     try:
         other = cost(target, Grouped(), density)

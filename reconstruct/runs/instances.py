@@ -61,8 +61,8 @@ def verify_property(
     asked = _asked(as_path(property, "the property"))
     if (candidate is None) != (not asked.networks):
         raise InputError(
-            f"the property is about {len(asked.networks) or 1} network(s), but "
-            f"{1 if candidate is None else 2} came; give those that it speaks of"
+            f"the property is about {'one network' if not asked.networks else 'two networks'}, but "
+            f"{'one' if candidate is None else 'two'} came; give what it speaks of"
         )
     if candidate is None:
         zero = np.zeros((asked.outputs, len(asked.lo)))
@@ -119,7 +119,8 @@ def verify_instances(
     place = as_path(path, "the instances")
     at_least(time_limit, "the timeout", 0)
     try:
-        rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
+        with naming(place):
+            rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
     except csv.Error as error:
         raise InputError(f"{place}: lines of a csv file are needed, but {error}") from None
     with OutputFolder(given.folder(output), force=force) as folder:

@@ -24,7 +24,7 @@ from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
-from reconstruct.constructions import Construction, Frozen, Grouped, Wide, draw
+from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.frozen import Layout, as_construction, lay_out
 from reconstruct.errors import InputError, ReconstructError, UnsupportedError
@@ -36,7 +36,7 @@ from reconstruct.networks import Activation, Box, LiveNorm, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, number, precision
-from reconstruct.numbers.parallel import one_blas_thread
+from reconstruct.numbers.parallel import one_blas_thread, physical_memory
 from reconstruct.pipeline import Result, reconstruct, width_for
 from reconstruct.progress import Progress, Step, listener, silent, until
 from reconstruct.reports.document import build_report
@@ -44,6 +44,7 @@ from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs, guard_part
 from reconstruct.reports.page import card
 from reconstruct.reports.terminal import verdict_line
+from reconstruct.reports.words import size
 from reconstruct.runs import given
 from reconstruct.runs.files import (
     GUARDED,
@@ -329,17 +330,19 @@ def _check_cost(
     memory: int | None,
     progress: Progress,
 ) -> None:
-    """Refuse what is expected to take more memory than the run may take, before anything is drawn;
-    say what takes less."""
+    """Refuse what is expected to take more memory than the run may take (by default all that there
+    is), before anything is drawn; say what takes less."""
     made = layout.form.network, construction, density, layout.plans
-    if memory is not None and (needed := cost(*made).memory_bytes) > memory:
-        less = "use --construction grouped, which needs about a thirtieth of it, "
+    limit = memory or physical_memory()
+    told = given.advice(*made, limit)
+    if limit is not None and (needed := cost(*made).memory_bytes) > limit:
+        whose = "--memory" if memory else "all that this machine has"
         raise InputError(
-            f"the run may take {memory / 2**30:.2g} GiB of memory (--memory), but is expected "
-            f"to take {needed / 2**30:.2g} GiB; "
-            f"{'' if isinstance(construction, Grouped) else less}lower --ratio, or allow more"
+            f"the run may take {size(limit)} of memory ({whose}), but is expected to take "
+            f"{size(needed)}; {'' if told is None else f'{told}; '}lower --ratio, or allow more "
+            f"by --memory"
         )
-    if (told := given.advice(*made)) is not None:
+    if told is not None:
         progress(Step(told, 0))
 
 

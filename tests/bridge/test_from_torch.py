@@ -144,7 +144,7 @@ def test_torchs_own_attention_is_refused_with_what_to_write_instead(module):
 
 
 def test_loops_and_other_devices_are_refused_in_words():
-    with pytest.raises(UnsupportedError, match=r"holds an LSTM, which loops over a sequence"):
+    with pytest.raises(UnsupportedError, match=r"holds a layer LSTM, which loops over a sequence"):
         from_torch(nn.Sequential(nn.LSTM(3, 3)), torch.ones(2, 3))
     with pytest.raises(InputError, match=r"parameters on meta; give module\.cpu\(\)"):
         from_torch(nn.Linear(3, 3, device="meta"), torch.ones(2, 3))
@@ -155,6 +155,12 @@ def test_an_example_is_tried_on_the_module_first(capfd):
     with pytest.raises(InputError, match=r"of the shape \(5,\) it says: mat1 .*\(2x5 and 3x3\)"):
         from_torch(nn.Linear(3, 3), torch.ones(1, 5))
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_example_is_one_tensor():
+    example = torch.zeros(1, 2)
+    with pytest.raises(InputError, match=r"one tensor or array is needed .* type tuple"):
+        from_torch(nn.Linear(2, 2), (example, example))
 
 
 def test_an_example_needs_a_batch():

@@ -116,6 +116,12 @@ def test_what_is_no_csv_file_is_refused_in_a_sentence(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_list_that_is_not_there_is_named(tmp_path, capsys):
+    missing = str(tmp_path / "nope.csv")
+    assert main(["verify", "--instances", missing, "-o", str(tmp_path / "out")]) == 2
+    assert f"{missing}: there is no such file" in capsys.readouterr().err
+
+
 def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
     pair = [str(benchmark / name) for name in ("a.onnx", "near.onnx")]
     asked = ["--property", str(benchmark / "p.vnnlib")]

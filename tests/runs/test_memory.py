@@ -13,9 +13,16 @@ from tests.constructions.targets import mlp
 
 
 def test_a_run_that_would_take_more_is_refused_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"may take 0\.0093 GiB.*expected to take.*grouped"):
+    with pytest.raises(InputError, match=r"may take 10 MB.*expected to take.*grouped"):
         rc.run(mlp([5, 12, 3], 0), tmp_path / "out", domain=(-1, 1), memory=10**7)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_the_machine_has_is_the_limit_where_none_is_given(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("reconstruct.runs.run.physical_memory", lambda: 10**6)
+    with pytest.raises(InputError, match=r"may take 1 MB of memory \(all that this machine has\)"):
+        rc.run(mlp([2, 3, 1], 0), tmp_path / "out", domain=(-1, 1))
+    assert rc.run(mlp([2, 3, 1], 0), tmp_path / "out", domain=(-1, 1), memory=2**40).output
 
 
 def test_a_run_within_its_memory_is_made(tmp_path: Path) -> None:
