@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from reconstruct.khatri_rao import Auto, ConjugateGradient, Direct, Exact
     from reconstruct.networks import Box, Clip, Elu, LeakyRelu, Network, Points, Relu, Selu
     from reconstruct.networks.draw import Weights
-    from reconstruct.notebook import ProgressLine
     from reconstruct.pipeline import Result, one_layer, reconstruct
+    from reconstruct.progress import ProgressLine
     from reconstruct.runs.pairs import pairs
     from reconstruct.runs.reach import reach
     from reconstruct.runs.rebuild import rebuild, report
@@ -64,8 +64,8 @@ _HOMES = {
     "reconstruct.khatri_rao": "Auto ConjugateGradient Direct Exact",
     "reconstruct.networks": "Box Clip Elu LeakyRelu Network Points Relu Selu",
     "reconstruct.networks.draw": "Weights",
-    "reconstruct.notebook": "ProgressLine",
     "reconstruct.pipeline": "Result one_layer reconstruct",
+    "reconstruct.progress": "ProgressLine",
     "reconstruct.runs.pairs": "pairs",
     "reconstruct.runs.reach": "reach",
     "reconstruct.runs.rebuild": "rebuild report",

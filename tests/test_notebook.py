@@ -37,6 +37,6 @@ def test_progress_keeps_one_line(capsys):
     lines = capsys.readouterr().out.split("\r")
     assert [line.strip() for line in lines] == [
         "",
-        "solving 25 %, residual 1.0e-03",
-        "solving 100 %",
+        "solving: 25 %, step 1, residual 1.0e-03",
+        "solving: 100 %, 0.0 s left",
     ]

@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TextIO, cast
 
-from reconstruct.progress import Step
-from reconstruct.reports.words import duration
+from reconstruct.progress import ProgressLine, Step, duration
 
 
 class Stream:
@@ -141,10 +140,10 @@ def run_as_job(words: Sequence[str], command: Callable[[], int]) -> int:
     return as_job(comm, program)
 
 
-# --- progress on stderr: a bar on a terminal, plain lines elsewhere; short work stays silent ------
+# --- progress on stderr: one line on a terminal, lines elsewhere; short work stays silent ---------
 
 
-class ProgressDisplay:
+class ProgressDisplay(ProgressLine):
     """A listener for `Step`s, used as a context manager; `quiet` hears and shows nothing.
 
     `task` names the work before its first step, and all of it where it reports none; `tick` is how
@@ -160,15 +159,10 @@ class ProgressDisplay:
         tick: float = 1.0,
         verbose: bool = False,
     ) -> None:
-        self.quiet, self.verbose = quiet, verbose
-        self.stream = stream or sys.stderr
-        self.start = self.last = time.monotonic()
-        self.tick = tick
-        self.step = Step(task, 0)
-        self.steps, self.begun, self.first = 0, self.start, 0.0  # of the present task
+        where = stream or sys.stderr
+        super().__init__(0.2 if where.isatty() else 5.0, where, task)
+        self.quiet, self.verbose, self.tick = quiet, verbose, tick
         self.spent: dict[str, list[float]] = {}  # first and last report of each task
-        self.bar: Any = None
-        self.task: Any = None
         self._turn = threading.RLock()
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._tick, daemon=True)
@@ -178,19 +172,14 @@ class ProgressDisplay:
             self._clock.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
-        if self.verbose and self.spent:
-            self._note()
         if self._clock.is_alive():
             self._clock.join()
-        if self.bar is not None:
-            self.bar.stop()
+        if self.stream.isatty():
+            self.overwrite("")
+        if self.verbose and self.spent:
+            self._note()
 
     def __call__(self, step: Step) -> None:
         check_interrupt()
@@ -199,9 +188,7 @@ class ProgressDisplay:
         now = time.monotonic()
         with self._turn:
             self.spent.setdefault(step.task, [now, now])[1] = now
-            if step.task != self.step.task or not self.steps:
-                self.steps, self.begun, self.first = 0, now, step.done
-            self.step, self.steps = step, self.steps + 1
+            self.hear(step, now)
             self._show(now)
 
     def _note(self) -> None:
@@ -225,45 +212,11 @@ class ProgressDisplay:
 
     def _show(self, now: float) -> None:
         elapsed = now - self.start
-        if elapsed < 1.5:  # short work needs no bar
+        if elapsed < 1.5 or now - self.last < self.seconds:  # short work needs no progress
             return
-        told = f"{self.step.task}: {rest}" if (rest := self.describe(now)) else self.step.task
+        self.last = now
         if self.stream.isatty():
-            if self.bar is None:
-                self.bar = _rich_bar(self.stream)
-                self.bar.start()
-                self.task = self.bar.add_task("", total=None)
-            text = f"{duration(elapsed)}  {told}"
-            done, total = self.step.done, self.step.total
-            self.bar.update(self.task, description=text, completed=done, total=total)
-        elif now - self.last >= 5.0:  # seconds between plain lines
-            self.last = now
-            self.stream.write(f"[{duration(elapsed)}] {told}\n")
+            self.overwrite(f"{duration(elapsed)}  {self.line(now)}")
+        else:
+            self.stream.write(f"[{duration(elapsed)}] {self.line(now)}\n")
             self.stream.flush()
-
-    def describe(self, now: float) -> str:
-        """How far it is: share done, iteration and residual of a solve, time left at its pace."""
-        done, total = self.step.done, self.step.total
-        parts = [f"{100 * done / total:.0f} %"] if total else [f"{done:g} done"] if done else []
-        if self.step.residual is not None:
-            parts += [f"step {self.steps}", f"residual {self.step.residual:.1e}"]
-        made = done - self.first
-        if self.step.unit and made:
-            parts.append(f"{made / max(now - self.begun, 1e-9):,.0f} {self.step.unit} a second")
-        if total and made >= 0.02 * total:  # before that the end would be a guess
-            left = (total - done) * max(now - self.begun, 1e-9) / made
-            parts.append(f"{duration(max(0.0, left))} left")
-        return ", ".join(parts)
-
-
-def _rich_bar(stream: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    return Progress(
-        BarColumn(bar_width=16),
-        TextColumn("{task.description}", markup=False),
-        console=Console(file=stream),
-        transient=True,
-        refresh_per_second=5,
-    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from reconstruct.formats.files import write_atomically
+from reconstruct.progress import duration
 from reconstruct.reports import sections
 from reconstruct.reports.markup import (
     Markup,
@@ -34,7 +35,6 @@ from reconstruct.reports.words import (
     arithmetics,
     claim,
     domain_text,
-    duration,
     figures,
     pretty,
     size,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.progress import duration
 from reconstruct.reports.figures import (
     error_figure,
     error_rows,
@@ -33,7 +34,7 @@ from reconstruct.reports.markup import (
     whole,
 )
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.words import DASH, at_most, duration, in_words, number, percent, pretty
+from reconstruct.reports.words import DASH, at_most, in_words, number, percent, pretty
 
 GUARD = (
     "The guard is a second output of the network, the least margin of its hidden units. Where it "

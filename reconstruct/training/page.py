@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reconstruct.progress import duration
 from reconstruct.reports.markup import (
     Child,
     Markup,
@@ -30,7 +31,7 @@ from reconstruct.reports.plotting import (
     margins,
     whole_numbers,
 )
-from reconstruct.reports.words import duration, number
+from reconstruct.reports.words import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

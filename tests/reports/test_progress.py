@@ -1,4 +1,4 @@
-"""Progress: silent at first, plain lines where there is no terminal, a bar where there is."""
+"""Progress: silent at first, plain lines where there is no terminal, one line where there is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from reconstruct.cli import process as module
+from reconstruct import progress as module
 from reconstruct.cli.process import ProgressDisplay
 from reconstruct.progress import Step
 
@@ -52,7 +52,7 @@ def test_quiet_is_quiet(clock: Clock) -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar(clock: Clock) -> None:
+def test_a_terminal_gets_one_line(clock: Clock) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -61,18 +61,23 @@ def test_a_terminal_gets_a_bar(clock: Clock) -> None:
     with ProgressDisplay(stream=stream) as display:
         clock.now += 2
         display(Step("solving", 5, 10, 1e-3))
-    assert "solving" in stream.getvalue() and "residual 1.0e-03" in stream.getvalue()
+        clock.now += 2
+        display(Step("solving", 6, 10, 1e-3))
+    first, second, last = (part.rstrip() for part in stream.getvalue().split("\r")[1:-1])
+    assert first == "2.0 s  solving: 50 %, step 1, residual 1.0e-03"
+    assert second.startswith("4.0 s  solving: 60 %, step 2") and last == ""
+    assert "\n" not in stream.getvalue()
 
 
 def test_the_end_of_a_task_is_not_guessed_too_soon(clock: Clock) -> None:
     display = ProgressDisplay(stream=io.StringIO())
     display(Step("a", 0, 100))
     display(Step("a", 1, 100))
-    assert display.describe(clock.now + 1.0) == "1 %"
+    assert display.line(clock.now + 1.0) == "a: 1 %"
     display(Step("a", 50, 100))
-    assert display.describe(clock.now + 10.0) == "50 %, 10 s left"
+    assert display.line(clock.now + 10.0) == "a: 50 %, 10 s left"
     display(Step("b", 3))
-    assert display.describe(clock.now) == "3 done"
+    assert display.line(clock.now) == "b: 3 done"
 
 
 def test_work_that_says_nothing_is_not_silent() -> None:
@@ -105,4 +110,4 @@ def test_the_pace_is_told_in_the_unit_of_the_work():
     display = ProgressDisplay(stream=io.StringIO())
     display(Step("training", 100, 1000, unit="images"))
     display(Step("training", 400, 1000, unit="images"))
-    assert "30 images a second" in display.describe(display.begun + 10)
+    assert "30 images a second" in display.line(display.begun + 10)
