@@ -82,7 +82,8 @@ class UnitScales:
 class _Site:
     """One affine map: squares of its entries, of its inputs' ranges, of its sensitivities.
 
-    `source` is the activation (or input) before it, `behind` what takes its value.
+    `source` is the activation (or input) before it, `behind` what takes its value. The rows of a
+    `bare` one, which no second norm follows, cannot be lifted.
     """
 
     squares: Array
@@ -90,6 +91,7 @@ class _Site:
     effects: Vector
     source: str
     behind: str
+    bare: bool
 
     def scaled(self, scales: Mapping[str, Vector]) -> _Site:
         """The same map where units are scaled by d, as squares."""
@@ -100,6 +102,8 @@ class _Site:
 
     def lifts(self) -> Vector:
         """l² for its rows."""
+        if self.bare:
+            return np.ones(len(self.effects))
         return _evened(self.effects, self.squares.sum(axis=1), LIMITS.effect)
 
     def pulls(self) -> tuple[Vector, Vector]:
@@ -108,6 +112,11 @@ class _Site:
         noise = float((self.effects / self.lifts()).sum())
         size, reach = float(lifted.sum()), float(self.ranges.sum())
         return noise * size * self.ranges, noise * reach * lifted.sum(axis=0)
+
+    def pushes(self) -> tuple[Vector, Vector]:
+        """The same by unit of its outputs, where the activation behind it scales them."""
+        rows, reach = self.squares.sum(axis=1), float(self.ranges.sum())
+        return float(self.effects.sum()) * reach * rows, float(rows.sum()) * reach * self.effects
 
 
 def scaled_layout(layout: Layout, construction: Construction, known: Reach) -> Layout:
@@ -118,7 +127,8 @@ def scaled_layout(layout: Layout, construction: Construction, known: Reach) -> L
     factored: their rank is decided on the weights as they are.
     """
     free = {node.name for node in scalable(layout.target)}
-    found = find_scales(layout.form.network, known, free)
+    bare = {name for name, plan in layout.plans.items() if plan.blueprint.layers[-1].bare}
+    found = find_scales(layout.form.network, known, free, bare)
     try:
         form = replace(layout.form, network=rescaled(layout.form.network, found.units))
         scaled = rescaled(layout.target, found.units)
@@ -128,11 +138,16 @@ def scaled_layout(layout: Layout, construction: Construction, known: Reach) -> L
     return replace(layout, scaled=scaled, form=form, plans=plans, lifts=found.rows)
 
 
-def find_scales(network: Network, known: Reach, among: Collection[str] | None = None) -> UnitScales:
-    """Powers for the activations that can be scaled (of those `among`) and for the rows of maps;
-    empty when nothing can be gained."""
+def find_scales(
+    network: Network,
+    known: Reach,
+    among: Collection[str] | None = None,
+    bare: Collection[str] = (),
+) -> UnitScales:
+    """Powers for the activations that can be scaled (of those `among`) and for the rows of maps,
+    but for those that become `bare` layers; empty when nothing can be gained."""
     free = [n.name for n in scalable(network) if among is None or n.name in among]
-    sites = _sites(network, known) if free else None
+    sites = _sites(network, known, bare) if free else None
     if sites is None:
         return UnitScales({}, {})
     scales = {name: np.ones(network.sizes[name]) for name in free}
@@ -140,6 +155,8 @@ def find_scales(network: Network, known: Reach, among: Collection[str] | None = 
         for name in free:
             users = [sites[n.name] for n in network.consumers(name) if n.name in sites]
             pulls = [site.scaled(scales).pulls() for site in users]
+            makers = [site for site in sites.values() if site.bare and site.behind == name]
+            pulls += [site.scaled(scales).pushes() for site in makers]
             raising, lowering = np.sum(pulls, axis=0) if pulls else np.ones((2, 1))
             scales[name] = scales[name] * _evened(lowering, raising, LIMITS.pull)
     units = _readable(network, known.box, {name: _powers(scale) for name, scale in scales.items()})
@@ -174,7 +191,7 @@ def _readable(network: Network, box: Domain, exponents: dict[str, Array]) -> dic
     }
 
 
-def _sites(network: Network, known: Reach) -> dict[str, _Site] | None:
+def _sites(network: Network, known: Reach, bare: Collection[str]) -> dict[str, _Site] | None:
     """The maps with entries of their own, as squares; None where samples are not finite."""
     rng, box = np.random.default_rng(20240519), known.box
     count = min(
@@ -193,7 +210,8 @@ def _sites(network: Network, known: Reach) -> dict[str, _Site] | None:
             lo, hi = known.bounds(source)
             (user, *more) = [n.name for n in network.consumers(node.name)] or [""]
             behind = "" if more else user
-            site = _Site(squares, (hi - lo) ** 2, effects[node.name], source, behind)
+            ends = (source, behind, node.name in bare)
+            site = _Site(squares, (hi - lo) ** 2, effects[node.name], *ends)
         if not all(np.isfinite(a).all() for a in (site.squares, site.ranges, site.effects)):
             return None
         sites[node.name] = site
