@@ -52,7 +52,7 @@ UNSUPPORTED = {
     "product of two branches": (
         [("Mul", ["x", "x"], "y")],
         {},
-        "product, root or mean of values that depend on the network's input",
+        "product, root, exponential or mean of values that depend on the network's input",
     ),
     "softmax over rows": ([("Softmax", ["x"], "y", {"axis": 0})], {}, "another axis than the last"),
     "division by a branch": ([("Div", ["c", "x"], "y")], {"c": np.ones(4)}, "divides by a value"),
@@ -66,7 +66,7 @@ UNSUPPORTED = {
         {"t": np.array(True)},
         "training mode",
     ),
-    "exp alone": ([("Exp", ["x"], "y")], {}, "only as a part of Elu"),
+    "exp alone": ([("Exp", ["x"], "y")], {}, "read only as a step of ELU"),
     "cast to integers": ([("Cast", ["x"], "y", {"to": 7})], {}, "another type"),
     "max of branches": (
         [("Relu", ["x"], "h"), ("Max", ["x", "h"], "y")],

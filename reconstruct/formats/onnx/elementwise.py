@@ -8,25 +8,31 @@ float64 holds exactly becomes a weight or a bias; a second offset carries what t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.formats.onnx import layers, live
+from reconstruct.formats.onnx.steps import recognised
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
-    Moment,
-    Tail,
     Value,
     broadcast_shape,
     expanded,
 )
-from reconstruct.networks import Add, Affine, Convolution, Dense, Placement, Scaling, Sparse
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Convolution,
+    Dense,
+    LiveNorm,
+    Placement,
+    Scaling,
+    Sparse,
+)
 from reconstruct.numbers.double_double import two_product
 
 Array = NDArray[Any]
@@ -35,10 +41,8 @@ SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products and remainders neither
 
 def arithmetic(call: Call, build: Builder) -> Value:
     """Add, Sub, Mul or Div of two tensors, with ONNX's broadcasting."""
-    if any(isinstance(value, Tail) for value in call.inputs):
-        return layers.elu_step(call, build)
-    if any(isinstance(value, Moment) for value in call.inputs):
-        return live.step(call, build)
+    if (made := recognised(call, build, call.kind, call.inputs)) is not None:
+        return made
     a, b = call.value(0), call.value(1)
     if call.kind == "Add":
         return add_values(call, build, a, b)
@@ -97,11 +101,6 @@ def _multiplied(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) ->
         return _scaled(call, build, a, b)
     if isinstance(a, np.ndarray) and isinstance(b, Flow):
         return _scaled(call, build, b, a)
-    if isinstance(a, Flow) and isinstance(b, Flow):
-        if a.node == b.node:
-            return live.squared(call, a, b)
-        if (gated := layers.gated(call, build, a, b)) is not None:
-            return gated
     raise call.refuse(
         "multiplies two values that both depend on the network's input; only a constant factor "
         "is an affine map"
@@ -109,11 +108,9 @@ def _multiplied(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) ->
 
 
 def _scaled(call: Call, build: Builder, flow: Flow, constant: Array) -> Flow:
-    """`constant ∘ flow`; a scaled ELU is read as SELU."""
+    """`constant ∘ flow`."""
     shape = broadcast_shape(call, flow.shape, tuple(constant.shape))
     factor = real(call, constant)
-    if factor.size == 1 and (selu := layers.scaled_elu(call, build, flow, float(factor.item()))):
-        return replace(selu, shape=shape)
     flow = expanded(build, call, flow, shape)
     return scaled_by(build, call.name, flow, np.broadcast_to(factor, shape).ravel())
 
@@ -176,7 +173,7 @@ def scaled_by(build: Builder, name: str, flow: Flow, factor: Any, divisor: Any =
     )
     if np.array_equal(top, bottom):
         return flow
-    if np.all(bottom == 1) and (made := live.tuned(build, flow, name, gamma=top)) is not None:
+    if np.all(bottom == 1) and (made := _tuned(build, flow, name, gamma=top)) is not None:
         return made
     op = build.op(flow)
     plain = isinstance(op, Scaling) and not np.any(op.offset) and np.all(op.divisor == 1)
@@ -189,7 +186,7 @@ def shifted_by(build: Builder, name: str, flow: Flow, offset: Array) -> Flow:
     """`flow + offset`: the bias of a map that has none yet and that nothing else uses, else new."""
     if not np.any(offset):
         return flow
-    if (norm := live.tuned(build, flow, name, beta=offset)) is not None:
+    if (norm := _tuned(build, flow, name, beta=offset)) is not None:
         return norm
     op = build.op(flow)
     if isinstance(op, Dense | Sparse) and not flow.shared and not np.any(op.bias):
@@ -221,3 +218,22 @@ def _joined(build: Builder, flow: Flow, op: Placement, offset: Array) -> bool:
     build.exchange(source, Convolution(inner.kernel, inner.geometry, pixels[:, 0], inner.groups))
     build.exchange(flow, op)  # what stands here has changed with it
     return True
+
+
+def _tuned(
+    build: Builder, flow: Flow, name: str, *, gamma: Array | None = None, beta: Array | None = None
+) -> Flow | None:
+    """The norm that a value is, with its factor or offset as gamma or beta, where it has none yet
+    and they are the same at all positions; else None."""
+    op = build.op(flow)
+    if not isinstance(op, LiveNorm) or flow.shared or np.any(op.beta):
+        return None
+    if gamma is not None and np.any(op.gamma != 1):
+        return None
+    given = gamma if gamma is not None else beta
+    assert given is not None
+    rows = given.reshape(op.positions, op.channels)
+    if not np.all(rows == rows[0]):
+        return None
+    made = op.tuned(rows[0], op.beta) if gamma is not None else op.tuned(op.gamma, rows[0])
+    return build.exchange(flow, made, name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.formats.onnx import live
+from reconstruct.formats.onnx.steps import mean
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Value, placed, positions
 from reconstruct.networks import Convolution, Geometry, MaxPool, Placement, Scaling, SumPool
 
@@ -87,8 +87,8 @@ def _whole(call: Call, *, columns: bool = False) -> Geometry:
 
 def reduce_mean(call: Call, build: Builder) -> Value:
     """The mean over some axes, or a step of a norm: of images over all pixels of each channel."""
-    if (moment := live.mean(call)) is not None:
-        return moment
+    if (step := mean(call, build)) is not None:
+        return step
     if _reduced(call, over_columns=False) and len(call.flow().shape) > 2:
         made = global_average(call, build)
         return made if call.attributes["keepdims"] else Flow(made.node, made.shape[:2])

@@ -1,12 +1,4 @@
-"""Activations, norms and what training leaves behind: Relu … Clip, BatchNormalization, Dropout.
-
-onnxruntime has no float64 kernels for ELU, SELU and leaky ReLU. The writer spells them out,
-
-    leaky(h) = max(h, slope·h),    elu(h) = relu(h) + alpha·(exp(min(h, 0)) − 1),
-    selu(h) = gamma·elu(h),
-
-with `min` in place of `max` for a slope above 1, and here the steps are recognised again.
-"""
+"""Activations, norms and what training leaves behind: Relu … Clip, norms, Dropout, Cast."""
 
 from __future__ import annotations
 
@@ -16,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.formats.onnx.steps import recognised
 from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
-    Tail,
-    Value,
+    Step,
     broadcast_shape,
     expanded,
 )
@@ -30,23 +22,29 @@ from reconstruct.networks import (
     Cast,
     Clip,
     Elu,
+    LayerNorm,
     LeakyRelu,
+    LiveNorm,
     Norm,
     Relu,
-    Scaling,
+    RMSNorm,
     Selu,
     Softmax,
 )
-from reconstruct.networks.activations import SMOOTH, Sigmoid, Silu
+from reconstruct.networks.activations import SMOOTH
 
 Array = NDArray[Any]
-REASON = "uses Exp, which is supported only as a part of Elu: relu(h) + a·(exp(min(h, 0)) − 1)"
 FLOAT, HALF, DOUBLE, BFLOAT = 1, 10, 11, 16  # ONNX's type numbers
 # the types that hold every number of a type, and the digits of those that round
 WIDER = {FLOAT: (FLOAT, DOUBLE), HALF: (HALF, FLOAT, DOUBLE), DOUBLE: (DOUBLE,)}
 WIDER[BFLOAT] = (BFLOAT, FLOAT, DOUBLE)
 DIGITS = {HALF: 11, BFLOAT: 8, FLOAT: 24}
 NAMES = {HALF: "float16", BFLOAT: "bfloat16", FLOAT: "float32", DOUBLE: "float64"}
+
+CHANNELWISE = (
+    "has statistics for each {what}, which do not share one deviation; LayerNorm, RMSNorm and a "
+    "GroupNorm of one group are read"
+)
 
 
 def _applied(call: Call, build: Builder, op: Activation) -> Flow:
@@ -92,15 +90,6 @@ def softmax(call: Call, build: Builder) -> Flow:
         raise call.refuse("is over another axis than the last; transpose the value around it")
     width = math.prod(flow.shape[axis:])
     return build.emit(call.name, Softmax(width, flow.size // width), (flow,), flow.shape)
-
-
-def gated(call: Call, build: Builder, a: Flow, b: Flow) -> Flow | None:
-    """SiLU, where one of two factors is the Sigmoid of the other."""
-    for flow, gate in ((a, b), (b, a)):
-        made = isinstance(build.op(gate), Sigmoid) and build.inputs(gate) == (flow.node,)
-        if made and flow.shape == gate.shape:
-            return build.emit(call.name, Silu(), (flow,), flow.shape)
-    return None
 
 
 def elu(call: Call, build: Builder) -> Flow:
@@ -162,6 +151,53 @@ def batch_normalization(call: Call, build: Builder) -> Flow:
     return build.emit(call.name, norm, (flow,), flow.shape)
 
 
+def layer_normalization(call: Call, build: Builder) -> Flow:
+    return _normalised(call, build, LayerNorm, call.constant(2, "parameters"))
+
+
+def rms_normalization(call: Call, build: Builder) -> Flow:
+    return _normalised(call, build, RMSNorm, None)
+
+
+def _normalised(call: Call, build: Builder, kind: type[LiveNorm], beta: Array | None) -> Flow:
+    """Over the axes from `axis` on, all of them together."""
+    flow, axis = call.flow(), int(call.attributes["axis"])
+    if call.outputs > 1:
+        raise call.refuse("hands on its statistics; only its value is read")
+    axis %= len(flow.shape)
+    if axis == 0:
+        raise call.refuse("normalises over the batch; each example by itself is read")
+    over = flow.shape[axis:]
+    gamma = call.constant(1, "parameters")
+    scale, offset = (
+        np.broadcast_to(np.asarray(part, np.float64), over).ravel()
+        for part in (1.0 if gamma is None else gamma, 0.0 if beta is None else beta)
+    )
+    op = kind(scale, offset, call.number("epsilon"), math.prod(flow.shape[:axis]))
+    return build.emit(call.name, op, (flow,), flow.shape)
+
+
+def group_normalization(call: Call, build: Builder) -> Flow:
+    """One group is LayerNorm over all units, with gamma and beta of each channel."""
+    flow, groups = call.flow(), int(call.attributes["num_groups"])
+    if groups != 1:
+        raise call.refuse(
+            f"has {groups} groups, " + CHANNELWISE.format(what="group").removeprefix("has ")
+        )
+    parts = []
+    for index in (1, 2):
+        part = call.constant(index, "parameters")
+        assert part is not None
+        column = part.astype(np.float64).reshape(-1, *[1] * (len(flow.shape) - 2))
+        parts.append(np.broadcast_to(column, flow.shape[1:]).ravel())
+    op = LayerNorm(parts[0], parts[1], call.number("epsilon"))
+    return build.emit(call.name, op, (flow,), flow.shape)
+
+
+def instance_normalization(call: Call, build: Builder) -> Flow:
+    raise call.refuse(CHANNELWISE.format(what="channel"))
+
+
 def dropout(call: Call, build: Builder) -> Flow:
     """The identity at inference; a Dropout that is set to train is refused."""
     training = call.constant(2, "settings")
@@ -183,77 +219,20 @@ def cast(call: Call, build: Builder) -> Flow:
     return build.emit(call.name, Cast(flow.size, DIGITS[goal]), (flow,), flow.shape)
 
 
-# --- activations in basic steps ---
-
-
-def exponential(call: Call, build: Builder) -> Tail:
-    """`exp(min(h, 0))`, the beginning of an ELU; any other Exp is refused."""
-    flow = call.flow()
-    if build.op(flow) != Clip(-np.inf, 0.0):
-        raise call.refuse(REASON)
-    return Tail(Flow(build.inputs(flow)[0], flow.shape))
-
-
-def elu_step(call: Call, build: Builder) -> Value:
-    """The next step of an ELU: `· − 1`, `alpha · ·`, and `relu(h) + ·`, all of one shape."""
-    a, b = call.get(0), call.get(1)
-    if call.kind == "Sub" and isinstance(a, Tail) and _fits(a, b) == 1 and a == Tail(a.base):
-        return Tail(a.base, 1.0, -1.0)
-    tail, other = (a, b) if isinstance(a, Tail) else (b, a)
-    if not isinstance(tail, Tail) or tail.offset != -1:
-        raise call.refuse(REASON)
-    factor = _fits(tail, other)
-    if call.kind == "Mul" and factor is not None and math.isfinite(factor) and tail.scale == 1:
-        return Tail(tail.base, factor, -1.0)
-    if call.kind == "Add" and isinstance(other, Flow) and _is_relu(build, other, tail.base):
-        return build.emit(call.name, Elu(tail.scale), (tail.base,), other.shape)
-    raise call.refuse(REASON)
-
-
-def _is_relu(build: Builder, flow: Flow, base: Flow) -> bool:
-    """Whether the flow is the ReLU of the base, in the same shape."""
-    same = build.inputs(flow) == (base.node,) and flow.shape == base.shape
-    return same and isinstance(build.op(flow), Relu)
-
-
-def _fits(tail: Tail, value: Value | None) -> float | None:
-    """The number that a constant is, if it leaves the tail's shape as it is."""
-    if not isinstance(value, np.ndarray) or value.size != 1 or value.ndim > len(tail.shape):
-        return None
-    return _number(value)
-
-
-def scaled_elu(call: Call, build: Builder, flow: Flow, factor: float) -> Flow | None:
-    """SELU, when an ELU that nothing else uses is multiplied by a positive number."""
-    op = build.op(flow)
-    if not isinstance(op, Elu) or flow.shared or factor <= 0:
-        return None
-    base = Flow(build.inputs(flow)[0], flow.shape)
-    return build.emit(call.name, Selu(op.alpha, factor), (base,), flow.shape)
-
-
-def extremum(call: Call, build: Builder) -> Flow:
+def extremum(call: Call, build: Builder) -> Flow | Step:
     """Max or Min: of a value and a number (a Clip), or of a value and a multiple (leaky ReLU)."""
+    if (made := recognised(call, build, call.kind, call.inputs)) is not None:
+        return made
     values = [call.value(i) for i in range(len(call.inputs))]
     if len(values) == 1:
         return call.flow()
-    if len(values) == 2:
-        for a, b in (values, values[::-1]):
-            if isinstance(a, Flow) and (made := _bounded(call, build, a, b)):
-                return made
+    for flow, other in (values, values[::-1]) if len(values) == 2 else ():
+        number = _number(other) if isinstance(other, np.ndarray) else None
+        if isinstance(flow, Flow) and isinstance(other, np.ndarray) and number is not None:
+            return _limited(call, build, flow, number, other.shape)
     raise call.refuse(
         "is supported of a value and a number, or of a value and a multiple of it (leaky ReLU)"
     )
-
-
-def _bounded(call: Call, build: Builder, flow: Flow, other: Flow | Array) -> Flow | None:
-    if isinstance(other, np.ndarray):
-        number = _number(other)
-        return None if number is None else _limited(call, build, flow, number, other.shape)
-    slope = _multiple(build, flow, other)
-    if slope is None or (slope <= 1) != (call.kind == "Max"):
-        return None
-    return build.emit(call.name, LeakyRelu(slope), (flow,), flow.shape)
 
 
 def _limited(call: Call, build: Builder, flow: Flow, number: float, shape: tuple[int, ...]) -> Flow:
@@ -267,17 +246,6 @@ def _limited(call: Call, build: Builder, flow: Flow, number: float, shape: tuple
     clip = Clip(number, math.inf) if call.kind == "Max" else Clip(-math.inf, number)
     op = Relu() if call.kind == "Max" and number == 0 else clip
     return build.emit(call.name, op, (flow,), flow.shape)
-
-
-def _multiple(build: Builder, flow: Flow, other: Flow) -> float | None:
-    """c when `other = c·flow`, in the same shape, made by a multiplication with one number."""
-    op = build.op(other)
-    if build.inputs(other) != (flow.node,) or other.shape != flow.shape:
-        return None
-    if not isinstance(op, Scaling) or np.any(op.offset) or np.any(op.divisor != 1):
-        return None
-    factors = op.factor
-    return float(factors[0]) if np.all(factors == factors[0]) else None
 
 
 def _number(value: Array) -> float | None:

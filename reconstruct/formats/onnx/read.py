@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
-from reconstruct.formats.onnx import elementwise, images, layers, linear, live, shapes
+from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes, steps
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
 from reconstruct.formats.onnx.schema import Schemas
-from reconstruct.formats.onnx.values import Builder, Call, Flow, Moment, Tail, Value
+from reconstruct.formats.onnx.values import REASON, Builder, Call, Flow, Step, Value
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
@@ -61,11 +61,11 @@ OPERATORS: dict[str, Operator] = {
     "Mul": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.multiply)),
     "Div": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(fold.quotient)),
     "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
-    "Sqrt": Operator(6, 13, "", live.root, fold.arithmetic(np.sqrt)),
-    "Reciprocal": Operator(6, 13, "", live.root),
-    "Pow": Operator(7, 15, "", live.power),
+    "Sqrt": Operator(6, 13, "", steps.part, fold.arithmetic(np.sqrt)),
+    "Reciprocal": Operator(6, 13, "", steps.part),
+    "Pow": Operator(7, 15, "", steps.part),
     "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
-    "Exp": Operator(6, 13, "", layers.exponential),
+    "Exp": Operator(6, 13, "", steps.part),
     "Max": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.maximum)),
     "Min": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.minimum)),
     # activations and norms
@@ -84,12 +84,12 @@ OPERATORS: dict[str, Operator] = {
     "BatchNormalization": Operator(
         7, 15, "epsilon momentum spatial training_mode", layers.batch_normalization
     ),
-    "LayerNormalization": Operator(17, 17, "axis epsilon stash_type", live.layer_normalization),
-    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", live.rms_normalization),
+    "LayerNormalization": Operator(17, 17, "axis epsilon stash_type", layers.layer_normalization),
+    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", layers.rms_normalization),
     "GroupNormalization": Operator(
-        21, 21, "epsilon num_groups stash_type", live.group_normalization
+        21, 21, "epsilon num_groups stash_type", layers.group_normalization
     ),
-    "InstanceNormalization": Operator(1, 22, "epsilon", live.instance_normalization),
+    "InstanceNormalization": Operator(1, 22, "epsilon", layers.instance_normalization),
     "Dropout": Operator(7, 22, "ratio seed", layers.dropout),
     "Cast": Operator(6, 28, "to saturate round_mode", layers.cast, fold.cast),
     # pooling
@@ -147,12 +147,12 @@ def read_onnx(
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
-    if isinstance(output, Moment):
-        raise UnsupportedError(f"the output {model.output!r} {live.REASON}")
+    if isinstance(output, Step):
+        raise UnsupportedError(f"the output {model.output!r} {REASON}")
     if not isinstance(output, Flow):
         raise UnsupportedError(
-            f"the output {model.output!r} is constant, a step of an operation such as Exp, or made "
-            "by no node, but a function of the input is needed"
+            f"the output {model.output!r} is constant or made by no "
+            "node, but a function of the input is needed"
         )
     metadata = _metadata(model, output)
     network = walk.build.network(output, metadata)
@@ -257,7 +257,7 @@ class _Walk:
         In a narrower one every step would round in it, which no figure of a certificate counts.
         """
         for value, kind in zip(inputs, kinds, strict=True):
-            flows = isinstance(value, Flow | Tail | Moment)
+            flows = isinstance(value, Flow | Step)
             if flows and kind not in layers.WIDER[self.model.kind]:
                 raise UnsupportedError(
                     f"computes in {layers.NAMES.get(kind, 'another type')}, narrower than the "

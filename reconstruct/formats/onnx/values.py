@@ -19,6 +19,11 @@ from reconstruct.formats.files import VALUE, Budget
 from reconstruct.networks import Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]
+REASON = (
+    "is a product, root, exponential or mean of values that depend on the network's input, which "
+    "is read only as a step of ELU, relu(h) + a·(exp(min(h, 0)) − 1), or, over the last axis, of "
+    "LayerNorm, (h − mean)/√(mean((h − mean)²) + eps), or RMSNorm"
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Flow:
 
     node: str
     shape: tuple[int, ...]
-    shared: bool = False
+    shared: bool = field(default=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -35,39 +40,15 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Tail:
-    """`scale·(exp(min(h, 0)) + offset)` of h, the value of `base`: a part of an ELU in steps."""
+class Step:
+    """A value that no network has an operation for, but that is part of one (`steps`)."""
 
-    base: Flow
-    scale: float = 1.0
-    offset: float = 0.0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.base.shape
+    kind: str
+    parts: tuple[Any, ...]  # values, steps and numbers
+    shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Moment:
-    """A step of a norm by the statistics of `base`: its mean, what is left without it, its square,
-    their mean (and eps), the root, one over it."""
-
-    base: Flow
-    stage: str
-    centred: bool = False
-    eps: float = 0.0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        whole = self.stage in ("centred", "square")
-        return self.base.shape if whole else (*self.base.shape[:-1], 1)
-
-    def same(self, other: Moment) -> bool:
-        """Whether both are steps of the same value."""
-        return self.base.node == other.base.node and self.centred == other.centred
-
-
-Value: TypeAlias = "Flow | Tail | Moment | Array"
+Value: TypeAlias = "Flow | Step | Array"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +80,8 @@ class Call:
         found = self.get(index)
         if found is None:
             raise self.fault(f"lacks its input {index + 1}")
-        if isinstance(found, Tail):
-            raise self.refuse("uses the result of Exp, which is supported only as a part of Elu")
-        if isinstance(found, Moment):
-            raise self.refuse("uses a statistic of a value, which is read only as a part of a norm")
+        if isinstance(found, Step):
+            raise self.refuse(f"uses the result of {found.kind}, which {REASON}")
         return found
 
     def flow(self, index: int = 0) -> Flow:
@@ -115,7 +94,7 @@ class Call:
     def constant(self, index: int, what: str) -> Array | None:
         """The input of that index if it is there, which must then be constant."""
         found = self.get(index)
-        if isinstance(found, Flow | Tail | Moment):
+        if isinstance(found, Flow | Step):
             raise self.refuse(f"has {what} that depend on the network's input; only constants can")
         return found
 
