@@ -13,7 +13,7 @@ from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
-    Step,
+    Unfinished,
     broadcast_shape,
     expanded,
 )
@@ -219,7 +219,7 @@ def cast(call: Call, build: Builder) -> Flow:
     return build.emit(call.name, Cast(flow.size, DIGITS[goal]), (flow,), flow.shape)
 
 
-def extremum(call: Call, build: Builder) -> Flow | Step:
+def extremum(call: Call, build: Builder) -> Flow | Unfinished:
     """Max or Min: of a value and a number (a Clip), or of a value and a multiple (leaky ReLU)."""
     if (made := recognised(call, build, call.kind, call.inputs)) is not None:
         return made

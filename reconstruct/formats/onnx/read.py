@@ -22,7 +22,7 @@ from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
 from reconstruct.formats.onnx.schema import Schemas
-from reconstruct.formats.onnx.values import REASON, Builder, Call, Flow, Step, Value
+from reconstruct.formats.onnx.values import REASON, Builder, Call, Flow, Unfinished, Value
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
@@ -147,7 +147,7 @@ def read_onnx(
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
-    if isinstance(output, Step):
+    if isinstance(output, Unfinished):
         raise UnsupportedError(f"the output {model.output!r} {REASON}")
     if not isinstance(output, Flow):
         raise UnsupportedError(
@@ -257,7 +257,7 @@ class _Walk:
         In a narrower one every step would round in it, which no figure of a certificate counts.
         """
         for value, kind in zip(inputs, kinds, strict=True):
-            flows = isinstance(value, Flow | Step)
+            flows = isinstance(value, Flow | Unfinished)
             if flows and kind not in layers.WIDER[self.model.kind]:
                 raise UnsupportedError(
                     f"computes in {layers.NAMES.get(kind, 'another type')}, narrower than the "

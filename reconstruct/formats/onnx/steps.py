@@ -6,7 +6,7 @@
 
 The writer does so in float64, where onnxruntime lacks kernels, and exporters before operator set 17
 with norms, whose root is sometimes a factor 1/√. What no network has an operation for (an
-exponential, a square, a root) stays a `Step` until its pattern is complete; a step that begins no
+exponential, a square, a root) stays a `Unfinished` until its pattern is complete; a step that begins no
 pattern is refused.
 """
 
@@ -23,7 +23,7 @@ from reconstruct.formats.onnx.values import (
     Builder,
     Call,
     Flow,
-    Step,
+    Unfinished,
     Value,
     broadcast_shape,
 )
@@ -102,12 +102,14 @@ BEGINNINGS = [step for pattern, _ in PATTERNS for step in _steps(pattern)]
 
 def recognised(
     call: Call, build: Builder, kind: str, values: tuple[Value | None, ...], shape: Any = None
-) -> Flow | Step | None:
+) -> Flow | Unfinished | None:
     """The operation that `kind` of these values completes, or the step that it is; None where it is
     neither and holds no step."""
     if shape is None:
         shape = broadcast_shape(call, *(v.shape for v in values if v is not None))
-    step = Step(kind, tuple(_number(v) if isinstance(v, np.ndarray) else v for v in values), shape)
+    step = Unfinished(
+        kind, tuple(_number(v) if isinstance(v, np.ndarray) else v for v in values), shape
+    )
     for pattern, made in PATTERNS:
         found: Found = {}
         op = made(found) if _matches(pattern, step, build, found) else None
@@ -115,12 +117,12 @@ def recognised(
             return build.emit(call.name, op, (found["h"],), shape)
     if any(_matches(pattern, step, build, {}) for pattern in BEGINNINGS):
         return step
-    if any(isinstance(value, Step) for value in values):
+    if any(isinstance(value, Unfinished) for value in values):
         raise call.refuse(REASON)
     return None
 
 
-def part(call: Call, build: Builder) -> Flow | Step:
+def part(call: Call, build: Builder) -> Flow | Unfinished:
     """Exp, Sqrt, Reciprocal and Pow, which are nothing but steps; of powers the square."""
     kind, values = call.kind, call.inputs
     if kind == "Pow":
@@ -132,10 +134,10 @@ def part(call: Call, build: Builder) -> Flow | Step:
     return made
 
 
-def mean(call: Call, build: Builder) -> Flow | Step | None:
+def mean(call: Call, build: Builder) -> Flow | Unfinished | None:
     """The mean over the last axis of rows, or of a step; None where it is another one."""
     value = call.get(0)
-    rows = isinstance(value, Step) or (isinstance(value, Flow) and len(value.shape) == 2)
+    rows = isinstance(value, Unfinished) or (isinstance(value, Flow) and len(value.shape) == 2)
     if not (rows and call.attributes["keepdims"]):
         return None
     assert value is not None
@@ -169,7 +171,7 @@ def _matches(pattern: Pattern, value: Any, build: Builder, found: Found) -> bool
 
 def _parts(build: Builder, value: Any, kind: Any) -> tuple[Any, ...]:
     """What a step of that kind, or a node with an operation of that class, was made of."""
-    if isinstance(value, Step):
+    if isinstance(value, Unfinished):
         return value.parts if value.kind == kind else ()
     op = build.op(value) if isinstance(value, Flow) else None
     if not isinstance(kind, type) or not isinstance(op, kind) or not isinstance(value, Flow):

@@ -40,7 +40,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Step:
+class Unfinished:
     """A value that no network has an operation for, but that is part of one (`steps`)."""
 
     kind: str
@@ -48,7 +48,7 @@ class Step:
     shape: tuple[int, ...]
 
 
-Value: TypeAlias = "Flow | Step | Array"
+Value: TypeAlias = "Flow | Unfinished | Array"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Call:
         found = self.get(index)
         if found is None:
             raise self.fault(f"lacks its input {index + 1}")
-        if isinstance(found, Step):
+        if isinstance(found, Unfinished):
             raise self.refuse(f"uses the result of {found.kind}, which {REASON}")
         return found
 
@@ -94,7 +94,7 @@ class Call:
     def constant(self, index: int, what: str) -> Array | None:
         """The input of that index if it is there, which must then be constant."""
         found = self.get(index)
-        if isinstance(found, Flow | Step):
+        if isinstance(found, Flow | Unfinished):
             raise self.refuse(f"has {what} that depend on the network's input; only constants can")
         return found
 
