@@ -29,10 +29,9 @@ plot and a page. The sentences and pictures here are made from the rows under
 **proved**, **exact per trial** (a certainty about every trial that was run, and about no other), or
 **measured**. What others found is on the page about [related work](related-work.md).
 
-Run one yourself, with a grid of your own; stop it and go on:
+Run one yourself, with a grid of your own (`--resume` goes on with one that was stopped):
 
     reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --jobs 2
-    reconstruct study stacked -o out --grid layers=2,3 --grid ratio=1.1,1.3 --seeds 2 --resume
     mpiexec -n 8 reconstruct study stacked -o more --grid d=12 --seeds 20  # shared by ranks
 
 """

@@ -7,27 +7,21 @@ layer of Theorem 1. In between the theorem is the same, with 2·b·c·d² weight
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao.blocks import solve_blocks
 from reconstruct.numbers.arrays import Array
-from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies.study import (
     Evidence,
     Finding,
     Outcome,
+    Panel,
     Parameter,
     Point,
     Rows,
     Study,
-    curves,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POINTS = 50  # inputs from [-1, 1]^d at which float32 is compared
 
@@ -104,18 +98,13 @@ def findings(rows: Rows) -> list[Finding]:
     ]
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """Seconds, the worst condition and float32 against b."""
-    for axes, (name, title) in zip(
-        figure.subplots(1, 3),
-        (("seconds", "Seconds"), ("condition", "Worst condition"), ("float32", "float32 / own")),
-        strict=True,
-    ):
-        curves(axes, rows, "block", name, "ratio", "c = {}")
-        axes.set(title=title, xlabel="block b")
-        logarithmic(axes, "x")
-        logarithmic(axes)
-    figure.axes[0].legend()
+    titles = {"seconds": "Seconds", "condition": "Worst condition", "float32": "float32 / own"}
+    return [
+        Panel("block", y, "ratio", "c = {}".format, "xy", axes={"title": title})
+        for y, title in titles.items()
+    ]
 
 
 BLOCKS = Study(
@@ -131,7 +120,7 @@ BLOCKS = Study(
     seeds=3,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("seconds", "condition", "float32", "weights", "residual"),
     about=(
         "float32 is the error of the two layers with the shifts that the box needs, over that of "

@@ -8,7 +8,7 @@ theorem here; how well it fits is measured.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, values_of
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -84,19 +81,20 @@ def findings(rows: Rows) -> list[study.Finding]:
     return said
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """The ends of the spectrum beside the law's, and the iterations."""
-    left, right = figure.subplots(1, 2)
-    ratios = np.array(values_of(rows, "ratio"))
-    fine = np.linspace(ratios.min(), ratios.max(), 100)
-    left.plot(fine, [edges(c) for c in fine], ":", color=FAINT, linewidth=1.2)
-    curves(left, rows, "ratio", "largest", "weights")
-    curves(left, rows, "ratio", "smallest", "weights")
-    curves(right, rows, "ratio", "iterations", "weights", "{}")
-    left.set(title="Least and largest singular value (scaled)", xlabel="ratio c")
-    right.set(title="Iterations of conjugate gradients", xlabel="ratio c")
-    right.set_ylim(bottom=0)
-    right.legend()
+    spectrum = {"title": "Least and largest singular value (scaled)", "xlabel": "ratio c"}
+    steps = {"title": "Iterations of conjugate gradients", "xlabel": "ratio c", "ylim": (0, None)}
+    return [
+        Panel("ratio", ("largest", "smallest"), "weights", axes=spectrum, lines=_law),
+        Panel("ratio", "iterations", "weights", axes=steps),
+    ]
+
+
+def _law(axes: Any, rows: Rows) -> None:
+    ratios = values_of(rows, "ratio")
+    fine = np.linspace(ratios[0], ratios[-1], 100)
+    axes.plot(fine, [edges(c) for c in fine], ":", color=FAINT, linewidth=1.2)
 
 
 CONDITIONING = study.Study(
@@ -116,7 +114,7 @@ CONDITIONING = study.Study(
     seeds=3,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("smallest", "largest", "iterations", "expected_iterations", "residual", "float32"),
     about=(
         "Dotted: the edges 1 ∓ 1/√c of Marchenko and Pastur's law, which is proved for independent "

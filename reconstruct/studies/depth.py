@@ -7,8 +7,6 @@ spare is what keeps it small.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from reconstruct.constructions import Deep
@@ -16,12 +14,8 @@ from reconstruct.constructions import draw as draw_frozen
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, select, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, select, values_of
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -73,16 +67,11 @@ def findings(rows: Rows) -> list[study.Finding]:
     ]
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """The largest error against the inputs per layer, for the largest maps."""
-    axes, shown = figure.subplots(), max(values_of(rows, "d"))
-    curves(axes, select(rows, d=shown), "block", "error", "ratio", "ratio {:g}", worst)
-    axes.set_xscale("log", base=2)
-    blocks = values_of(rows, "block")
-    axes.set_xticks(blocks, [str(block) for block in blocks])
-    axes.set(xlabel=f"inputs per layer, d = {shown}", ylabel="largest relative error")
-    logarithmic(axes)
-    axes.legend()
+    d = max(values_of(rows, "d"))
+    axes = {"xlabel": f"inputs per layer, d = {d}", "ylabel": "largest relative error"}
+    return [Panel("block", "error", "ratio", "ratio {:g}".format, "xy", {"d": d}, worst, axes)]
 
 
 DEPTH = study.Study(
@@ -96,6 +85,6 @@ DEPTH = study.Study(
     seeds=2,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("error", "condition", "solved"),
 )

@@ -9,7 +9,6 @@ converts a BatchNorm network: what live norms cost beside these, in width and in
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,12 +29,8 @@ from reconstruct.networks import (
 from reconstruct.networks.operation import Operation
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
-from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
 
 EXAMPLES = 50
 
@@ -126,17 +121,14 @@ def findings(rows: Rows) -> list[study.Finding]:
     ]
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """Both errors on their scales."""
-    left, right = figure.subplots(1, 2)
-    curves(left, rows, "eps", "exact_error", "d", "d = {}")
-    curves(right, rows, "delta", "approximate_error", "eps", "eps = {:g}")
-    left.set(title="LayerNorm targets", xlabel="eps", ylabel="relative error")
-    right.set(title="ReLU targets, live norms", xlabel="δ, size of the frozen weights")
-    for axes in (left, right):
-        axes.set_xscale("log")
-        logarithmic(axes)
-        axes.legend()
+    exact = {"title": "LayerNorm targets", "ylabel": "relative error"}
+    near = {"title": "ReLU targets, live norms", "xlabel": "δ, size of the frozen weights"}
+    return [
+        Panel("eps", "exact_error", "d", "d = {}".format, "xy", axes=exact),
+        Panel("delta", "approximate_error", "eps", "eps = {:g}".format, "xy", axes=near),
+    ]
 
 
 LIVE = study.Study(
@@ -151,7 +143,7 @@ LIVE = study.Study(
     seeds=3,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=(
         "exact_error",
         "approximate_error",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 from math import log, sqrt
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,7 @@ from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import SERIES
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -108,21 +105,28 @@ def findings(rows: Rows) -> list[study.Finding]:
     ]
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """For each ratio the share of full rank against the density, and where it is expected."""
-    ratios = values_of(rows, "ratio")
-    panels = figure.subplots(1, len(ratios), sharey=True, squeeze=False)[0]
-    for axes, c in zip(panels, ratios, strict=True):
-        curves(axes, select(rows, ratio=c), "p", "full", "d", "d = {}")
-        for i, d in enumerate(values_of(rows, "d")):
-            colour = SERIES[i % len(SERIES)]
-            axes.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=1)
-            limits = proved(d, c)
-            if limits:
-                axes.axvspan(*limits, color=colour, alpha=0.08, linewidth=0)
-        axes.set(title=f"ratio {c:g}", xlabel="density p")
-    panels[0].set_ylabel("share of full rank")
-    panels[0].legend()
+    return [
+        Panel(
+            "p",
+            "full",
+            "d",
+            "d = {}".format,
+            only={"ratio": c},
+            axes={"title": f"ratio {c:g}", "xlabel": "density p", "ylabel": "share of full rank"},
+            lines=_thresholds,
+        )
+        for c in values_of(rows, "ratio")
+    ]
+
+
+def _thresholds(axes: Any, rows: Rows) -> None:
+    for i, d in enumerate(values_of(rows, "d")):
+        colour, c = SERIES[i % len(SERIES)], rows[0]["ratio"]
+        axes.axvline(predicted(d, c), color=colour, linestyle=":", linewidth=1)
+        if limits := proved(d, c):
+            axes.axvspan(*limits, color=colour, alpha=0.08, linewidth=0)
 
 
 SPARSITY = study.Study(
@@ -142,7 +146,7 @@ SPARSITY = study.Study(
     seeds=12,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("full", "structural_rank", "modular_rank", "disagree"),
     about=(
         "The structural rank of K bounds the rank of any weights on its pattern from above, the "

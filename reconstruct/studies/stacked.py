@@ -7,8 +7,6 @@ random starts either reaches W to rounding or it does not, and failing is no pro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from reconstruct.constructions.sites import share
@@ -16,12 +14,8 @@ from reconstruct.constructions.stacked import Product, fit, least_widths, shared
 from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
-from reconstruct.reports.plotting import logarithmic
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
 
 
 def trial(point: Point, seed: int) -> Outcome:
@@ -103,15 +97,15 @@ def _growth(rows: Rows) -> list[study.Finding]:
     ]
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """The share of trials that were solved, and the condition where they were."""
-    left, right = figure.subplots(1, 2)
-    curves(left, rows, "ratio", "solved", "layers", "L = {}")
-    curves(right, select(rows, solved=True), "ratio", "condition", "layers")
-    left.set(title="Trials solved", xlabel="Σ widths / (d² + L − 1)", ylabel="share")
-    right.set(title="Condition of the Jacobian, where solved", xlabel="Σ widths / (d² + L − 1)")
-    logarithmic(right)
-    left.legend()
+    across = {"xlabel": "Σ widths / (d² + L − 1)"}
+    solved = {"title": "Trials solved", "ylabel": "share", **across}
+    condition = {"title": "Condition of the Jacobian, where solved", **across}
+    return [
+        Panel("ratio", "solved", "layers", "L = {}".format, axes=solved),
+        Panel("ratio", "condition", "layers", log="y", only={"solved": True}, axes=condition),
+    ]
 
 
 STACKED = study.Study(
@@ -127,7 +121,7 @@ STACKED = study.Study(
     seeds=3,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("solved", "residual", "condition", "steps", "starts"),
     about=(
         "A d × d map as a product of frozen random factors with diagonals between them, the "

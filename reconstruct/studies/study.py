@@ -2,8 +2,9 @@
 
 Rows are written as they come, killed and resumed without loss, by processes or MPI ranks. OUT holds
 `study.json` (what was asked), `rows.jsonl` (one row per trial, in the order of the grid) and
-`report.html`. A row depends on its point and seed alone, so a study that was killed and resumed has
-the same rows, byte by byte.
+`report.html`; until the last row is there, they lie in OUT/.partial, as those of any run do. A row
+depends on its point and seed alone, so a study that was killed and resumed has the same rows, byte
+by byte.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import product
@@ -26,9 +27,10 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import ranks
 from reconstruct.progress import Progress, Step, silent
+from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.markup import element, figure, html_page, table
 from reconstruct.reports.page import missing
-from reconstruct.reports.plotting import SERIES, WIDE, clipped, drawing
+from reconstruct.reports.plotting import SERIES, WIDE, clipped, drawing, logarithmic
 from reconstruct.version import __version__
 
 if TYPE_CHECKING:
@@ -107,44 +109,6 @@ class Outcome:
     keep: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """`trial(point, seed)` must be a function of a module, so that other processes can call it.
-
-    `findings` and `draw` take all rows; `draw` puts the plot on an empty figure of matplotlib;
-    `columns` are what the page's table averages over seeds.
-    """
-
-    name: str
-    question: str
-    parameters: tuple[Parameter, ...]
-    seeds: int
-    trial: Callable[[Point, int], Outcome]
-    findings: Callable[[Rows], list[Finding]]
-    draw: Callable[[Rows, Figure], None]
-    columns: tuple[str, ...]
-    about: str = ""
-
-    def grid(self, given: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-        """The values of each parameter: as given, or by default."""
-        known = {p.name: p for p in self.parameters}
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise InputError(
-                f"the study {self.name} has no parameter {unknown[0]!r}; it has {', '.join(known)}"
-            )
-        return {
-            name: parameter.read(given[name]) if name in given else parameter.values
-            for name, parameter in known.items()
-        }
-
-
-def trials(grid: Mapping[str, Sequence[Any]], seeds: int) -> list[tuple[dict[str, Any], int]]:
-    """Every point of the grid with every seed, in the order in which rows are written."""
-    points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    return [(point, seed) for point in points for seed in range(seeds)]
-
-
 def select(rows: Rows, **wanted: Any) -> list[Row]:
     """The rows with these values."""
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
@@ -161,19 +125,91 @@ def mean(rows: Rows, name: str) -> float:
     return sum(found) / len(found) if found else float("nan")
 
 
-def curves(
-    axes: Axes, rows: Rows, x: str, y: str, by: str, label: str = "", statistic: Any = mean
-) -> None:
-    """Column `y` (its mean) against column `x`, one curve for each value of column `by`."""
-    for i, value in enumerate(values_of(rows, by)):
-        own = select(rows, **{by: value})
-        places = values_of(own, x)
-        heights = clipped(statistic(select(own, **{x: place}), y) for place in places)
-        style, colour = "o-" if i < len(SERIES) else "o--", SERIES[i % len(SERIES)]
-        axes.plot(places, heights, style, color=colour, label=label.format(value))
+@dataclass(frozen=True)
+class Panel:
+    """A plot: columns `y` (their means) against column `x`, a curve for each value of column `by`.
+
+    Of the rows only those with the values `only` are shown; `log` names the logarithmic axes;
+    `axes` are settings of matplotlib's; `lines` draws what the curves are compared with.
+    """
+
+    x: str
+    y: str | tuple[str, ...]
+    by: str
+    label: Callable[[Any], str] = str
+    log: str = ""
+    only: Mapping[str, Any] = field(default_factory=dict)
+    statistic: Callable[[Rows, str], float] = mean
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    lines: Callable[[Any, Rows], object] | None = None
+
+    def draw(self, axes: Axes, rows: Rows) -> None:
+        shown = select(rows, **self.only)
+        for y in (self.y,) if isinstance(self.y, str) else self.y:
+            self._curves(axes, shown, y)
+        if self.lines is not None:
+            self.lines(axes, shown)
+        axes.set(**{"xlabel": self.x, **self.axes})
+        for which in self.log:
+            logarithmic(axes, which)
+
+    def _curves(self, axes: Axes, rows: Rows, y: str) -> None:
+        first = not axes.get_lines()  # of several columns the curves have one legend
+        for i, value in enumerate(values_of(rows, self.by)):
+            own = select(rows, **{self.by: value})
+            places = values_of(own, self.x)
+            heights = clipped(self.statistic(select(own, **{self.x: p}), y) for p in places)
+            style, colour = "o-" if i < len(SERIES) else "o--", SERIES[i % len(SERIES)]
+            label = self.label(value) if first else None
+            axes.plot(places, heights, style, color=colour, label=label)
 
 
-ROWS = "rows.jsonl"
+@dataclass(frozen=True, eq=False)
+class Study:
+    """`trial(point, seed)` must be a function of a module, so that other processes can call it.
+
+    `findings` and `panels` take all rows; `columns` are what the page's table averages over seeds.
+    """
+
+    name: str
+    question: str
+    parameters: tuple[Parameter, ...]
+    seeds: int
+    trial: Callable[[Point, int], Outcome]
+    findings: Callable[[Rows], list[Finding]]
+    panels: Callable[[Rows], Sequence[Panel]]
+    columns: tuple[str, ...]
+    about: str = ""
+
+    def grid(self, given: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
+        """The values of each parameter: as given, or by default."""
+        known = {p.name: p for p in self.parameters}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise InputError(
+                f"the study {self.name} has no parameter {unknown[0]!r}; it has {', '.join(known)}"
+            )
+        return {
+            name: parameter.read(given[name]) if name in given else parameter.values
+            for name, parameter in known.items()
+        }
+
+    def draw(self, rows: Rows, figure: Figure) -> None:
+        """The panels side by side on an empty figure of matplotlib; the first names the curves."""
+        panels = self.panels(rows)
+        places = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, panel in zip(places, panels, strict=True):
+            panel.draw(axes, rows)
+        places[0].legend()
+
+
+def trials(grid: Mapping[str, Sequence[Any]], seeds: int) -> list[tuple[dict[str, Any], int]]:
+    """Every point of the grid with every seed, in the order in which rows are written."""
+    points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    return [(point, seed) for point in points for seed in range(seeds)]
+
+
+ROWS, SCHEMA = "rows.jsonl", "reconstruct.study/1"
 
 
 @dataclass(frozen=True)
@@ -193,26 +229,36 @@ def run_study(
     """All rows of the study; those that OUT holds already are not computed again."""
     chosen = settings or Settings()
     grid, seeds = study.grid(chosen.grid), _seeds(study, chosen)
-    asked = {"grid": {k: list(v) for k, v in grid.items()}, "seeds": seeds}
+    asked = {"schema": SCHEMA, "study": study.name, "grid": grid, "seeds": seeds}
     wanted = trials(grid, seeds)
+    with ExitStack() as stack:
+        opened: list[OutputFolder] = []
 
-    def opened() -> list[Row]:
-        _open(output, study, asked, chosen)
-        return list(_kept(output / ROWS))[: len(wanted)]
+        def begun() -> list[Row]:
+            place = OutputFolder(output, force=chosen.force, resume=chosen.resume)
+            opened.append(stack.enter_context(place))
+            return _begun(place.staging, asked)[: len(wanted)]
 
-    rows, writes = ranks.from_first(opened), ranks.is_first()
-    with (output / ROWS if writes else Path(os.devnull)).open("a", encoding="utf-8") as file:
-        for outcome in _outcomes(study, wanted[len(rows) :], chosen.jobs):
-            point, seed = wanted[len(rows)]
-            row = {**point, "seed": seed, **outcome.row}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            file.flush()
-            rows.append(row)
-            if outcome.keep is not None and writes:
-                _keep(output, study.name, len(rows), outcome.keep)
-            progress(Step(f"study {study.name}", len(rows), len(wanted)))
-    if writes:
-        write_atomically(output / "report.html", page(study, rows).encode())
+        rows = ranks.from_first(begun)
+        staging = opened[0].staging if opened else None  # None on ranks other than 0
+        path = Path(os.devnull) if staging is None else staging / ROWS
+        with path.open("a", encoding="utf-8") as file:
+            for outcome in _outcomes(study, wanted[len(rows) :], chosen.jobs):
+                point, seed = wanted[len(rows)]
+                row = {**point, "seed": seed, **outcome.row}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+                rows.append(row)
+                if staging is not None:
+                    opened[0].keep = True  # whatever fails afterwards
+                    _keep(staging, f"{study.name}-{len(rows)}.npz", outcome.keep)
+                progress(Step(f"study {study.name}", len(rows), len(wanted)))
+        if staging is not None:
+            write_atomically(staging / "report.html", page(study, rows).encode())
+            made = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("kept/*"))
+            stale = {f"kept/{path.name}" for path in output.glob(f"kept/{study.name}-*.npz")}
+            names = (*made, "study.json", ROWS, "report.html")
+            opened[0].publish(names, stale=tuple(sorted(stale - set(made))))
     return tuple(rows)
 
 
@@ -224,45 +270,19 @@ def _seeds(study: Study, settings: Settings) -> int:
     return seeds
 
 
-def _open(output: Path, study: Study, asked: Mapping[str, Any], settings: Settings) -> None:
-    """An existing OUT is refused without --force or --resume; --resume needs the same question."""
-    document = {"schema": "reconstruct.study/1", "study": study.name, **asked}
-    path = output / "study.json"
-    if output.exists() and settings.force:
-        shutil.rmtree(output)
-    if not output.exists():
-        output.mkdir(parents=True)
-        write_atomically(path, (json.dumps(document, indent=2) + "\n").encode())
-        (output / ROWS).touch()
-        return
-    if not settings.resume:
+def _begun(staging: Path, asked: Mapping[str, Any]) -> list[Row]:
+    """The rows that an interrupted study of the same question left, written whole."""
+    document, path = (json.dumps(asked, indent=2) + "\n").encode(), staging / "study.json"
+    if path.exists() and path.read_bytes() != document:
         raise InputError(
-            f"{output} exists already; use --resume to go on, or --force to start anew"
+            f"{staging.parent} holds another study, or this one with another grid or other seeds; "
+            f"use the same options, or --force to start anew"
         )
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if found != document:
-        raise InputError(
-            f"{output} holds another study, or this one with another grid or other seeds; use the "
-            f"same options, or --force to start anew"
-        )
-    _cut(output / ROWS)
-
-
-def _cut(path: Path) -> None:
-    """Drop a last line that was not written whole."""
-    content = path.read_bytes() if path.exists() else b""
+    write_atomically(path, document)
+    content = (staging / ROWS).read_bytes() if (staging / ROWS).exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
-    if whole != content or not path.exists():
-        write_atomically(path, whole)
-
-
-def _kept(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
+    write_atomically(staging / ROWS, whole)
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _outcomes(
@@ -292,16 +312,16 @@ def _one_thread() -> None:
         os.environ[name] = "1"
 
 
-def _keep(output: Path, name: str, number: int, arrays: Mapping[str, Any]) -> None:
+def _keep(staging: Path, name: str, arrays: Mapping[str, Any] | None) -> None:
     """Arrays that a trial thought worth keeping, such as a counterexample."""
-    folder = output / "kept"
-    folder.mkdir(exist_ok=True)
-    np.savez(folder / f"{name}-{number}.npz", **arrays)
+    if arrays is not None:
+        (staging / "kept").mkdir(exist_ok=True)
+        np.savez(staging / "kept" / name, **arrays)
 
 
 def read_rows(output: Path) -> tuple[Row, ...]:
     """The rows that a study wrote."""
-    return tuple(_kept(output / ROWS))
+    return tuple(map(json.loads, (output / ROWS).read_text(encoding="utf-8").splitlines()))
 
 
 def page(study: Study, rows: Rows) -> str:
@@ -337,7 +357,7 @@ def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
     """For each point of the grid that has rows: its values, and the means of the columns."""
     seen = {p.name: values_of(rows, p.name) for p in study.parameters}
     for point, _ in trials(seen, 1):
-        own = [row for row in rows if all(row[n] == v for n, v in point.items())]
+        own = select(rows, **point)
         if own:
             yield (
                 *(str(v) for v in point.values()),

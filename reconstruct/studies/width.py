@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,7 @@ from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
 from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Point, Rows, curves, mean, select, values_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
 
 DIGITS = "digits"
 LEAST = 4  # inputs: half of them are fitted on, half are scored
@@ -166,14 +163,14 @@ def _residuals(rows: Rows, ratios: list[Any]) -> study.Finding:
     )
 
 
-def draw(rows: Rows, figure: Figure) -> None:
+def panels(rows: Rows) -> list[Panel]:
     """The share recognised against the width, one curve for each way to fit."""
-    axes = figure.subplots()
-    shown = [{**row, "fit": FITS[row["fit"]], "share": 100 * row["accuracy"]} for row in rows]
-    curves(axes, shown, "ratio", "share", "fit", "{}")
-    axes.axhline(100 * mean(rows, "target_accuracy"), color=FAINT, linestyle=":", label="target")
-    axes.set(xlabel="hidden neurons / (m·k)", ylabel="recognised, %", ylim=(0, 101))
-    axes.legend()
+    axes = {"xlabel": "hidden neurons / (m·k)", "ylabel": "share recognised", "ylim": (0, 1.01)}
+    return [Panel("ratio", "accuracy", "fit", FITS.__getitem__, axes=axes, lines=_target)]
+
+
+def _target(axes: Any, rows: Rows) -> None:
+    axes.axhline(mean(rows, "target_accuracy"), color=FAINT, linestyle=":", label="target")
 
 
 WIDTH = study.Study(
@@ -192,7 +189,7 @@ WIDTH = study.Study(
     seeds=3,
     trial=trial,
     findings=findings,
-    draw=draw,
+    panels=panels,
     columns=("accuracy", "error", "residual"),
     about=(
         "A network in frozen layers that are too narrow for the theorem; fitted on one half of its "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import reconstruct as rc
 from reconstruct.errors import InputError
 from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
 from reconstruct.studies.sparsity import threshold
-from reconstruct.studies.study import Evidence, Outcome, mean, trials
+from reconstruct.studies.study import Evidence, Outcome, Panel, mean, trials
 from tests.constructions.test_fitted import small_cnn
 from tests.khatri_rao import test_mpi as ranks
 
@@ -64,7 +65,9 @@ def test_killed_at_any_byte_and_resumed_gives_the_same_rows(tmp_path):
     whole = (out / "rows.jsonl").read_bytes()
     rng = np.random.default_rng(0)
     for cut in [0, *rng.integers(1, len(whole), size=4), len(whole)]:
-        (out / "rows.jsonl").write_bytes(whole[:cut])
+        (out / ".partial").mkdir()
+        shutil.copy(out / "study.json", out / ".partial")
+        (out / ".partial" / "rows.jsonl").write_bytes(whole[:cut])
         run_study(study, out, Settings(grid=SMALL["sparsity"], seeds=3, resume=True))
         assert (out / "rows.jsonl").read_bytes() == whole
 
@@ -95,7 +98,7 @@ def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
     around = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     run_study(STUDIES["stacked"], tmp_path / "whole", Settings({"d": "5", "layers": "2"}, seeds=5))
     whole = (tmp_path / "whole" / "rows.jsonl").read_bytes()
-    cut, rows = tmp_path / "cut", tmp_path / "cut" / "rows.jsonl"
+    cut, rows = tmp_path / "cut", tmp_path / "cut" / ".partial" / "rows.jsonl"
     running = subprocess.Popen([*command, str(cut)], env=around)
     while running.poll() is None and not (rows.exists() and rows.read_bytes().count(b"\n") >= 2):
         time.sleep(0.005)
@@ -103,17 +106,32 @@ def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
     running.wait()
     assert rows.read_bytes() != whole and whole.startswith(rows.read_bytes())
     subprocess.run([*command, str(cut), "--resume"], env=around, check=True)
-    assert rows.read_bytes() == whole
+    assert (cut / "rows.jsonl").read_bytes() == whole and not rows.exists()
 
 
 def test_an_existing_folder_and_another_question_are_refused(tmp_path):
     out = tmp_path / "out"
     run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
-    with pytest.raises(InputError, match="exists already; use --resume"):
+    with pytest.raises(InputError, match="exists and is not empty; use --force"):
         run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
+    (out / ".partial").mkdir()
+    shutil.copy(out / "study.json", out / ".partial")
     with pytest.raises(InputError, match="another grid or other seeds"):
         run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, resume=True))
-    run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, force=True))
+
+
+def test_force_replaces_the_files_of_a_study_and_no_others(tmp_path):
+    """A directory given by mistake, with --force, keeps what no study wrote."""
+    (tmp_path / "out" / "kept").mkdir(parents=True)
+    others = [tmp_path / "out" / name for name in ("thesis.tex", "kept/mine.npz", "rows.txt")]
+    for path in others:
+        path.write_text("mine")
+    stale = tmp_path / "out" / "kept" / "stacked-7.npz"
+    stale.write_bytes(b"of an earlier study")
+    run_study(
+        STUDIES["stacked"], tmp_path / "out", Settings(grid=SMALL["stacked"], seeds=1, force=True)
+    )
+    assert all(path.read_text() == "mine" for path in others) and not stale.exists()
 
 
 def brought(folder: Path, **more: np.ndarray) -> dict[str, str]:
@@ -219,7 +237,7 @@ def test_a_study_of_ones_own_is_one_file(tmp_path):
         findings=lambda rows: [
             Finding(f"{mean(rows, 'heads'):.1f} heads.", Evidence.MEASURED, "more throws")
         ],
-        draw=lambda rows, figure: figure.subplots().plot([r["heads"] for r in rows]),
+        panels=lambda rows: [Panel("seed", "heads", "side")],
         columns=("heads",),
     )
     rows = run_study(study, tmp_path / "out")
