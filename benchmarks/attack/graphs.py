@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 Array: TypeAlias = NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
-OPSETS = (9, 11, 12, 13, 14, 15, 17, 18, 19, 21)
+OPSETS = (7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 21)
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 DETOURS = (  # types that a constant is sent through and back
     TensorProto.FLOAT16,

@@ -185,19 +185,26 @@ def doubled(network: Network, rng: Generator) -> Network:
 
 
 def changed(network: Network, rng: Generator) -> Network:
-    """One number of a map, a norm or a factor moved, by little or much."""
-    nodes = [n for n in network.nodes if isinstance(n.op, Dense | Norm | Scaling)]
+    """One number of a map, a kernel, a norm or a factor moved, by little or much."""
+    kinds = (Dense, Convolution, Norm, Scaling)
+    nodes = [n for n in network.nodes if isinstance(n.op, kinds) and n.op.kind != "SumPool"]
     node = nodes[int(rng.integers(len(nodes)))]
     by = float(rng.choice([1e-14, 1e-9, 1e-4, 0.3]))
     if isinstance(node.op, Dense):
         weight = np.array(node.op.weight, dtype=np.float64)
         weight.flat[int(rng.integers(weight.size))] += by * max(1.0, float(np.abs(weight).max()))
         return network.with_ops({node.name: Affine(weight, node.op.bias)})
+    if isinstance(node.op, Convolution):
+        kernel = np.array(node.op.kernel, dtype=np.float64)
+        kernel.flat[int(rng.integers(kernel.size))] += by * max(1.0, float(np.abs(kernel).max()))
+        op = node.op
+        moved = Convolution(kernel, op.geometry, op.offsets, op.groups)
+        return network.with_ops({node.name: moved})
     if isinstance(node.op, Norm):
         return network.with_ops({node.name: node.op.tuned(node.op.gamma, node.op.beta + by)})
     assert isinstance(node.op, Scaling)
-    moved = Scaling(node.op.factor, node.op.divisor, node.op.offset + by)
-    return network.with_ops({node.name: moved})
+    factors = Scaling(node.op.factor, node.op.divisor, node.op.offset + by)
+    return network.with_ops({node.name: factors})
 
 
 def rebent(network: Network, rng: Generator) -> Network:

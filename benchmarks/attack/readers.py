@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.attack.border import SECONDS, TooLong, limited
 from benchmarks.attack.graphs import draw_graph
 from benchmarks.attack.registry import Outcome, attack
 from reconstruct.errors import InputError, UnsupportedError
@@ -33,7 +34,10 @@ def onnx_reader(rng: np.random.Generator) -> Outcome:
         path = Path(folder) / "model.onnx"
         path.write_bytes(content)
         try:
-            network = load(path)
+            with limited():
+                network = load(path)
+        except TooLong:
+            return Outcome("too long", f"no end after {SECONDS} s", {"model.onnx": content})
         except UnsupportedError as error:
             return _refused(str(error), content, "refused as unsupported")
         except InputError as error:

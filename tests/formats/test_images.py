@@ -69,6 +69,8 @@ CASES = {
     "global mean": [("GlobalAveragePool", ["x"], ["y"], {})],
     "global max": [("GlobalMaxPool", ["x"], ["y"], {})],
     "reduce mean": [("ReduceMean", ["x"], ["y"], {"axes": [-1, 2], "keepdims": 0})],
+    "mean of rows": [("ReduceMean", ["x"], ["y"], {"axes": [1, 3], "keepdims": 1})],
+    "sum of rows": [("ReduceSum", ["x", "over"], ["y"], {"keepdims": 0})],
     "pad": [("Pad", ["x", "pads"], ["y"], {})],
     "concat of channels": [
         ("Relu", ["x"], ["r"], {}), ("Concat", ["x", "r", "x"], ["y"], {"axis": 1})
@@ -77,6 +79,7 @@ CASES = {
     "shift of channels": [("Conv", ["x", "K"], ["c"], {}), ("Add", ["c", "B"], ["y"], {})],
 }  # fmt: skip
 CONSTANTS = {
+    "over": np.array([1, -1]),
     "K": K,
     "B": np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1),
     "pads": np.array([0, 1, 1, 0, 0, 2, 0, 1]),

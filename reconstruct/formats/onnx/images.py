@@ -7,7 +7,6 @@ channel. Averages are sums over windows and a division that stays one, so nothin
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,42 +85,37 @@ def _whole(call: Call, *, columns: bool = False) -> Geometry:
 
 
 def reduce_mean(call: Call, build: Builder) -> Value:
-    """The mean over some axes, or a step of a norm: of images over all pixels of each channel."""
+    """The mean over some axes, or a step of a norm."""
     if (step := mean(call, build)) is not None:
         return step
-    if _reduced(call, over_columns=False) and len(call.flow().shape) > 2:
-        made = global_average(call, build)
-        return made if call.attributes["keepdims"] else Flow(made.node, made.shape[:2])
-    flow, axes = call.flow(), sorted(_axes(call))
-    if axes[0] == 0:
-        raise call.refuse("is over the batch; each example by itself is read")
-    kept = [i for i in range(len(flow.shape)) if i not in axes]
-    count = math.prod(flow.shape[i] for i in axes)
-    index = positions(flow).transpose(*kept, *axes).reshape(1, -1, count)
-    columns = placed(build, f"{call.name}/channels", flow, index)
-    channels = flow.size // count
-    op = SumPool(Geometry(channels, 1, count, (1, count)))
-    made = _divided(call, build, columns, op, np.full(channels, float(count)))
-    keep = call.attributes["keepdims"]
-    whole = [1 if i in axes else n for i, n in enumerate(flow.shape) if keep or i not in axes]
-    return replace(made, shape=tuple(whole))
+    total, op = _reduced(call, build, f"{call.name}/sum")
+    counts = np.tile(op.counts(), op.channels)
+    return build.emit(call.name, Scaling(np.ones(total.size), counts), (total,), total.shape)
 
 
 def reduce_sum(call: Call, build: Builder) -> Flow:
-    """The sum over all pixels of each channel, or over each column of them: windows that reach from
-    end to end."""
-    flow = call.flow()
-    whole, columns = _reduced(call, over_columns=False), _reduced(call, over_columns=True)
-    if not (whole or columns) or not call.attributes["keepdims"]:
-        raise call.refuse("is supported over all pixels or all rows of an image, axes kept")
-    op = SumPool(_whole(call, columns=columns))
-    return build.emit(call.name, op, (flow,), _shape(flow, op.out_shape))
+    return _reduced(call, build, call.name)[0]
 
 
-def _reduced(call: Call, *, over_columns: bool) -> bool:
-    """Whether the axes of a sum or mean are those of the pixels, or that of the rows alone."""
-    rank, axes = len(call.flow().shape), _axes(call)
-    return (rank == 4 and axes == {2}) if over_columns else axes == set(range(2, rank))
+def _reduced(call: Call, build: Builder, name: str) -> tuple[Flow, SumPool]:
+    """Sums over some axes: of images over all pixels of each channel, or over each column of them,
+    windows that reach from end to end; else what is added up is brought together first."""
+    flow, axes = call.flow(), sorted(_axes(call))
+    rank, keep = len(flow.shape), call.attributes["keepdims"]
+    if axes[0] == 0:
+        raise call.refuse("is over the batch; each example by itself is read")
+    columns = rank == 4 and axes == [2]
+    image = flow.shape[0] == 1 and rank in (3, 4)
+    if image and (columns or axes == list(range(2, rank))):
+        op, source = SumPool(_whole(call, columns=columns)), flow
+    else:
+        kept = [i for i in range(rank) if i not in axes]
+        count = math.prod(flow.shape[i] for i in axes)
+        index = positions(flow).transpose(*kept, *axes).reshape(1, -1, count)
+        source = placed(build, f"{call.name}/channels", flow, index)
+        op = SumPool(Geometry(flow.size // count, 1, count, (1, count)))
+    whole = [1 if i in axes else n for i, n in enumerate(flow.shape) if keep or i not in axes]
+    return build.emit(name, op, (source,), tuple(whole)), op
 
 
 def _axes(call: Call) -> set[int]:

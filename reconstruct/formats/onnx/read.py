@@ -29,23 +29,18 @@ Array = NDArray[Any]
 Reader = Callable[[Call, Builder], Any]
 
 
+@dataclass(frozen=True)
 class Operator:
     """How an operator is read, in the versions `first` to `last` of its definition.
 
     `flow` reads it on values that depend on the network's input, `constant` on constants alone.
     """
 
-    def __init__(
-        self,
-        first: int,
-        last: int,
-        attributes: str,
-        flow: Reader | None,
-        constant: Reader | None = None,
-    ) -> None:
-        self.first, self.last = first, last
-        self.attributes = frozenset(attributes.split())
-        self.flow, self.constant = flow, constant
+    first: int
+    last: int
+    attributes: str
+    flow: Reader | None
+    constant: Reader | None = None
 
 
 WINDOW = "auto_pad dilations kernel_shape pads strides"
@@ -249,7 +244,7 @@ class _Walk:
                 if fixed
                 else "acts on a value that depends on the network's input, but is read of constants"
             )
-        return found, self.schemas.attributes(node, found.attributes)
+        return found, self.schemas.attributes(node, frozenset(found.attributes.split()))
 
     def _require_own_type(self, inputs: list[Value | None], kinds: tuple[int, ...]) -> None:
         """Arithmetic is done in the type of the network's input or in a wider one.

@@ -6,8 +6,8 @@
 
 The writer does so in float64, where onnxruntime lacks kernels, and exporters before operator set 17
 with norms, whose root is sometimes a factor 1/√. What no network has an operation for (an
-exponential, a square, a root) stays a `Unfinished` until its pattern is complete; a step that begins no
-pattern is refused.
+exponential, a square, a root) stays `Unfinished` until its pattern is complete; a step that begins
+no pattern is refused.
 """
 
 from __future__ import annotations
