@@ -207,12 +207,8 @@ def _output(program: Any) -> str:
 
 def _with_eps(network: Network, eps: Mapping[str, float]) -> Network:
     """The norms with the eps of the module, which need not be a float32 number as in ONNX."""
-    exact = {}
-    for node in network.nodes:
-        norm: Any = node.op
-        if node.name in eps:
-            exact[node.name] = norm.with_eps(eps[node.name])
-    return network.with_ops(exact)
+    exact: dict[str, Any] = {n.name: n.op for n in network.nodes if n.name in eps}
+    return network.with_ops({name: replace(op, eps=eps[name]) for name, op in exact.items()})
 
 
 def _compare(torch: Any, module: Any, network: Network, rows: Any) -> None:

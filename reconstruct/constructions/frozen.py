@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -342,5 +342,5 @@ def as_stored(network: Network) -> Network:
     """
     network = joined(network)
     norms = {n.name: norm_at(network, n.name) for n in network.norm_nodes()}
-    rounded = {name: norm.with_eps(float(np.float32(norm.eps))) for name, norm in norms.items()}
+    rounded = {name: replace(norm, eps=float(np.float32(norm.eps))) for name, norm in norms.items()}
     return network.with_ops(rounded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +116,7 @@ def load(
         network = FORMATS[kind].read(content, around)
         _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
-    return Network(
-        network.size_in,
-        network.nodes,
-        network.output,
-        network.source,
-        {**origin, **network.metadata},
-    )
+    return replace(network, metadata={**origin, **network.metadata})
 
 
 def _format(path: Path, content: bytes) -> str:

@@ -115,7 +115,7 @@ class Network:
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> Network:
         """Other nodes with the same input and output."""
-        return Network(self.size_in, nodes, self.output, self.source, self.metadata)
+        return replace(self, nodes=nodes)
 
     def with_ops(self, ops: Mapping[str, Operation]) -> Network:
         """The same graph with the operations of some nodes exchanged."""
@@ -137,12 +137,10 @@ class Network:
     # --- reading ------------------------------------------------------------------------------
 
     def ending_at(self, name: str) -> Network:
-        """The network whose output is the value `name` of this one."""
-        place = [node.name for node in self.nodes].index(name)
-        whole = Network(self.size_in, self.nodes[: place + 1], name, self.source)
-        needed = whole.needed()
-        used = tuple(node for node in whole.nodes if node.name in needed)
-        return Network(self.size_in, used, name, self.source)
+        """The network whose output is the value `name`, with the nodes that it needs alone."""
+        whole = replace(self, output=name)
+        used = whole.needed()
+        return whole.with_nodes(tuple(node for node in self.nodes if node.name in used))
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:

@@ -22,7 +22,6 @@ from reconstruct.networks.activations import MaxPool
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import (
     Affine,
-    Cast,
     Convolution,
     Diagonal,
     Mixing,
@@ -59,7 +58,7 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
     A map is merged into the next one only when nothing else uses its value, so that no weight is
     ever duplicated. With `merge=False` runs stay, and only norms are folded.
     """
-    pruned = prune(without_casts(network))
+    pruned = without_casts(network).ending_at(network.output)
     chains: dict[str, tuple[str, ...]] = {}
     made: dict[str, Node] = {}
     for node in pruned.nodes:
@@ -139,13 +138,7 @@ def fold_norms(network: Network) -> Network:
             del ops[node.name]
         else:
             ops[node.name] = replace(node, op=Scaling(s, offset=t))
-    nodes = tuple(
-        replace(ops[n.name], inputs=tuple(alias.get(i, i) for i in n.inputs))
-        for n in network.nodes
-        if n.name in ops
-    )
-    output = alias.get(network.output, network.output)
-    return Network(network.size_in, nodes, output, network.source, network.metadata)
+    return _without(network.with_ops({name: node.op for name, node in ops.items()}), alias)
 
 
 def compose(after: Mixing, before: Mixing) -> Mixing:
@@ -156,25 +149,23 @@ def compose(after: Mixing, before: Mixing) -> Mixing:
 
 def without_casts(network: Network) -> Network:
     """The same function of real numbers without casts to narrower types."""
-    if not network.casts:
+    return _without(network, {name: network.node(name).inputs[0] for name in network.casts})
+
+
+def _without(network: Network, alias: Mapping[str, str]) -> Network:
+    """The network without the nodes that `alias` names, each value the one that it stands for."""
+    if not alias:
         return network
-    through: dict[str, str] = {}
-    kept = []
-    for node in network.nodes:
-        inputs = tuple(through.get(name, name) for name in node.inputs)
-        if isinstance(node.op, Cast):
-            (through[node.name],) = inputs
-        else:
-            kept.append(replace(node, inputs=inputs))
-    output = through.get(network.output, network.output)
-    return Network(network.size_in, tuple(kept), output, network.source, network.metadata)
 
+    def known(name: str) -> str:
+        return known(alias[name]) if name in alias else name
 
-def prune(network: Network) -> Network:
-    """The network without the nodes that its output does not need."""
-    needed = network.needed()
-    kept = tuple(n for n in network.nodes if n.name in needed)
-    return Network(network.size_in, kept, network.output, network.source, network.metadata)
+    kept = tuple(
+        replace(node, inputs=tuple(known(name) for name in node.inputs))
+        for node in network.nodes
+        if node.name not in alias
+    )
+    return replace(network, nodes=kept, output=known(network.output))
 
 
 def _as_mixing(network: Network, node: Node) -> Node:

@@ -26,7 +26,6 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao.converse import LowerBound, expressible, lower_bound
 from reconstruct.networks import Box, Mixing, Network, Norm, Unitwise, dense
-from reconstruct.networks.normal_form import prune
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.rationals import RationalInterval, root_bounds
@@ -151,7 +150,7 @@ def _document(found: LowerBound, place: Box, sources: list[Source], home: Path) 
 def _chain(network: Network, role: str) -> list[Any]:
     """The operations of a network that goes straight from its input to its output."""
     last, found = network.source, []
-    for node in prune(network).nodes:
+    for node in network.ending_at(network.output).nodes:
         if node.inputs != (last,):
             raise UnsupportedError(
                 f"{role} must be layers in a row, but {node.name!r} takes {', '.join(node.inputs)}"

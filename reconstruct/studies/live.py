@@ -76,7 +76,7 @@ def _changed(frozen: Network, eps: float, delta: float) -> Network:
     ops: dict[str, Operation] = {}
     for node in frozen.nodes:
         if isinstance(node.op, LiveNorm):
-            ops[node.name] = node.op.with_eps(eps)
+            ops[node.name] = replace(node.op, eps=eps)
             (source,) = node.inputs
             first = frozen.node(source).op
             assert isinstance(first, Dense)

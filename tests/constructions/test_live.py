@@ -75,7 +75,7 @@ def test_without_eps_rational_norms_are_the_target_for_every_input(
         network = network.with_ops({"l2.M1": moved})
     if change == "eps":
         op = network.node("l2.norm1").op
-        network = network.with_ops({"l2.norm1": op.with_eps(1e-30)})
+        network = network.with_ops({"l2.norm1": replace(op, eps=1e-30)})
     if change == "pair":
         certificate = replace(certificate, alignment=certificate.alignment[1:])
     if change not in (None, "pair"):
@@ -216,7 +216,7 @@ def test_boxes_are_certified_where_variances_are_far_below_eps(
     norms = {n.name: n.op for n in network.nodes if isinstance(n.op, LiveNorm)}
     name, op = list(norms.items())[1]
     if change == "eps":  # all but √eps, but not this one
-        network = network.with_ops({name: op.with_eps(op.eps * (1 + 1e-9))})
+        network = network.with_ops({name: replace(op, eps=op.eps * (1 + 1e-9))})
     if change == "gamma":
         network = network.with_ops({name: op.tuned(op.gamma * (1 + 1e-9), op.beta)})
     if change == "bound":

@@ -17,7 +17,7 @@ from reconstruct.networks import (
     Relu,
     Select,
 )
-from reconstruct.networks.normal_form import fold_norms, normal_form, prune
+from reconstruct.networks.normal_form import fold_norms, normal_form
 
 
 def norm(rng, size):
@@ -122,4 +122,4 @@ def test_runs_are_merged_unless_they_are_used_twice():
 
 def test_prune_drops_what_the_output_does_not_need():
     network = tangled(np.random.default_rng(0))
-    assert "unused" not in {n.name for n in prune(network).nodes}
+    assert "unused" not in {n.name for n in network.ending_at(network.output).nodes}

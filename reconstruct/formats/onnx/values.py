@@ -158,14 +158,11 @@ class Builder:
 
     def network(self, output: Flow, metadata: dict[str, Any]) -> Network:
         """The finished network, without the nodes that its output does not depend on."""
-        needed = {output.node}
-        for node in reversed(self.nodes.values()):
-            if node.name in needed:
-                needed.update(node.inputs)
-        live = tuple(n for n in self.nodes.values() if n.name in needed)
-        if self.source not in needed:
+        nodes = tuple(self.nodes.values())
+        whole = Network(self.size, nodes, output.node, self.source, metadata)
+        if self.source not in whole.needed():
             raise UnsupportedError("the network's output does not depend on its input")
-        return Network(self.size, live, output.node, self.source, metadata)
+        return whole.ending_at(output.node)
 
 
 def relabelled(value: Flow | Array, shape: tuple[int, ...]) -> Flow | Array:

@@ -71,10 +71,6 @@ class LiveNorm(Activation):
         """The same norm with these gammas and betas."""
         return type(self)(gamma, beta, self.eps, self.positions)
 
-    def with_eps(self, eps: float) -> LiveNorm:
-        """The same norm with another eps."""
-        return type(self)(self.gamma, self.beta, eps, self.positions)
-
     @property
     def channels(self) -> int:
         return len(self.gamma)

@@ -35,11 +35,10 @@ class MaxPool(Activation):
     @cached_property
     def windows(self) -> Array:
         """Places of the window's pixels, (kernel size, outputs); −1 stands for a pad."""
-        places = np.arange(1, self.geometry.size + 1, dtype=np.int64)[None]
-        patches = self.geometry.patches(places)[0]
-        channels, kh, kw, positions = patches.shape
-        rows = patches.reshape(channels, kh * kw, positions).swapaxes(0, 1)
-        return np.asarray(rows.reshape(kh * kw, -1) - 1)
+        places = self.geometry.windows().reshape(
+            self.geometry.channels, -1, self.geometry.positions
+        )
+        return np.asarray(places.swapaxes(0, 1).reshape(places.shape[1], -1))
 
     @property
     def out_shape(self) -> tuple[int, int, int]:

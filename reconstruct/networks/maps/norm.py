@@ -123,10 +123,6 @@ class Norm(Diagonal):
         parts = (self.gamma[part], self.beta[part], self.mean[part], self.var[part])
         return Norm(*parts, self.eps, self.positions)
 
-    def with_eps(self, eps: float) -> Norm:
-        """The same norm with another eps."""
-        return Norm(self.gamma, self.beta, self.mean, self.var, eps, self.positions)
-
     # --- s = gamma/√(var + eps) and t = beta − s·mean, in each arithmetic ------------------------
 
     @property
