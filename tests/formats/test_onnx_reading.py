@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import reconstruct as rc
 from reconstruct.formats import load
 from reconstruct.networks import (
     Add,
@@ -19,6 +20,7 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
+from reconstruct.networks.activations import Gelu
 
 from .models import onnx_bytes
 from .test_onnx_operators import CASES, W
@@ -121,3 +123,26 @@ def test_activations_spelled_out_are_recognised(op, tmp_path):
     save(Network(3, (Node("act", op, ("input",)),), "act"), tmp_path / "a.onnx")
     nodes = load(tmp_path / "a.onnx").nodes
     assert [(n.name, n.op) for n in nodes] == [("act", op)]
+
+
+GELUS = {  # what is done with the root, and the product of h and 1 + erf
+    "torch": ("Div", [("Mul", ["x", "p"], "q"), ("Mul", ["q", "half"], "y")]),
+    "transformers": ("Div", [("Mul", ["x", "half"], "q"), ("Mul", ["q", "p"], "y")]),
+    "by a factor": ("Mul", [("Mul", ["half", "x"], "q"), ("Mul", ["p", "q"], "y")]),
+}
+
+
+@pytest.mark.parametrize("wrong", [None, "root", "half", "one"])
+@pytest.mark.parametrize("writer", GELUS)
+def test_a_gelu_spelled_out_is_recognised(writer, wrong, tmp_path):
+    kind, product = GELUS[writer]
+    numbers = {"root": 2**0.5 if kind == "Div" else 0.5**0.5, "half": 0.5, "one": 1.0}
+    if wrong is not None:
+        numbers[wrong] *= 1 + 1e-6
+    scaled = [(kind, ["x", "root"], "s"), ("Erf", ["s"], "e"), ("Add", ["e", "one"], "p")]
+    given = (tmp_path, [*scaled, *product], [1, 3], {k: np.array(v) for k, v in numbers.items()})
+    if wrong is None:
+        assert [n.op for n in load_nodes(*given, dtype=np.float32).nodes] == [Gelu()]
+    else:
+        with pytest.raises(rc.ReconstructError, match=r"only as a step of ELU.* of GELU"):
+            load_nodes(*given, dtype=np.float32)

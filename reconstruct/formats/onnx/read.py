@@ -61,6 +61,7 @@ OPERATORS: dict[str, Operator] = {
     "Pow": Operator(7, 15, "", steps.part),
     "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
     "Exp": Operator(6, 13, "", steps.part),
+    "Erf": Operator(9, 13, "", steps.part),
     "Max": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.maximum)),
     "Min": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.minimum)),
     # activations and norms

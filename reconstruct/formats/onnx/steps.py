@@ -2,6 +2,7 @@
 
     leaky(h) = max(h, slope·h),   slopes above 1: min         silu(h) = h·sigmoid(h)
     elu(h) = relu(h) + alpha·(exp(min(h, 0)) − 1)             selu(h) = gamma·elu(h)
+    gelu(h) = h·(1 + erf(h/√2))/2, √2 being the float nearest to it
     layernorm(h) = d/√(mean(d²) + eps), d = h − mean(h)       rmsnorm(h) = h/√(mean(h²) + eps)
 
 The writer does so in float64, where onnxruntime lacks kernels, and exporters before operator set 17
@@ -40,7 +41,7 @@ from reconstruct.networks import (
     Selu,
     Unitwise,
 )
-from reconstruct.networks.activations import Sigmoid, Silu
+from reconstruct.networks.activations import Gelu, Sigmoid, Silu
 
 Found: TypeAlias = dict[str, Any]  # what the words of a pattern stand for
 Pattern: TypeAlias = "str | float | tuple[Any, ...]"
@@ -67,6 +68,22 @@ def _norm(kind: type[LiveNorm]) -> Maker:
     return made
 
 
+def _gelu(size: float) -> Maker:
+    near = size, float(np.float32(size))
+    return lambda found: Gelu() if found["size"] in near else None
+
+
+def _gelus() -> Iterator[tuple[Pattern, Maker]]:
+    """As torch and as transformers export it, multiplied by 1/√2 or divided by √2."""
+    for size, inner in (
+        (math.sqrt(0.5), (Scaling, "h", "size")),
+        (math.sqrt(2), (Scaling, "h", 1.0, "size")),
+    ):
+        above = ("Add", ("Erf", inner), 1.0)
+        for pattern in (("Mul", ("Mul", "h", above), 0.5), ("Mul", (Scaling, "h", 0.5), above)):
+            yield pattern, _gelu(size)
+
+
 def _norms() -> Iterator[tuple[Pattern, Maker]]:
     for d, kind in ((SPREAD, LayerNorm), ("h", RMSNorm)):
         mean = ("ReduceMean", ("Mul", d, d))
@@ -85,6 +102,7 @@ PATTERNS: list[tuple[Any, Maker]] = [
         ("Mul", (Elu, "h", "alpha"), "gamma"),
         lambda found: Selu(found["alpha"], found["gamma"]) if found["gamma"] > 0 else None,
     ),
+    *_gelus(),
     *_norms(),
 ]
 
@@ -123,7 +141,7 @@ def recognised(
 
 
 def part(call: Call, build: Builder) -> Flow | Unfinished:
-    """Exp, Sqrt, Reciprocal and Pow, which are nothing but steps; of powers the square."""
+    """Exp, Erf, Sqrt, Reciprocal and Pow, which are nothing but steps; of powers the square."""
     kind, values = call.kind, call.inputs
     if kind == "Pow":
         square = np.all(np.asarray(call.constant(1, "exponents")) == 2)
@@ -180,5 +198,7 @@ def _parts(build: Builder, value: Any, kind: Any) -> tuple[Any, ...]:
     if isinstance(op, Unitwise):
         return (source, *op.settings().values())
     assert isinstance(op, Scaling)
-    plain = not op.offset.any() and np.all(op.divisor == 1) and np.all(op.factor == op.factor[0])
-    return (source, float(op.factor[0])) if plain else ()
+    factor, divisor = float(op.factor[0]), float(op.divisor[0])
+    if op.offset.any() or np.any(op.factor != factor) or np.any(op.divisor != divisor):
+        return ()
+    return (source, factor) if divisor == 1 else (source, factor, divisor)

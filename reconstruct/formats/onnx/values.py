@@ -21,8 +21,9 @@ from reconstruct.networks import Network, Node, Operation, Placement, Select
 Array = NDArray[Any]
 REASON = (
     "is a product, root, exponential or mean of values that depend on the network's input, which "
-    "is read only as a step of ELU, relu(h) + a·(exp(min(h, 0)) − 1), or, over the last axis, of "
-    "LayerNorm, (h − mean)/√(mean((h − mean)²) + eps), or RMSNorm"
+    "is read only as a step of ELU, relu(h) + a·(exp(min(h, 0)) − 1), of GELU, "
+    "h·(1 + erf(h/√2))/2, or, over the last axis, of LayerNorm, "
+    "(h − mean)/√(mean((h − mean)²) + eps), or RMSNorm"
 )
 
 
