@@ -42,17 +42,16 @@ def run(options: Namespace) -> int:
     if options.solver not in SOLVERS:
         raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
     same = (
-        "radius slack guard frozen float32_error seed weights density dtype samples "
-        "tolerance nnet_header force resume"
+        "radius slack guard frozen seed weights density dtype samples tolerance nnet_header "
+        "force resume"
     )
-    auto = options.float32_error is not None
     try:
         with _progress(options) as progress:
             outcome = run_whole(
                 options.target,
                 options.output,
                 domain=_domain(options),
-                construction=None if auto else made(CONSTRUCTIONS[options.construction], options),
+                construction=made(CONSTRUCTIONS[options.construction], options),
                 activation=None if options.activation is None else ACTIVATIONS[options.activation],
                 solver=SOLVERS[options.solver](),
                 bounds=_bounds(options),
@@ -78,12 +77,6 @@ def _check_together(options: Namespace) -> None:
         raise InputError(
             "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
         )
-    if options.ratio == "auto" and options.float32_error is None:
-        raise InputError("--ratio auto needs --float32-error E, the error to choose the width for")
-    if options.ratio != "auto" and options.float32_error is not None:
-        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
-    if options.ratio == "auto" and options.construction != "wide":
-        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
     for name in ("rank", "block", "layers", "norm"):
         homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
         if getattr(options, name) is not None and options.construction not in homes:

@@ -12,14 +12,6 @@ from typing import Any, NoReturn
 from reconstruct.version import __version__
 
 
-def ratio(text: str) -> float | str:
-    """A number, or the word auto."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number or auto, but is {text!r}") from None
-
-
 def folder(text: str) -> str:
     """The name of a directory; an empty one would be the current directory."""
     if not text.strip():
@@ -71,15 +63,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         float,
     ),
     "--frozen": _word("bring your own instead of drawing one", "FILE"),
-    "--ratio": {
-        "type": ratio,
-        "help": "hidden neurons per equation (default 1.5), or auto: as --float32-error needs",
-    },
-    "--float32-error": _word(
-        "with --ratio auto: the float32 error that may be expected (a prediction, no bound)",
-        "E",
-        float,
-    ),
+    "--ratio": {"type": float, "help": "hidden neurons per equation (default 1.5)"},
     "--seed": {"type": int, "help": "seed of the draw (default 0)"},
     "--weights": _choice(
         "distribution of the weights (default gaussian)", "gaussian uniform kaiming rademacher int8"
@@ -176,8 +160,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "reconstruct a target network and write everything into OUT",
         "target",
         "-o! --domain --split --count --normalise --radius --slack --guard --memory --time-limit "
-        "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
-        "--activation "
+        "| the frozen network: --frozen --ratio --seed --weights --density --activation "
         "| how to reconstruct: --construction --norm --rank --block --layers --bounds "
         "--bounds-seconds --solver --dtype --nnet-header "
         "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "

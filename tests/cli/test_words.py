@@ -236,7 +236,7 @@ def test_other_precisions_are_not_written(target, tmp_path, suffix, dtype, name)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--ratio", "abc"), "argument --ratio: must be a number or auto, but is 'abc'"),
+        (("--ratio", "abc"), "argument --ratio: invalid float value: 'abc'"),
         (("-o", ""), "argument -o/--output: must name a directory, but is empty; write . for"),
     ],
 )
