@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from math import ceil
 from typing import Any, Protocol
 
@@ -38,7 +38,7 @@ from reconstruct.constructions.sites import (
     find_sites,
     mixing_at,
 )
-from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, task_of
+from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, tasks_of
 from reconstruct.constructions.two_layers import rounded_norm
 from reconstruct.constructions.wide import Wide
 from reconstruct.khatri_rao import RankProof, Solver, Status, ranks
@@ -209,8 +209,8 @@ def reconstruct(
     scaled = kept.construction.scales_units and not chosen.rational
     layout, known = _bounded(layout, kept.construction, box, bounds or Crown(), scaled, progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
-    for number, site in enumerate(sites, start=1):
-        layout.plans[site.target].check(site, kept.network, number)
+    for site in sites:
+        layout.plans[site.target].check(site, kept.network)
     require_useful(known, chosen.rational)
     on_data = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, on_data, kind)
@@ -345,18 +345,24 @@ class _Work:
         progress: Progress | None = None,
     ) -> SiteSolution:
         node = self.form.node(site.target)
-        task = task_of(number, node, self.known, self.layout, rational=self.solver.rational)
+        tasks = tasks_of(number, node, self.known, self.layout, rational=self.solver.rational)
         examples = _examples(self.layout, self.frozen, site, x, before)
+        tasks = [
+            replace(task, dtype=self.dtype, examples=partial(_of_group, examples, g, len(tasks)))
+            for g, task in enumerate(tasks)
+        ]
         if drifts is not None and self.slack is not None:  # on data an approximation can be seen
-            task = as_seen(task, examples()[0])
+            tasks = [as_seen(task) for task in tasks]
         elif drifts is not None:
-            task = drifted(task, node, drifts)
-        task = task if self.slack is None else slackened(task, self.slack)
-        task = replace(task.written_in(self.dtype), examples=examples)
-        m, k = task.weight.shape
+            errors = mixing_at(self.form, site.target).patch_maxima(drifts[node.inputs[0]])
+            shares = np.split(errors, len(tasks))
+            tasks = [drifted(*pair) for pair in zip(tasks, shares, strict=True)]
+        if self.slack is not None:
+            tasks = [slackened(task, self.slack) for task in tasks]
+        m, k = tasks[0].weight.shape
         notify = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
-        return plan.solve(task, site, self.frozen, self.solver, notify)
+        return plan.solve(tasks, site, self.frozen, self.solver, notify)
 
 
 def is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
@@ -430,6 +436,7 @@ def _examples(
     """What the site's kernels meet in the frozen network as solved so far, and what the target
     makes of it; of a convolution some positions of each input."""
 
+    @cache
     def examples() -> tuple[Array, Array]:
         norms = {name: norm for s in solved for name, norm in s.norms.items()}
         form, op = layout.form.network, mixing_at(layout.form.network, site.target)
@@ -439,6 +446,12 @@ def _examples(
         return h, z.transpose(0, 2, 1).reshape(len(h), -1)
 
     return examples
+
+
+def _of_group(examples: Examples, group: int, count: int) -> tuple[Array, Array]:
+    """What the kernel of one group meets, and what it makes of it."""
+    h, z = (np.split(part, count, axis=1)[group] for part in examples())
+    return h, z
 
 
 def _value(network: Network, name: str, x: Array) -> Array:

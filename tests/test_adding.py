@@ -24,9 +24,10 @@ from proofs_check.cli import main as prove
 from proofs_check.core import Statement, by
 from reconstruct.certificates.document import write_certificate
 from reconstruct.cli import main
-from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, kernel_of
-from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.constructions.chain import Chain, ChainPlan, read_chains
+from reconstruct.constructions.construction import Construction, GroupSolution, Task
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site
+from reconstruct.constructions.two_layers import check_width, full_rank, solve_two_layers
 from reconstruct.equivalence.search import search
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
@@ -110,19 +111,17 @@ class Spacious(Construction):
         return "each affine map is rebuilt with room to spare"
 
     def plan(self, op: Mixing) -> SpaciousPlan:
-        m, k = kernel_of(op).shape
-        return SpaciousPlan(m, k, m * k + self.spare)
+        m, k = op.shape
+        return SpaciousPlan(op, m * k + self.spare)
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": None, "spare": self.spare}
 
 
 @dataclass(frozen=True)
-class SpaciousPlan(SitePlan):
+class SpaciousPlan(ChainPlan):
     """What one map becomes: two layers, nothing left out."""
 
-    rows: int
-    cols: int
     width: int
 
     @property
@@ -134,17 +133,16 @@ class SpaciousPlan(SitePlan):
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),)
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        check_width(frozen, site.layers[0], self.rows, self.cols, f"map {number}")
+    def check(self, site: Site, frozen: Network) -> None:
+        check_width(frozen, site.layers[0], self.rows, self.cols, site.where)
 
-    def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
-        solved = solve_two_layers(TwoLayers.at(frozen, *site.layers), task, solver, progress)
-        return SiteSolution.joined(site, [solved])
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
+        return solve_two_layers(chain, task, solver, progress)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return (TwoLayers.at(frozen, *site.layers).prove_rank(),)
+        return tuple(full_rank(chain) for chain in read_chains(frozen, site.layers))
 
     def describe(self) -> Mapping[str, Any]:
         return {"spare": self.width - self.rows * self.cols}

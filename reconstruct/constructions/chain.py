@@ -1,9 +1,10 @@
-"""A chain of frozen layers, in which the deep and the stacked construction rebuild a map.
+"""A chain of frozen layers, as all constructions with constant statistics read and shift it.
 
     h_1 = act(N_1(A_1 x^(1))),   h_i = act(N_i(M_i h_{i-1} + A_i x^(i))),   out = N_out(M_out h_D)
 
-A link is one hidden layer with the block x^(i) of the input that enters it. Once all scales are
-known, `shift_chain` goes from the first layer to the last: each hidden value is moved into its
+A link is one hidden layer with the block x^(i) of the input that enters it. Two frozen layers are a
+chain of one link; the deep and the stacked construction have longer ones. Once all scales of these
+are known, `shift_chain` goes from the first layer to the last: each hidden value is moved into its
 activation's linear piece, and the next norm takes back the constant that the layer before really
 carries (rounding of its norm included), in extended precision: constants never build up.
 """
@@ -17,27 +18,28 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.construction import Task
+from reconstruct.constructions.construction import GroupSolution, SitePlan, SiteSolution, Task
 from reconstruct.constructions.shifts import Shift, find_shift
 from reconstruct.constructions.sites import (
     Layer,
     Site,
     activation_at,
-    group_at,
-    kernel_of,
+    check_geometry,
     mixing_at,
-    norm_group,
+    norm_at,
 )
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import structural_obstruction
+from reconstruct.khatri_rao import Solver, structural_obstruction
 from reconstruct.networks import Matrix, Mixing, Network, Norm, Piece, dense
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.progress import Progress
 
 # 64 bits of mantissa on x86 and more elsewhere; where it is no wider than float64 all still works
 Extended: TypeAlias = NDArray[np.longdouble]
 Reals: TypeAlias = NDArray[Any]  # float64 or longdouble
 
 EPS = float(np.finfo(np.float64).eps)
+EXAMINED = 2**25  # entries of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,62 +66,141 @@ class Link:
 
 
 @dataclass(frozen=True, eq=False)
+class End:
+    """The layer that ends a chain: its kernels, one for each group that is read with it, the bias
+    and the norm of all."""
+
+    kernels: tuple[Matrix, ...]
+    bias: Vector
+    norm: Norm
+
+    @property
+    def kernel(self) -> Matrix:
+        """That of the one group."""
+        (kernel,) = self.kernels
+        return kernel
+
+
+@dataclass(frozen=True, eq=False)
 class Chain:
     """The hidden layers, first to last, and the layer that ends the chain."""
 
     links: tuple[Link, ...]
-    last: Mixing
-    norm: Norm
+    end: End
 
     @property
     def width(self) -> int:
         """Neurons of the widest hidden layer."""
         return max(link.width for link in self.links)
 
-
-def read_chain(site: Site, frozen: Network, group: int = 0, groups: int = 1) -> Chain:
-    """The matrices of a site that `find_sites` recognised; of a grouped convolution one group's."""
-    *hidden, final = site.layers
-    links = tuple(_link(layer, frozen, group, groups) for layer in hidden)
-    norm = norm_group(frozen, final.norm, group, groups)
-    return Chain(links, group_at(frozen, final.carry, group), norm)
+    @property
+    def first(self) -> Link:
+        """The hidden layer of two."""
+        return self.links[0]
 
 
-def _link(layer: Layer, frozen: Network, group: int, groups: int) -> Link:
-    norm = norm_group(frozen, layer.norm, group, groups)
-    piece = activation_at(frozen, layer.activation).piece
-    carry = group_at(frozen, layer.carry, group) if layer.carry else None
-    if layer.entry is None:  # of a stack, in which the first layer alone takes inputs in
-        assert carry is not None
-        nothing = np.zeros((norm.channels, 0))
-        return Link(kernel_of(carry), nothing, (0, 0), carry.channel_bias, norm, piece)
-    assert layer.block is not None
-    entry = group_at(frozen, layer.entry, group)
-    entering = kernel_of(entry)
-    if not mixing_at(frozen, layer.entry).own_entries:  # it has all columns, zero in other blocks
-        entering = entering[:, slice(*layer.block)]
-    if carry is None:
-        return Link(None, entering, layer.block, entry.channel_bias, norm, piece)
-    bias = entry.channel_bias + carry.channel_bias
-    return Link(kernel_of(carry), entering, layer.block, bias, norm, piece)
+def read_chains(frozen: Network, layers: Sequence[Layer]) -> tuple[Chain, ...]:
+    """The matrices of layers that `find_sites` recognised, those of each group by themselves.
+
+    The first of them takes in whatever is before it.
+    """
+    *hidden, final = layers
+    last = mixing_at(frozen, final.carry)
+    count = len(last.kernels)
+    links = [_links(layer, frozen, count, layer is layers[0]) for layer in hidden]
+    biases = np.split(last.channel_bias, count)
+    norms = _norms(frozen, final.norm, count)
+    ends = (End((W,), b, n) for W, b, n in zip(last.kernels, biases, norms, strict=True))
+    return tuple(Chain(own, end) for own, end in zip(zip(*links, strict=True), ends, strict=True))
+
+
+def _norms(frozen: Network, name: str, count: int) -> list[Norm]:
+    """The norm at a node on the channels of each of `count` groups."""
+    norm = norm_at(frozen, name)
+    each = norm.channels // count
+    return [norm.hidden(g * each, (g + 1) * each) for g in range(count)]
+
+
+def _links(layer: Layer, frozen: Network, count: int, first: bool) -> list[Link]:
+    """One hidden layer, group by group."""
+    carry = None if first or layer.carry is None else mixing_at(frozen, layer.carry)
+    entry = mixing_at(frozen, layer.entry or layer.carry) if first or layer.entry else None
+    bias = np.sum([op.channel_bias for op in (carry, entry) if op is not None], axis=0)
+    norms, piece = _norms(frozen, layer.norm, count), activation_at(frozen, layer.activation).piece
+    found: list[Link] = []
+    for g, (own, norm) in enumerate(zip(np.split(bias, count), norms, strict=True)):
+        entering: Matrix = np.zeros((norm.channels, 0))  # of a stack: its first layer takes all in
+        if entry is not None:
+            entering = entry.kernels[g]
+            if layer.block is not None and not entry.own_entries:
+                entering = entering[:, slice(*layer.block)]  # the others are zero
+        block = layer.block or (0, entering.shape[1])
+        carrying = None if carry is None else carry.kernels[g]
+        found.append(Link(carrying, entering, block, own, norm, piece))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ChainPlan(SitePlan):
+    """The map `op`, whose kernel, m × k in each of its groups, becomes a chain of its own."""
+
+    op: Mixing
+
+    @property
+    def rows(self) -> int:
+        return int(self.op.kernels[0].shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.op.kernels[0].shape[1])
+
+    @property
+    def groups(self) -> int:
+        return len(self.op.kernels)
+
+    def check(self, site: Site, frozen: Network) -> None:
+        check_geometry(self.op, frozen, site)
+
+    def solve(
+        self,
+        tasks: Sequence[Task],
+        site: Site,
+        frozen: Network,
+        solver: Solver,
+        progress: Progress,
+    ) -> SiteSolution:
+        parts = zip(read_chains(frozen, site.layers), tasks, strict=True)
+        found = [self.solve_group(*part, solver, progress) for part in parts]
+        return SiteSolution.joined(site, found)
+
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
+        """The norms of one group's layers."""
+        raise NotImplementedError
 
 
 def check_patterns(chain: Chain, where: str) -> None:
     """Refuse, before any numerical work, weights whose zeros alone leave some block out of reach.
 
-    Where M has zeros, B has some at best where no path leads from the layer to the output.
+    Where M has zeros, B has some at best where no path leads from the layer to the output. Patterns
+    with very many entries are not examined: those are nearly full, and the solver says what it
+    finds.
     """
-    reached = _pattern(kernel_of(chain.last))
+    reached = chain.end.kernel
     for i in reversed(range(len(chain.links))):
         link = chain.links[i]
-        obstruction = structural_obstruction(link.entry, reached)
+        served = (link.entry != 0).sum(axis=1) * (reached != 0).sum(axis=0)
+        obstruction = None
+        if served.sum() <= EXAMINED:
+            obstruction = structural_obstruction(link.entry, reached)
         if obstruction is not None:
+            block = f", block {i + 1}" if len(chain.links) > 1 else ""
             raise InputError(
-                f"{where}, block {i + 1} cannot be reached by this frozen network: "
-                f"{obstruction.message}"
+                f"{where}{block} cannot be reached by this frozen network: {obstruction.message}"
             )
         if link.carry is not None:
-            reached = _pattern(reached @ _pattern(link.carry))
+            reached = _pattern(_pattern(reached) @ _pattern(link.carry))
 
 
 def _pattern(matrix: Matrix) -> NDArray[np.float32]:
@@ -190,9 +271,9 @@ def shift_chain(
         overflow.append(1.0 if final else 1 / held.scale)
         noise.append(state.noise)
     back = 1 / held.scale
-    constant = _dot(kernel_of(chain.last), state.constant) + chain.last.channel_bias
+    constant = _dot(chain.end.kernel, state.constant) + chain.end.bias
     t = np.asarray(task.bias - back * constant, np.float64)
-    norms.append(chain.norm.with_effective(np.full(len(t), unit * back), unit * t))
+    norms.append(chain.end.norm.with_effective(np.full(len(t), unit * back), unit * t))
     return ShiftedChain(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))
 
 

@@ -70,7 +70,6 @@ class Task:
     functionals: Functionals
     magnitude: Vector
     exact: ExactMap | None = None
-    groups: tuple[Task, ...] = ()
     examples: Examples | None = None
     dtype: Any = np.float64
     lift: Array | None = None
@@ -80,15 +79,6 @@ class Task:
     def lifted(self) -> NDArray[np.float64]:
         """The kernel with its rows lifted."""
         return self.weight if self.lift is None else np.ldexp(self.weight, self.lift[:, None])
-
-    @property
-    def each(self) -> tuple[Task, ...]:
-        """The task of every group of a grouped convolution; of any other map the task itself."""
-        return self.groups or (self,)
-
-    def written_in(self, dtype: Any) -> Task:
-        """The same task for gammas and betas of another type."""
-        return replace(self, dtype=dtype, groups=tuple(g.written_in(dtype) for g in self.groups))
 
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""
@@ -233,13 +223,18 @@ class SitePlan(Protocol):
         """Whether it is solved without looking at what other sites have become."""
         return True
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        """Raise InputError when the frozen layers at `site` cannot do; `number` names the map."""
+    def check(self, site: Site, frozen: Network) -> None:
+        """Raise InputError when the frozen layers at `site` cannot do."""
 
     def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+        self,
+        tasks: Sequence[Task],
+        site: Site,
+        frozen: Network,
+        solver: Solver,
+        progress: Progress,
     ) -> SiteSolution:
-        """The norm parameters with which the site computes the task's map."""
+        """The norm parameters with which the site computes the map, whose groups are the tasks."""
         ...
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.chain import (
     Chain,
+    ChainPlan,
     Link,
     LinkScale,
     Reals,
@@ -44,7 +45,7 @@ from reconstruct.constructions.chain import (
     extended,
     extended_product,
     padded,
-    read_chain,
+    read_chains,
     shift_chain,
 )
 from reconstruct.constructions.construction import (
@@ -53,8 +54,6 @@ from reconstruct.constructions.construction import (
     ExactNorm,
     GroupSolution,
     LayerSolution,
-    SitePlan,
-    SiteSolution,
     Task,
 )
 from reconstruct.constructions.shifts import find_shift
@@ -62,10 +61,8 @@ from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
     Site,
-    check_geometry,
     check_ratio,
     hidden_width,
-    kernel_of,
 )
 from reconstruct.constructions.two_layers import check_width, exact_norm
 from reconstruct.errors import InputError
@@ -135,23 +132,18 @@ class Deep(Construction):
         m, k = op.kernels[0].shape
         size = min(self.block, k)
         edges = tuple(pairwise([*range(0, k, size), k]))
-        return DeepPlan(op, m, k, hidden_width(self.ratio, m * size), edges, len(op.kernels))
+        return DeepPlan(op, hidden_width(self.ratio, m * size), edges)
 
 
 @dataclass(frozen=True, eq=False)
-class DeepPlan(SitePlan):
-    """The map `op`, m × k in each of its groups, whose inputs enter in `blocks`, each layer
-    `width` wide.
+class DeepPlan(ChainPlan):
+    """Inputs enter in `blocks`, each layer `width` wide.
 
     Of a convolution the inputs are the entries of a patch: the k columns of its kernel.
     """
 
-    op: Mixing
-    rows: int
-    cols: int
     width: int
     blocks: tuple[tuple[int, int], ...]
-    groups: int = 1
 
     @property
     def blueprint(self) -> Blueprint:
@@ -165,25 +157,31 @@ class DeepPlan(SitePlan):
         blocks = ((self.rows, stop - start, self.width) for start, stop in self.blocks)
         return tuple(blocks) * self.groups
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        where = f"map {number} ({site.target!r})"
-        check_geometry(self.op, frozen, site, where)
+    def check(self, site: Site, frozen: Network) -> None:
+        super().check(site, frozen)
         for i, (layer, (start, stop)) in enumerate(
             zip(site.layers[:-1], self.blocks, strict=True), start=1
         ):
-            check_width(frozen, layer, self.rows, stop - start, f"{where}, block {i}", self.groups)
-        for chain in self._chains(site, frozen):
-            _check_pieces(chain, where)
-            check_patterns(chain, where)
+            where = f"{site.where}, block {i}"
+            check_width(frozen, layer, self.rows, stop - start, where, self.groups)
+        for chain in read_chains(frozen, site.layers):
+            _check_pieces(chain, site.where)
+            check_patterns(chain, site.where)
 
-    def _chains(self, site: Site, frozen: Network) -> list[Chain]:
-        return [read_chain(site, frozen, group, self.groups) for group in range(self.groups)]
-
-    def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
-        parts = zip(self._chains(site, frozen), task.each, strict=True)
-        return SiteSolution.joined(site, [_solve_group(*p, solver, progress) for p in parts])
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
+        unit = unit_of(task.weight)
+        inner = task.with_map(task.weight / unit, task.bias / unit)
+        in_floats = Auto() if solver.rational else solver
+        blocks = solve_backward(chain, inner.weight, in_floats, progress)
+        shifted = shift_chain(chain, inner, blocks, unit)
+        systems = _block_systems(chain, inner, blocks, shifted)
+        if not solver.rational:
+            return GroupSolution(shifted.norms, systems)
+        said, exact = _exactly(chain, task, blocks, unit)
+        told = (replace(row, said=f"{row.message}; {said}", solver="exact") for row in systems)
+        return GroupSolution(shifted.norms, tuple(told), exact)
 
 
 def _check_pieces(chain: Chain, where: str) -> None:
@@ -203,21 +201,6 @@ def _check_pieces(chain: Chain, where: str) -> None:
 def unit_of(W: Array) -> float:
     """The power of two next to W's largest entry: the last norm multiplies by it."""
     return float(np.ldexp(1.0, int(np.frexp(np.max(np.abs(W), initial=0.0))[1])))
-
-
-def _solve_group(chain: Chain, task: Task, solver: Solver, progress: Progress) -> GroupSolution:
-    """The norms of one group's layers, what is told of its blocks, and the rational norms."""
-    unit = unit_of(task.weight)
-    inner = task.with_map(task.weight / unit, task.bias / unit)
-    in_floats = Auto() if solver.rational else solver
-    blocks = solve_backward(chain, inner.weight, in_floats, progress)
-    shifted = shift_chain(chain, inner, blocks, unit)
-    systems = _block_systems(chain, inner, blocks, shifted)
-    if not solver.rational:
-        return GroupSolution(shifted.norms, systems)
-    said, exact = _exactly(chain, task, blocks, unit)
-    told = (replace(row, said=f"{row.message}; {said}", solver="exact") for row in systems)
-    return GroupSolution(shifted.norms, tuple(told), exact)
 
 
 # --- all blocks, last to first ------------------------------------------------------------------
@@ -246,7 +229,7 @@ def solve_backward(
     chain: Chain, W: Array, solver: Solver, progress: Progress
 ) -> tuple[BlockSolution, ...]:
     """All blocks of `W` (m × k), first to last, in extended precision."""
-    B: Reals = extended(dense(kernel_of(chain.last)))
+    B: Reals = extended(dense(chain.end.kernel))
     found: list[BlockSolution] = []
     count = len(chain.links)
     with one_blas_thread() if chain.width <= LIMITS.one_thread else nullcontext():
@@ -552,7 +535,7 @@ def _exactly(
         return f"exact numbers would have about {bits:.0e} bits: use larger blocks", None
     near = [np.asarray(block.real, np.float64) for block in blocks]
     near[-1] = unit * near[-1]  # the last norm's factor belongs to the last block here
-    B = rationals(kernel_of(chain.last))
+    B = rationals(chain.end.kernel)
     scales: list[Array] = []
     for link, free in zip(reversed(chain.links), reversed(near), strict=True):
         found = solve_exact(link.entry, B, exact.weight[:, slice(*link.block)], free=free.tolist())
@@ -597,6 +580,6 @@ def exact_norms(
         shift = rationals(held.shift)
         norms.append(exact_norm(link.norm, s, shift - s * met))
         linear, constant = slope * values, slope * shift
-    met = rationals(kernel_of(chain.last)) @ constant + rationals(chain.last.channel_bias)
+    met = rationals(chain.end.kernel) @ constant + rationals(chain.end.bias)
     one = [Fraction(1)] * len(met)
-    return (*norms, exact_norm(chain.norm, one, exact.bias - met))
+    return (*norms, exact_norm(chain.end.norm, one, exact.bias - met))

@@ -10,7 +10,7 @@ Rests on proofs_check: rank-of-a-product, low-rank-factors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
+from reconstruct.constructions.chain import Chain, ChainPlan, check_patterns, read_chains
 from reconstruct.constructions.construction import (
     Construction,
     GroupSolution,
-    SitePlan,
     SiteSolution,
     Task,
 )
@@ -31,14 +31,13 @@ from reconstruct.constructions.sites import (
     LayerPlan,
     Site,
     activation_at,
-    check_geometry,
     check_ratio,
     hidden_width,
 )
 from reconstruct.constructions.two_layers import (
-    TwoLayers,
     channels,
     check_width,
+    full_rank,
     solve_two_layers,
 )
 from reconstruct.errors import InputError
@@ -106,44 +105,33 @@ class Factored(Construction):
 
 
 @dataclass(frozen=True, eq=False)
-class FactoredPlan(SitePlan):
-    """The map `op` as U V, each factor from two layers; `chosen` if the rank was given.
+class FactoredPlan(ChainPlan):
+    """Each group as U V, each factor from two layers; `chosen` if the rank was given.
 
     `lows` are the factors of each group, all of the largest rank: layers have as many channels in
     every group.
     """
 
-    op: Mixing
     lows: tuple[LowRank, ...]
     ratio: float
     chosen: bool
 
     @property
-    def size(self) -> tuple[int, int, int]:
-        """m, k and the rank, of a group."""
-        m, k = self.op.kernels[0].shape
-        return m, k, self.lows[0].rank
+    def rank(self) -> int:
+        return self.lows[0].rank
 
     @property
     def blueprint(self) -> Blueprint:
-        (m, k, r), count = self.size, len(self.lows)
         (_, _, first), (_, _, second) = self.systems[:2]
-        layers = (
-            LayerPlan(count * first, (0, k), carry=False),
-            LayerPlan(count * r, None, carry=True),
-            LayerPlan(count * second, None, carry=True),
-            LayerPlan(count * m, None, carry=True),
-        )
-        return Blueprint(count * m, k, layers, count)
+        widths = [self.groups * width for width in (first, self.rank, second, self.rows)]
+        entering = LayerPlan(widths[0], (0, self.cols), carry=False)
+        others = (LayerPlan(width, None, carry=True) for width in widths[1:])
+        return Blueprint(widths[-1], self.cols, (entering, *others), self.groups)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
-        m, k, r = self.size
-        both = (
-            (r, k, hidden_width(self.ratio, r * k)),
-            (m, r, hidden_width(self.ratio, m * r)),
-        )
-        return both * len(self.lows)
+        pairs = ((self.rank, self.cols), (self.rows, self.rank))
+        return tuple((m, k, hidden_width(self.ratio, m * k)) for m, k in pairs) * self.groups
 
     @property
     def left_out(self) -> NDArray[np.float64] | None:
@@ -152,24 +140,29 @@ class FactoredPlan(SitePlan):
         parts = zip(self.op.kernels, self.lows, strict=True)
         return np.asarray(block_diag(*(np.abs(dense(W) - low.U @ low.V) for W, low in parts)))
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        (m, k, r), count = self.size, len(self.lows)
-        where = f"map {number} ({site.target!r})"
-        check_geometry(self.op, frozen, site, where)
+    def check(self, site: Site, frozen: Network) -> None:
+        super().check(site, frozen)
         middle = channels(frozen, site.layers[1])
-        if middle != count * r:
+        if middle != self.groups * self.rank:
             raise InputError(
-                f"{where} has rank {r} and needs a middle layer of {count * r} neurons, but the "
-                f"frozen network has {middle} at {site.layers[1].norm!r}"
+                f"{site.where} has rank {self.rank} and needs a middle layer of "
+                f"{self.groups * self.rank} neurons, but the frozen network has {middle} at "
+                f"{site.layers[1].norm!r}"
             )
-        check_width(frozen, site.layers[0], r, k, f"{where}, first factor", count)
-        check_width(frozen, site.layers[2], m, r, f"{where}, second factor", count)
-        for first, second in _factors_at(frozen, site):
-            first.check_pattern(f"{where}, first factor")
-            second.check_pattern(f"{where}, second factor")
+        first, second = (f"{site.where}, {word} factor" for word in ("first", "second"))
+        check_width(frozen, site.layers[0], self.rank, self.cols, first, self.groups)
+        check_width(frozen, site.layers[2], self.rows, self.rank, second, self.groups)
+        for into, out in _halves(frozen, site):
+            check_patterns(into, first)
+            check_patterns(out, second)
 
     def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+        self,
+        tasks: Sequence[Task],
+        site: Site,
+        frozen: Network,
+        solver: Solver,
+        progress: Progress,
     ) -> SiteSolution:
         if solver.rational:
             raise InputError(
@@ -177,12 +170,12 @@ class FactoredPlan(SitePlan):
                 "a low-rank map come from singular values, which are not rational"
             )
         piece = activation_at(frozen, site.layers[1].activation).piece
-        groups = zip(_factors_at(frozen, site), self.lows, task.each, strict=True)
+        groups = zip(_halves(frozen, site), self.lows, tasks, strict=True)
         found = [_solve_group(*group, piece, solver, progress) for group in groups]
         return SiteSolution.joined(site, found)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(part.prove_rank() for pair in _factors_at(frozen, site) for part in pair)
+        return tuple(full_rank(half) for pair in _halves(frozen, site) for half in pair)
 
     def describe(self) -> Mapping[str, Any]:
         """How the rank was decided; of several groups that one which leaves out the most."""
@@ -196,15 +189,14 @@ class FactoredPlan(SitePlan):
         }
 
 
-def _factors_at(frozen: Network, site: Site) -> tuple[tuple[TwoLayers, TwoLayers], ...]:
+def _halves(frozen: Network, site: Site) -> list[tuple[Chain, Chain]]:
     """The layers of both factors, group by group."""
-    one, two, three, four = site.layers
-    into, out = TwoLayers.groups_at(frozen, one, two), TwoLayers.groups_at(frozen, three, four)
-    return tuple(zip(into, out, strict=True))
+    halves = (read_chains(frozen, layers) for layers in (site.layers[:2], site.layers[2:]))
+    return list(zip(*halves, strict=True))
 
 
 def _solve_group(
-    layers: tuple[TwoLayers, TwoLayers],
+    layers: tuple[Chain, Chain],
     low: LowRank,
     task: Task,
     piece: Piece,

@@ -22,16 +22,16 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.sparse.linalg import lsmr
 
+from reconstruct.constructions.chain import Chain
 from reconstruct.constructions.construction import (
     Construction,
     GroupSolution,
     LayerSolution,
     LeftOut,
-    SiteSolution,
     Task,
 )
 from reconstruct.constructions.sites import Site, check_geometry, share
-from reconstruct.constructions.two_layers import TwoLayers, norms_of, shift_hidden
+from reconstruct.constructions.two_layers import norms_of, shift_hidden
 from reconstruct.constructions.wide import WidePlan
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
@@ -79,7 +79,7 @@ class Fitted(Construction):
 
     def plan(self, op: Mixing) -> FittedPlan:
         m, k = op.kernels[0].shape
-        return FittedPlan(op, m, k, share(self.ratio, m * k), len(op.kernels), self.plain)
+        return FittedPlan(op, share(self.ratio, m * k), self.plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,39 +90,28 @@ class FittedPlan(WidePlan):
 
     alone = False
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
+    def check(self, site: Site, frozen: Network) -> None:
         """Any width will do; convolutions must move over the image as the target's do."""
-        check_geometry(self.op, frozen, site, f"map {number} ({site.target!r})")
+        check_geometry(self.op, frozen, site)
 
-    def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
         if solver.rational or task.examples is None:
             raise InputError(
                 "a fitted map is a least-squares fit on data in float64: use another solver than "
                 "exact, and a domain that can be sampled"
             )
-        h, z = task.examples()
-        parts = zip(
-            TwoLayers.groups_at(frozen, *site.layers),
-            task.each,
-            np.split(h, self.groups, axis=1),
-            np.split(z, self.groups, axis=1),
-            strict=True,
-        )
-        return SiteSolution.joined(site, [self._fit(*part) for part in parts])
-
-    def _fit(self, layers: TwoLayers, task: Task, h: Array, z: Array) -> GroupSolution:
-        """One group."""
         start = time.perf_counter()
-        h, z = _everywhere(task) if self.plain else (h, z)
-        s = least_squares(dense(layers.M1), dense(layers.M2), h, z, task.weight)
-        made = (dense(layers.M2) * s) @ dense(layers.M1)
+        h, z = _everywhere(task) if self.plain else task.examples()
+        M1, M2 = dense(chain.first.entry), dense(chain.end.kernel)
+        s = least_squares(M1, M2, h, z, task.weight)
+        made = (M2 * s) @ M1
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
-        hidden = shift_hidden(layers, task, s)
+        hidden = shift_hidden(chain, task, s)
         row = self._row(task, s, made, hidden.largest, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        norms = norms_of(layers, bias, s, hidden)
+        norms = norms_of(chain.first, chain.end, bias, s, hidden)
         return GroupSolution(norms, (row,), left_out=left)
 
     def _row(

@@ -15,16 +15,18 @@ Rests on proofs_check: block-systems, khatri-rao-full-rank, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import log
+from math import log, prod
 from typing import Any, ClassVar
 
 import numpy as np
 
+from reconstruct.constructions.chain import End, Link
 from reconstruct.constructions.construction import (
     ExactMap,
+    GroupSolution,
     LayerSolution,
     SiteSolution,
     Task,
@@ -50,11 +52,10 @@ from reconstruct.networks import (
     Matrix,
     Mixing,
     Network,
-    Norm,
     Placement,
     dense,
 )
-from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
@@ -94,33 +95,6 @@ class Grouped:
 
 
 @dataclass(frozen=True, eq=False)
-class _Kernel:
-    """A map of the target, dense or on images, as a kernel on channels."""
-
-    weight: Array  # c_out × c_in/groups × pixels of the kernel
-    geometry: Geometry
-    groups: int
-
-    @classmethod
-    def of(cls, op: Mixing) -> _Kernel:
-        if isinstance(op, Convolution):
-            weight = op.kernel.reshape(*op.kernel.shape[:2], -1)
-            return cls(np.asarray(weight, np.float64), op.geometry, op.groups)
-        matrix = dense(op.matrix)
-        return cls(matrix[:, :, None], Geometry(matrix.shape[1], 1, 1, (1, 1)), 1)
-
-    @property
-    def rows(self) -> int:
-        """Output channels of a group."""
-        return len(self.weight) // self.groups
-
-    @property
-    def inputs(self) -> int:
-        """Input channels of a group."""
-        return int(self.weight.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
 class GroupedPlan:
     """The map `op` in blocks of about b × b."""
 
@@ -132,8 +106,9 @@ class GroupedPlan:
     alone = True
 
     @cached_property
-    def kernel(self) -> _Kernel:
-        return _Kernel.of(self.op)
+    def map(self) -> Convolution:
+        """The map as a convolution."""
+        return _as_convolution(self.op)
 
     @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -142,24 +117,23 @@ class GroupedPlan:
         The number of outputs is that divisor of m which is nearest to b, so that nothing is to be
         taken away behind; inputs are filled up by zeros where their number does not divide.
         """
-        kernel, b = self.kernel, self.block
-        divisors = [d for d in range(1, kernel.rows + 1) if kernel.rows % d == 0]
+        (m, channels), pixels, b = self.map.kernel.shape[:2], _pixels(self.map), self.block
+        rows = m // self.map.groups
+        divisors = [d for d in range(1, rows + 1) if rows % d == 0]
         outputs = min(divisors, key=lambda d: (abs(log(d / b)), d))
-        pixels = kernel.weight.shape[2]
-        wanted = min(kernel.inputs, max(1, round(b * b / (outputs * pixels))))
-        blocks = -(-kernel.inputs // wanted)
-        inputs = -(-kernel.inputs // blocks)
-        blocks = -(-kernel.inputs // inputs)
+        wanted = min(channels, max(1, round(b * b / (outputs * pixels))))
+        inputs = -(-channels // -(-channels // wanted))
+        blocks = -(-channels // inputs)
         return outputs, inputs, blocks, hidden_width(self.ratio, outputs * inputs * pixels)
 
     @property
     def blueprint(self) -> Blueprint:
         outputs, inputs, blocks, width = self.sizes
-        kernel = self.kernel
-        many = len(kernel.weight) // outputs  # blocks of outputs
-        moved = replace(kernel.geometry, channels=many * blocks * inputs)
-        pixels = Geometry(many * blocks * width, *kernel.geometry.output, (1, 1))
-        seen = inputs * kernel.weight.shape[2]
+        m, geometry = len(self.map.kernel), self.map.geometry
+        many = m // outputs  # blocks of outputs
+        moved = replace(geometry, channels=many * blocks * inputs)
+        pixels = Geometry(many * blocks * width, *geometry.output, (1, 1))
+        seen = inputs * _pixels(self.map)
         layers = (
             LayerPlan(
                 many * blocks * width,
@@ -169,69 +143,70 @@ class GroupedPlan:
                 made=partial(_convolution, moved, many * blocks),
             ),
             LayerPlan(
-                len(kernel.weight),
+                m,
                 None,
                 carry=True,
                 cols=blocks * width,
                 made=partial(_convolution, pixels, many),
             ),
         )
-        return Blueprint(len(kernel.weight), seen, layers, moved=self._repeated())
+        return Blueprint(m, seen, layers, moved=self._repeated())
 
     def _repeated(self) -> Placement:
         """The inputs once for each block of outputs, filled up to whole blocks."""
         outputs, inputs, blocks, _ = self.sizes
-        kernel = self.kernel
-        positions = kernel.geometry.height * kernel.geometry.width
+        m, each = self.map.kernel.shape[:2]
+        groups, geometry = self.map.groups, self.map.geometry
+        positions = geometry.height * geometry.width
         own = np.full(blocks * inputs, -1, dtype=np.int64)
-        own[: kernel.inputs] = np.arange(kernel.inputs)
-        groups = np.arange(kernel.groups)[:, None, None] * kernel.inputs
-        channels = np.where(own >= 0, own + groups, -1)
-        channels = np.repeat(channels, kernel.rows // outputs, axis=1).reshape(-1, 1)
+        own[:each] = np.arange(each)
+        channels = np.where(own >= 0, own + np.arange(groups)[:, None, None] * each, -1)
+        channels = np.repeat(channels, m // groups // outputs, axis=1).reshape(-1, 1)
         index = np.where(channels >= 0, channels * positions + np.arange(positions), -1)
-        return Placement(index.ravel(), kernel.geometry.size)
+        return Placement(index.ravel(), geometry.size)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         outputs, inputs, blocks, width = self.sizes
-        seen = inputs * self.kernel.weight.shape[2]
-        return ((outputs, seen, width),) * (len(self.kernel.weight) // outputs * blocks)
+        seen = inputs * _pixels(self.map)
+        return ((outputs, seen, width),) * (len(self.map.kernel) // outputs * blocks)
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        found = BlockSystems.at(frozen, site, self.kernel, f"map {number} ({site.target!r})")
+    def check(self, site: Site, frozen: Network) -> None:
+        found = BlockSystems.at(frozen, site, self.map)
         outputs, seen, width = found.outputs, found.first.shape[2], found.first.shape[1]
         if width < outputs * seen:
             raise InputError(
-                f"map {number} ({site.target!r}) needs at least {outputs}·{seen} = "
+                f"{site.where} needs at least {outputs}·{seen} = "
                 f"{outputs * seen} hidden units for each pair of blocks, but the frozen network "
                 f"has {width} at {site.layers[0].norm!r}; widen it by {outputs * seen - width} each"
             )
 
     def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+        self,
+        tasks: Sequence[Task],
+        site: Site,
+        frozen: Network,
+        solver: Solver,
+        progress: Progress,
     ) -> SiteSolution:
-        blocks = BlockSystems.at(frozen, site, self.kernel, f"map {task.index} ({site.target!r})")
+        blocks = BlockSystems.at(frozen, site, self.map)
         solution, s = solve_blocks(blocks.first, blocks.second, blocks.weights, solver, progress)
-        m, k = len(self.kernel.weight), self.kernel.weight[0].size
+        m, k = len(self.map.kernel), self.map.kernel[0].size
         full = solution.rank == blocks.weights.size  # zeros that fill up blocks are counted there
         solution = solution.replace(shape=(m, k), rank=m * k if full else solution.rank)
-        hidden = _placed(blocks, task, s)
-        shift = float(np.max(hidden.shift, initial=0.0))
-        system = LayerSolution.of(task, solution, shift)
-        bias = np.concatenate([part.bias for part in task.each])
-        norms = norms_of(blocks, bias, s.ravel(), hidden)
-        names = tuple(layer.norm for layer in site.layers)
-        exact = None
+        hidden = _placed(blocks, tasks, s)
+        system = LayerSolution.of(tasks[0], solution, hidden.largest)
+        bias = np.concatenate([part.bias for part in tasks])
+        norms, exact = norms_of(blocks.hidden, blocks.end, bias, s.ravel(), hidden), None
         if solver.rational and solution.rationals is not None:
-            known = [p.exact or ExactMap.of(p.weight, p.bias) for p in task.each]
-            biases = np.concatenate([part.bias for part in known])
-            exact = exact_norms_of(blocks, biases, solution.rationals, hidden)
-        named = None if exact is None else dict(zip(names, exact, strict=True))
-        return SiteSolution(dict(zip(names, norms, strict=True)), (system,), named)
+            known = [part.exact or ExactMap.of(part.weight, part.bias) for part in tasks]
+            bias = np.concatenate([part.bias for part in known])
+            exact = exact_norms_of(blocks.hidden, blocks.end, bias, solution.rationals, hidden)
+        return SiteSolution.joined(site, [GroupSolution(norms, (system,), exact)])
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
         """One proof for all blocks: full if each of them is."""
-        blocks = BlockSystems.at(frozen, site, self.kernel, site.target)
+        blocks = BlockSystems.at(frozen, site, self.map)
         pairs = zip(blocks.first, blocks.second, strict=True)
         found = [prove_full_rank(A, B) for A, B in pairs]
         rank, needed = (sum(getattr(p, key) for p in found) for key in ("rank", "needed"))
@@ -256,20 +231,19 @@ class BlockSystems:
     second: Array
     weights: Array
     channels: Array
-    target: _Kernel
-    seconds: tuple[Matrix, ...]
-    biases: tuple[Vector, Vector]
-    norms: tuple[Norm, Norm]
-    activation: Any
+    hidden: Link
+    end: End
 
     @property
     def outputs(self) -> int:
         return int(self.second.shape[1])
 
     @classmethod
-    def at(cls, frozen: Network, site: Site, target: _Kernel, where: str) -> BlockSystems:
+    def at(cls, frozen: Network, site: Site, target: Convolution) -> BlockSystems:
         """The blocks of a site, whatever their size; refused if they do not cover the map."""
-        one, two = site.layers
+        (one, two), where = site.layers, site.where
+        m, each_in = target.kernel.shape[:2]
+        rows = m // target.groups
         entry, carry = (_as_convolution(mixing_at(frozen, n)) for n in (one.entry, two.carry))
         expected = replace(target.geometry, channels=entry.geometry.channels)
         if entry.geometry != expected or not carry.geometry.plain:
@@ -278,33 +252,36 @@ class BlockSystems:
                 f"and a 1×1 convolution behind it, but the frozen network has {entry.geometry} and "
                 f"{carry.geometry}; give them these geometries"
             )
-        channels = _channels(frozen, site, target, where).reshape(entry.groups, -1)
+        channels = _channels(frozen, site, target).reshape(entry.groups, -1)
         groups, each = carry.groups, entry.groups // max(1, carry.groups)
         outputs = carry.channels // groups
-        fits = entry.groups == groups * each and target.rows % outputs == 0
-        if not fits or carry.channels != len(target.weight):
+        fits = entry.groups == groups * each and rows % outputs == 0
+        if not fits or carry.channels != m:
             raise InputError(
                 f"{where} needs groups of inputs that belong to one group of outputs each, but the "
                 f"frozen network has {entry.groups} groups before and {groups} behind, for "
-                f"{len(target.weight)} outputs; let the first be a multiple of the second"
+                f"{m} outputs; let the first be a multiple of the second"
             )
         first = entry.kernel.reshape(entry.groups, entry.channels // entry.groups, -1)
         width = first.shape[1]
         second = carry.kernel.reshape(groups, outputs, each, width).transpose(0, 2, 1, 3)
-        home = np.arange(groups) * outputs // target.rows * target.inputs
-        _check_cover(channels.reshape(groups, -1), home, target.inputs, where)
-        norms = norm_at(frozen, one.norm), norm_at(frozen, two.norm)
+        home = np.arange(groups) * outputs // rows * each_in
+        _check_cover(channels.reshape(groups, -1), home, each_in, where)
+        norm, piece = norm_at(frozen, one.norm), activation_at(frozen, one.activation).piece
+        seen = first.reshape(-1, first.shape[2])
         return cls(
             first,
             second.reshape(entry.groups, outputs, width),
             _cut(target, channels, home, each, outputs),
             channels,
-            target,
-            carry.kernels,
-            (entry.offsets, carry.offsets),
-            norms,
-            activation_at(frozen, one.activation),
+            Link(None, seen, (0, first.shape[2]), entry.offsets, norm, piece),
+            End(carry.kernels, carry.offsets, norm_at(frozen, two.norm)),
         )
+
+
+def _pixels(op: Convolution) -> int:
+    """Of its kernel."""
+    return prod(op.geometry.kernel)
 
 
 def _as_convolution(op: Mixing) -> Convolution:
@@ -315,7 +292,7 @@ def _as_convolution(op: Mixing) -> Convolution:
     return Convolution(matrix[:, :, None, None], Geometry(matrix.shape[1], 1, 1, (1, 1)), op.bias)
 
 
-def _channels(frozen: Network, site: Site, target: _Kernel, where: str) -> Array:
+def _channels(frozen: Network, site: Site, target: Convolution) -> Array:
     """The input channel that each channel of the first layer sees, −1 for none."""
     entry = frozen.node(site.layers[0].entry or "")
     size = target.geometry.height * target.geometry.width
@@ -327,8 +304,8 @@ def _channels(frozen: Network, site: Site, target: _Kernel, where: str) -> Array
     first = np.where(index[:, :1] >= 0, index[:, :1] // size, -1)
     if np.any(index != np.where(first >= 0, first * size + np.arange(size), -1)):
         raise InputError(
-            f"{where} needs inputs that move channel by channel, but {entry.inputs[0]!r} moves "
-            f"single pixels; move whole channels"
+            f"{site.where} needs inputs that move channel by channel, but {entry.inputs[0]!r} "
+            f"moves single pixels; move whole channels"
         )
     return np.asarray(first[:, 0])
 
@@ -345,9 +322,9 @@ def _check_cover(channels: Array, home: Array, inputs: int, where: str) -> None:
             )
 
 
-def _cut(target: _Kernel, channels: Array, home: Array, each: int, outputs: int) -> Array:
+def _cut(target: Convolution, channels: Array, home: Array, each: int, outputs: int) -> Array:
     """W_g, G × o × c: the rows of its outputs at the inputs that block g sees, 0 at pads."""
-    rows = target.weight.reshape(-1, outputs, *target.weight.shape[1:])
+    rows = target.kernel.reshape(-1, outputs, target.kernel.shape[1], _pixels(target))
     block = np.arange(len(channels)) // each
     inside = np.where(channels >= 0, channels - home[block][:, None], 0)
     found = rows[block[:, None], :, inside]  # G × c × o × pixels
@@ -355,21 +332,21 @@ def _cut(target: _Kernel, channels: Array, home: Array, each: int, outputs: int)
     return np.asarray(found.transpose(0, 2, 1, 3).reshape(len(channels), outputs, -1))
 
 
-def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
+def _placed(blocks: BlockSystems, tasks: Sequence[Task], s: Array) -> Shift:
     """Where hidden values have to be moved.
 
     A unit sees the few inputs of its block, so that their ranges say nearly as much as linear
     bounds of the unit would, at a cost that does not grow with the network.
     """
-    ends = [part.ends for part in task.each if part.ends is not None]
+    ends = [part.ends for part in tasks if part.ends is not None]
     low, high = (np.concatenate([*side, [0.0]]) for side in zip(*ends, strict=True))
-    size = np.concatenate([part.magnitude for part in task.each])
+    size = np.concatenate([part.magnitude for part in tasks])
     # Inputs of a block may all be 0 on the domain, as of units that never fire: its own units then
     # need no shift, but rounding errors of their inputs would push them below 0. A millionth of
     # the layer's largest input is far above these errors, and costs nothing.
     size = np.concatenate([np.maximum(size, 2.0**-20 * size.max(initial=0.0)), [0.0]])
     lo, hi, magnitude = (np.empty(blocks.first.shape[:2]) for _ in range(3))
-    pixels = blocks.target.weight.shape[2]
+    pixels = blocks.first.shape[2] // blocks.channels.shape[1]
     step = max(1, NUMBERS // blocks.first[0].size)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
         for start in range(0, len(s), step):
@@ -382,5 +359,4 @@ def _placed(blocks: BlockSystems, task: Task, s: Array) -> Shift:
             lo[part] = (above @ low[seen] + below @ high[seen])[:, :, 0]
             hi[part] = (above @ high[seen] + below @ low[seen])[:, :, 0]
             magnitude[part] = (np.abs(form) @ size[seen])[:, :, 0]
-    piece = blocks.activation.piece
-    return find_shift(piece, lo.ravel(), hi.ravel(), magnitude.ravel())
+    return find_shift(blocks.hidden.piece, lo.ravel(), hi.ravel(), magnitude.ravel())

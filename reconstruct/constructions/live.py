@@ -27,7 +27,7 @@ can do is in proofs_check: live-directions-alone, live-norm-never-affine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
@@ -108,19 +108,25 @@ class LivePlan(SitePlan):
             return ((self.rows, self.cols, self.width),)
         return ((self.rows - self.behind.centred, self.cols + 1, self.width),)
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
+    def check(self, site: Site, frozen: Network) -> None:
         m, k, _ = self.systems[0]
         width = frozen.sizes[site.layers[0].norm]
         if width < m * k:
             raise InputError(
-                f"map {number} ({site.target!r}) needs a hidden width of at least {m}·{k} = "
+                f"{site.where} needs a hidden width of at least {m}·{k} = "
                 f"{m * k} with live norms, but the frozen network has {width} neurons at "
                 f"{site.layers[0].norm!r}; widen it by {m * k - width}"
             )
 
     def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
+        self,
+        tasks: Sequence[Task],
+        site: Site,
+        frozen: Network,
+        solver: Solver,
+        progress: Progress,
     ) -> SiteSolution:
+        (task,) = tasks
         hidden = frozen.node(site.layers[0].norm).op  # one that was brought has an eps of its own
         assert isinstance(hidden, LiveNorm)
         return replace(self, norm=hidden)._solved(task, site, frozen, solver, progress)

@@ -29,7 +29,6 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
     Activation,
     Add,
-    Affine,
     Convolution,
     LiveNorm,
     Matrix,
@@ -154,23 +153,7 @@ def activation_at(network: Network, name: str | None) -> Activation:
     return op
 
 
-def group_at(network: Network, name: str | None, group: int) -> Mixing:
-    """One group of the map at a node, as a matrix on its patches; the map itself if it is all."""
-    op = mixing_at(network, name)
-    count = len(op.kernels)
-    if count == 1:
-        return op
-    return Affine(op.kernels[group], np.split(op.channel_bias, count)[group])
-
-
-def norm_group(network: Network, name: str, group: int, count: int) -> Norm:
-    """The norm at a node on the channels of one group of `count`."""
-    norm = norm_at(network, name)
-    each = norm.channels // count
-    return norm.hidden(group * each, (group + 1) * each)
-
-
-def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
+def check_geometry(op: Mixing, frozen: Network, site: Site) -> None:
     """Refuse frozen convolutions that do not move over the image as the target's does.
 
     Those that take in the site's input must have its geometry; those that carry a layer on must
@@ -185,13 +168,13 @@ def check_geometry(op: Mixing, frozen: Network, site: Site, where: str) -> None:
             or (entry.geometry, entry.groups) != (op.geometry, op.groups)
         ):
             raise InputError(
-                f"{where} needs a frozen convolution that moves as the target's does, {_moves(op)}"
-                f", but the frozen network has {_moves(entry)}; give it this geometry"
+                f"{site.where} needs a frozen convolution that moves as the target's does, "
+                f"{_moves(op)}, but the frozen network has {_moves(entry)}; give it this geometry"
             )
         carry = mixing_at(frozen, layer.carry) if layer.carry else None
         if carry is not None and not (isinstance(carry, Convolution) and carry.geometry.plain):
             raise InputError(
-                f"{where} needs a 1×1 convolution without padding behind the first one: a pad "
+                f"{site.where} needs a 1×1 convolution without padding behind the first one: a pad "
                 f"would cut off the shift at the border; replace it in the frozen network"
             )
 
@@ -202,17 +185,6 @@ def _moves(op: Mixing) -> str:
     if geometry is None:
         return f"a {type(op).__name__} map of {op.shape[0]}×{op.shape[1]}"
     return f"{geometry} in {groups} group{'s' if groups > 1 else ''}"
-
-
-def kernel_of(op: Mixing) -> Matrix:
-    """The one kernel of a map: its matrix itself where every entry is a weight of its own."""
-    kernels = op.kernels
-    if len(kernels) != 1:
-        raise UnsupportedError(
-            f"a map of one group is needed here, but a {type(op).__name__} has {len(kernels)}; use "
-            f"--construction wide, where each group is a system of its own"
-        )
-    return kernels[0]
 
 
 # --- finding the sites --------------------------------------------------------------------------
@@ -244,6 +216,12 @@ class Site:
     target: str
     source: str
     layers: tuple[Layer, ...]
+    number: int
+
+    @property
+    def where(self) -> str:
+        """The map as messages name it."""
+        return f"map {self.number} ({self.target!r})"
 
     @property
     def output(self) -> str:
@@ -346,7 +324,7 @@ class _Finder:
         size, wanted = self.frozen.sizes[last], plan.rows * node.op.positions
         if size != wanted:
             raise InputError(f"{where} needs {wanted} outputs, but the frozen site has {size}")
-        return Site(node.name, source, tuple(layers))
+        return Site(node.name, source, tuple(layers), number)
 
     def layer(
         self, shape: LayerPlan, plan: Blueprint, source: str, last: str, final: bool, where: str

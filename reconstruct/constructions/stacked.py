@@ -27,13 +27,17 @@ import numpy as np
 import scipy.linalg as la
 from scipy.sparse.linalg import LinearOperator, cg
 
-from reconstruct.constructions.chain import Chain, LinkScale, ShiftedChain, read_chain, shift_chain
+from reconstruct.constructions.chain import (
+    Chain,
+    ChainPlan,
+    LinkScale,
+    ShiftedChain,
+    shift_chain,
+)
 from reconstruct.constructions.construction import (
     Construction,
     GroupSolution,
     LayerSolution,
-    SitePlan,
-    SiteSolution,
     Task,
 )
 from reconstruct.constructions.deep import unit_of
@@ -41,10 +45,8 @@ from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
     Site,
-    check_geometry,
     check_ratio,
     hidden_width,
-    kernel_of,
 )
 from reconstruct.constructions.two_layers import channels
 from reconstruct.errors import InputError
@@ -122,23 +124,10 @@ def shared_out(total: int, least: list[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedPlan(SitePlan):
-    """The map `op`, m × k in each group, in hidden layers of these widths, one behind the other."""
+class StackedPlan(ChainPlan):
+    """Each group in hidden layers of these widths, one behind the other."""
 
-    op: Mixing
     widths: tuple[int, ...]
-
-    @property
-    def rows(self) -> int:
-        return int(self.op.kernels[0].shape[0])
-
-    @property
-    def cols(self) -> int:
-        return int(self.op.kernels[0].shape[1])
-
-    @property
-    def groups(self) -> int:
-        return len(self.op.kernels)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -156,39 +145,32 @@ class StackedPlan(SitePlan):
         """The least Σ n_i that reaches every W: m·k, and 1 for each factor between neighbours."""
         return self.rows * self.cols + len(self.widths) - 1
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
+    def check(self, site: Site, frozen: Network) -> None:
+        super().check(site, frozen)
         found = [channels(frozen, layer) // self.groups for layer in site.layers[:-1]]
-        where = f"map {number} ({site.target!r})"
-        check_geometry(self.op, frozen, site, where)
         if sum(found) < self.needed:
             raise InputError(
-                f"{where} needs hidden widths of at least m·k + L − 1 = {self.needed} in all, but "
-                f"the frozen network has {' + '.join(map(str, found))} = {sum(found)}; widen it by "
-                f"{self.needed - sum(found)}"
+                f"{site.where} needs hidden widths of at least m·k + L − 1 = {self.needed} in all, "
+                f"but the frozen network has {' + '.join(map(str, found))} = {sum(found)}; widen "
+                f"it by {self.needed - sum(found)}"
             )
         least = least_widths(self.rows, self.cols, len(found))
         for i, (width, needed) in enumerate(zip(found, least, strict=True), start=1):
             if width < needed:
                 raise InputError(
-                    f"{where} needs at least {needed} neurons in hidden layer {i} of "
+                    f"{site.where} needs at least {needed} neurons in hidden layer {i} of "
                     f"{len(found)} to let every {self.rows}×{self.cols} matrix pass, but it has "
                     f"{width}; share the neurons out otherwise, or use fewer layers"
                 )
 
-    def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
         if solver.rational:
             raise InputError(
                 "the exact solver works with --construction wide and deep: the diagonals of a "
                 "stack solve polynomial equations, whose solutions are not rational"
             )
-        chains = [read_chain(site, frozen, g, self.groups) for g in range(self.groups)]
-        parts = zip(chains, task.each, strict=True)
-        return SiteSolution.joined(site, [self._group(*p, solver, progress) for p in parts])
-
-    def _group(self, chain: Chain, task: Task, solver: Solver, progress: Progress) -> GroupSolution:
-        """The norms of one group, and what is told of it."""
         start = time.perf_counter()
         unit = unit_of(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
@@ -282,7 +264,7 @@ class Product:
     def of(cls, chain: Chain) -> Product:
         """The maps of a chain whose first link alone takes inputs in."""
         first, *rest = chain.links
-        maps = [first.entry, *(link.carry for link in rest), kernel_of(chain.last)]
+        maps = [first.entry, *(link.carry for link in rest), chain.end.kernel]
         return cls(tuple(dense(one) for one in maps if one is not None))
 
     @property

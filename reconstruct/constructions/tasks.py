@@ -45,28 +45,33 @@ from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
 
 
-def task_of(number: int, node: Node, known: Reach, layout: Layout, *, rational: bool) -> Task:
+def tasks_of(
+    number: int, node: Node, known: Reach, layout: Layout, *, rational: bool
+) -> list[Task]:
     """Map `number` of the target with what is known of its inputs, group by group."""
     op = mixing_at(layout.form.network, node.name)
     (source,) = node.inputs
     lo, hi = known.bounds(source)
-    magnitude = op.patch_maxima(np.maximum(np.abs(lo), np.abs(hi)))
-    chain = layout.form.chains[node.name]
-    count = len(op.kernels)
+    count, chain = len(op.kernels), layout.form.chains[node.name]
+    met = (-op.patch_maxima(-lo), op.patch_maxima(hi), np.maximum(np.abs(lo), np.abs(hi)))
+    lows, highs, sizes = (np.split(part, count) for part in (*met[:2], op.patch_maxima(met[2])))
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
-    biases, reaches = np.split(op.channel_bias, count), np.split(magnitude, count)
-    lows, highs = np.split(-op.patch_maxima(-lo), count), np.split(op.patch_maxima(hi), count)
-    parts = tuple(
-        Task(number, node.name, dense(kernel), bias, functionals_of(known, source, op, g), h, whole)
-        for g, (kernel, bias, h, whole) in enumerate(
-            zip(op.kernels, biases, reaches, exact, strict=True)
+    return [
+        Task(
+            index=number,
+            name=node.name,
+            weight=dense(kernel),
+            bias=bias,
+            functionals=functionals_of(known, source, op, g),
+            magnitude=sizes[g],
+            exact=exact[g],
+            lift=layout.lifts.get(node.name) if count == 1 else None,
+            ends=(lows[g], highs[g]),
         )
-    )
-    ends = zip(parts, lows, highs, strict=True)
-    parts = tuple(replace(part, ends=(low, high)) for part, low, high in ends)
-    if count == 1:
-        return replace(parts[0], lift=layout.lifts.get(node.name))
-    return replace(parts[0], groups=parts)
+        for g, (kernel, bias) in enumerate(
+            zip(op.kernels, np.split(op.channel_bias, count), strict=True)
+        )
+    ]
 
 
 def slackened(task: Task, slack: float) -> Task:
@@ -78,11 +83,8 @@ def slackened(task: Task, slack: float) -> Task:
             _require_small(slack, np.abs([lo, hi]), np.abs(margin))
             return lo - margin, hi + margin
 
-    groups = tuple(slackened(part, slack) for part in task.groups)
     ends = None if task.ends is None else wider(*task.ends)
-    return replace(
-        task, functionals=lambda A: wider(*task.functionals(A)), groups=groups, ends=ends
-    )
+    return replace(task, functionals=lambda A: wider(*task.functionals(A)), ends=ends)
 
 
 def _require_small(slack: float, seen: Array, margin: Array) -> None:
@@ -96,14 +98,11 @@ def _require_small(slack: float, seen: Array, margin: Array) -> None:
         )
 
 
-def as_seen(task: Task, h: Array) -> Task:
-    """The same task with the ranges of inputs `h` that were looked at, one row each."""
-    parts = np.split(h, len(task.each), axis=1)
-    groups = [_among(part, own) for part, own in zip(task.groups, parts, strict=False)]
-    return replace(_among(task, parts[0]), groups=tuple(groups))
+def as_seen(task: Task) -> Task:
+    """The same task with the ranges of inputs that were looked at."""
+    assert task.examples is not None
+    h = task.examples()[0]
 
-
-def _among(task: Task, h: Array) -> Task:
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
         values = h @ dense(A).T
         return values.min(axis=0), values.max(axis=0)
@@ -112,17 +111,8 @@ def _among(task: Task, h: Array) -> Task:
     return replace(task, functionals=functionals, magnitude=np.abs(h).max(axis=0), ends=ends)
 
 
-def drifted(task: Task, node: Node, drifts: Mapping[str, Vector]) -> Task:
-    """The same task for inputs that have drifted by what maps before leave out."""
-    assert isinstance(node.op, Mixing)
-    error = node.op.patch_maxima(drifts[node.inputs[0]])
-    shares = np.split(error, len(task.each))
-    groups = [_widened(part, share) for part, share in zip(task.groups, shares, strict=False)]
-    return replace(_widened(task, shares[0]), groups=tuple(groups))
-
-
-def _widened(task: Task, error: Vector) -> Task:
-    """The same task for inputs that may be off by `error`."""
+def drifted(task: Task, error: Vector) -> Task:
+    """The same task for inputs that may be off by `error`: by what maps before leave out."""
 
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
         lo, hi = task.functionals(A)

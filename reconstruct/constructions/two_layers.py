@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from reconstruct.constructions.chain import Chain, End, Link
 from reconstruct.constructions.construction import (
     ExactMap,
     ExactNorm,
@@ -27,19 +28,18 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.shifts import Shift, cancelling, find_shift, round_up
 from reconstruct.constructions.sites import Layer, Site, activation_at, mixing_at, norm_at
-from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.errors import InputError
 from reconstruct.khatri_rao import (
     RankProof,
     Solution,
     Solver,
     prove_full_rank,
     solve,
-    structural_obstruction,
 )
 from reconstruct.khatri_rao.blocks import solve_apart
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
 from reconstruct.khatri_rao.matrices import to_dense
-from reconstruct.networks import Activation, Matrix, Network, Norm, dense
+from reconstruct.networks import Matrix, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
@@ -53,136 +53,49 @@ class TwoLayerLimits:
 
     products: int = 2**27  # m·n·k up to which gammas are refined: some seconds
     held: int = 2**24  # entries of a frozen matrix that may be held dense for that
-    pattern: int = 2**25  # entries of a Khatri-Rao pattern that is examined: half a second, 400 MB
 
 
 LIMITS = TwoLayerLimits()
 
 
-class FrozenPair(Protocol):
-    """What stands around the weights of two frozen maps: biases, norms, the activation between.
-
-    `seconds` are the kernels of the second map, group by group.
-    """
-
-    @property
-    def seconds(self) -> Sequence[Matrix]: ...
-    @property
-    def norms(self) -> tuple[Norm, Norm]: ...
-    @property
-    def biases(self) -> tuple[Vector, Vector]: ...
-    @property
-    def activation(self) -> Activation: ...
-
-
-@dataclass(frozen=True, eq=False)
-class TwoLayers:
-    """The kernels of two frozen maps, `M1 h + c1` and `M2 h + c2`, with their norms and the
-    activation between them; of a grouped convolution, those of one group."""
-
-    M1: Matrix
-    c1: Vector
-    norm1: Norm
-    activation: Activation
-    M2: Matrix
-    c2: Vector
-    norm2: Norm
-
-    @property
-    def seconds(self) -> tuple[Matrix]:
-        return (self.M2,)
-
-    @property
-    def norms(self) -> tuple[Norm, Norm]:
-        return self.norm1, self.norm2
-
-    @property
-    def biases(self) -> tuple[Vector, Vector]:
-        return self.c1, self.c2
-
-    @classmethod
-    def at(cls, frozen: Network, first: Layer, second: Layer) -> TwoLayers:
-        """Two neighbouring layers of a site, of one group."""
-        found = cls.groups_at(frozen, first, second)
-        if len(found) != 1:
-            raise UnsupportedError(
-                f"a map of one group is needed here, but the frozen layers have {len(found)}; use "
-                f"--construction wide, where each group is a system of its own"
-            )
-        return found[0]
-
-    @classmethod
-    def groups_at(cls, frozen: Network, first: Layer, second: Layer) -> tuple[TwoLayers, ...]:
-        """Two neighbouring layers of a site, group by group."""
-        one, two = (mixing_at(frozen, n) for n in (first.entry or first.carry, second.carry))
-        norm1, norm2 = norm_at(frozen, first.norm), norm_at(frozen, second.norm)
-        activation = activation_at(frozen, first.activation)
-        count = len(one.kernels)
-        inner, outer = one.channels // count, two.channels // count
-        return tuple(
-            cls(
-                M1,
-                one.channel_bias[g * inner : (g + 1) * inner],
-                norm1.hidden(g * inner, (g + 1) * inner),
-                activation,
-                M2,
-                two.channel_bias[g * outer : (g + 1) * outer],
-                norm2.hidden(g * outer, (g + 1) * outer),
-            )
-            for g, (M1, M2) in enumerate(zip(one.kernels, two.kernels, strict=True))
-        )
-
-    def check_pattern(self, where: str) -> None:
-        """Refuse, before any numerical work, weights whose zeros alone leave some W out of reach.
-
-        Patterns with very many entries are not examined: those are nearly full, and the solver
-        says what it finds.
-        """
-        first, second = self.M1, self.M2
-        served = (first != 0).sum(axis=1) * (second != 0).sum(axis=0)
-        if served.sum() <= LIMITS.pattern:
-            obstruction = structural_obstruction(first, second)
-            if obstruction is not None:
-                raise InputError(
-                    f"{where} cannot be reached by this frozen network: {obstruction.message}"
-                )
-
-    def prove_rank(self) -> RankProof:
-        """Try to prove that the two layers reach every W."""
-        return prove_full_rank(self.M1, self.M2)
-
-
 def solve_two_layers(
-    layers: TwoLayers, task: Task, solver: Solver, progress: Progress
+    layers: Chain, task: Task, solver: Solver, progress: Progress
 ) -> GroupSolution:
-    """The norms that make the two layers compute `task.weight·h + task.bias`."""
+    """The norms that make a chain of one link compute `task.weight·h + task.bias`."""
+    M1, M2 = layers.first.entry, layers.end.kernel
     exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
     W = task.lifted if exact is None else exact.weight
-    apart = solve_apart(layers.M1, layers.M2, np.asarray(W), solver, progress)
-    solution = apart or solve(layers.M1, layers.M2, W, solver, progress=progress)
+    apart = solve_apart(M1, M2, np.asarray(W), solver, progress)
+    solution = apart or solve(M1, M2, W, solver, progress=progress)
     if exact is None and solution.solved:
         solution = refined(layers, task, solution, progress)
     hidden = shift_hidden(layers, task, solution.s)
-    norms = norms_of(layers, task.bias, solution.s, hidden, task.lift)
+    norms = norms_of(layers.first, layers.end, task.bias, solution.s, hidden, task.lift)
     system = LayerSolution.of(task, solution, hidden.largest)
     if exact is None or solution.rationals is None:
         return GroupSolution(norms, (system,))
-    rational = exact_norms_of(layers, exact.bias, solution.rationals, hidden)
+    rational = exact_norms_of(layers.first, layers.end, exact.bias, solution.rationals, hidden)
     return GroupSolution(norms, (system,), rational)
 
 
-def refined(layers: TwoLayers, task: Task, solution: Solution, progress: Progress) -> Solution:
+def full_rank(layers: Chain) -> RankProof:
+    """Try to prove that the two layers reach every W."""
+    return prove_full_rank(layers.first.entry, layers.end.kernel)
+
+
+def refined(layers: Chain, task: Task, solution: Solution, progress: Progress) -> Solution:
     """The solution as accurate as its gammas can be in the type that they are written in."""
-    (n, k), m = layers.M1.shape, len(task.weight)
+    M1, M2 = layers.first.entry, layers.end.kernel
+    (n, k), m = M1.shape, len(task.weight)
     if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
         return solution
-    M1, M2 = to_dense(layers.M1), to_dense(layers.M2)
+    M1, M2 = to_dense(M1), to_dense(M2)
     s, residual = polished(M1, M2, task.lifted, solution.s)
     residual = solution.residual if residual is None else residual
     solution = solution.replace(s=s, residual=residual)
     if np.dtype(task.dtype) == np.float64:
         return solution
-    deviation = layers.norm1.deviation
+    deviation = layers.first.norm.deviation
 
     def cast(values: Vector, units: Array) -> Vector:
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
@@ -216,15 +129,16 @@ def channels(frozen: Network, layer: Layer) -> int:
     return norm_at(frozen, layer.norm).channels
 
 
-def shift_hidden(layers: TwoLayers, task: Task, s: Vector, together: int = 2**13) -> Shift:
+def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) -> Shift:
     """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs.
 
     So many hidden units are bounded `together`: functionals of more would not stay in memory.
     """
+    M1, M2, piece = layers.first.entry, layers.end.kernel, layers.first.piece
     lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
 
     def prepared(part: slice) -> tuple[slice, Array, Array]:
-        functional = s[part, None] * dense(layers.M1[part])
+        functional = s[part, None] * dense(M1[part])
         return part, functional, np.abs(functional) @ task.magnitude
 
     parts = [slice(i, min(i + together, len(s))) for i in range(0, len(s), together)]
@@ -232,33 +146,31 @@ def shift_hidden(layers: TwoLayers, task: Task, s: Vector, together: int = 2**13
         for part, functional, size in parallel_map(prepared, parts):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    found = find_shift(layers.activation.piece, lo, hi, magnitude)
-    if isfinite(layers.activation.piece.hi) or layers.M2.size > LIMITS.held:
+    found = find_shift(piece, lo, hi, magnitude)
+    if isfinite(piece.hi) or M2.size > LIMITS.held:
         return found
-    return replace(found, shift=round_up(cancelling(dense(layers.M2), found.shift)))
+    return replace(found, shift=round_up(cancelling(dense(M2), found.shift)))
 
 
 def norms_of(
-    layers: FrozenPair, bias: Vector, s: Vector, hidden: Shift, lift: Array | None = None
+    first: Link, end: End, bias: Vector, s: Vector, hidden: Shift, lift: Array | None = None
 ) -> tuple[Norm, Norm]:
     """Both norms: with them the pair is W h + `bias` where the scales `s` solve for W, its rows
     lifted by powers of two if there is a `lift`."""
-    parts = _effective(layers, bias, s, hidden, lift)
-    one, two = (norm.with_effective(*part) for norm, part in zip(layers.norms, parts, strict=True))
-    return one, two
+    one, two = _effective(first, end, bias, s, hidden, lift)
+    return first.norm.with_effective(*one), end.norm.with_effective(*two)
 
 
 def exact_norms_of(
-    layers: FrozenPair, bias: Array, s: Sequence[Fraction], hidden: Shift
+    first: Link, end: End, bias: Array, s: Sequence[Fraction], hidden: Shift
 ) -> tuple[ExactNorm, ExactNorm]:
     """The same over the rationals."""
-    parts = _effective(layers, bias, np.array(s, dtype=object), hidden)
-    one, two = (exact_norm(norm, *part) for norm, part in zip(layers.norms, parts, strict=True))
-    return one, two
+    one, two = _effective(first, end, bias, np.array(s, dtype=object), hidden)
+    return exact_norm(first.norm, *one), exact_norm(end.norm, *two)
 
 
 def _effective(
-    layers: FrozenPair, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
+    first: Link, end: End, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """The effective forms (s, t) of both norms, the layers' own biases c1, c2 absorbed; in the
     arithmetic of s, floats or Fractions.
@@ -268,9 +180,9 @@ def _effective(
     """
     exact: Any = rationals if s.dtype == object else np.asarray
     number: Any = Fraction if s.dtype == object else float
-    slope, scale = number(layers.activation.piece.slope), number(hidden.scale)
-    (c1, c2), shift, s1 = map(exact, layers.biases), exact(hidden.shift), scale * s
-    carried = slope * carried_by(layers.seconds, shift) + c2
+    slope, scale = number(first.piece.slope), number(hidden.scale)
+    c1, c2, shift, s1 = exact(first.bias), exact(end.bias), exact(hidden.shift), scale * s
+    carried = slope * carried_by(end.kernels, shift) + c2
     s2 = np.full(len(bias), 1 / (slope * scale))
     s2 = s2 if lift is None else np.ldexp(s2, -lift)
     return (s1, shift - s1 * c1), (s2, bias - s2 * carried)

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
+from reconstruct.constructions.chain import Chain, ChainPlan, check_patterns, read_chains
+from reconstruct.constructions.construction import Construction, GroupSolution, Task
 from reconstruct.constructions.live import NORMS, LivePlan, live_plan
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
     Site,
-    check_geometry,
     check_ratio,
     hidden_width,
 )
-from reconstruct.constructions.two_layers import TwoLayers, check_width, solve_two_layers
+from reconstruct.constructions.two_layers import check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Mixing, Network, Node
@@ -53,21 +53,17 @@ class Wide(Construction):
 
     def plan(self, op: Mixing) -> WidePlan:
         m, k = op.kernels[0].shape
-        return WidePlan(op, m, k, hidden_width(self.ratio, m * k), len(op.kernels))
+        return WidePlan(op, hidden_width(self.ratio, m * k))
 
     def describe(self) -> Mapping[str, Any]:
         return {"ratio": self.ratio} | ({"norm": self.norm} if self.norm else {})
 
 
 @dataclass(frozen=True, eq=False)
-class WidePlan(SitePlan):
-    """The map `op`, m × k in each of its groups, in two layers with `width` neurons between."""
+class WidePlan(ChainPlan):
+    """Each group in two layers with `width` neurons between."""
 
-    op: Mixing
-    rows: int
-    cols: int
     width: int
-    groups: int = 1
 
     @property
     def blueprint(self) -> Blueprint:
@@ -80,20 +76,16 @@ class WidePlan(SitePlan):
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),) * self.groups
 
-    def check(self, site: Site, frozen: Network, number: int) -> None:
-        first, second = site.layers
-        where = f"map {number} ({site.target!r})"
-        check_geometry(self.op, frozen, site, where)
-        check_width(frozen, first, self.rows, self.cols, where, self.groups)
-        for layers in TwoLayers.groups_at(frozen, first, second):
-            layers.check_pattern(where)
+    def check(self, site: Site, frozen: Network) -> None:
+        super().check(site, frozen)
+        check_width(frozen, site.layers[0], self.rows, self.cols, site.where, self.groups)
+        for layers in read_chains(frozen, site.layers):
+            check_patterns(layers, site.where)
 
-    def solve(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
-        parts = zip(TwoLayers.groups_at(frozen, *site.layers), task.each, strict=True)
-        found = [solve_two_layers(*part, solver, progress) for part in parts]
-        return SiteSolution.joined(site, found)
+    def solve_group(
+        self, chain: Chain, task: Task, solver: Solver, progress: Progress
+    ) -> GroupSolution:
+        return solve_two_layers(chain, task, solver, progress)
 
     def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(g.prove_rank() for g in TwoLayers.groups_at(frozen, *site.layers))
+        return tuple(full_rank(layers) for layers in read_chains(frozen, site.layers))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reconstruct as rc
 from reconstruct.certificates.verdicts import Verdict
-from reconstruct.constructions.chain import read_chain
+from reconstruct.constructions.chain import read_chains
 from reconstruct.constructions.deep import Carried, solve_backward
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
@@ -52,7 +52,8 @@ def relative_error(target: rc.Network, result: rc.Result) -> float:
 
 def chain_of(target: rc.Network, frozen: rc.Frozen):
     (site,) = find_sites(target, frozen.network, frozen.layout_of(target).blueprints)
-    return read_chain(site, frozen.network)
+    (chain,) = read_chains(frozen.network, site.layers)
+    return chain
 
 
 # Shapes and activations
