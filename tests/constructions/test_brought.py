@@ -56,7 +56,7 @@ def test_a_fixed_batch_is_recognised():
     with pytest.raises(rc.InputError, match=needle):
         rc.reconstruct(mlp([3, 4, 2], 0), wide, domain=(-1, 1))
     plain = Network(6, nodes, "b", metadata={"input_shape": [1, 6]})
-    with pytest.raises(rc.InputError, match=r"target, 3, but takes 6$"):
+    with pytest.raises(rc.InputError, match=r"target, 3, but takes 6; bring one"):
         rc.reconstruct(mlp([3, 4, 2], 0), plain, domain=(-1, 1))
 
 
