@@ -46,14 +46,14 @@ def trained(epochs: int) -> Iterator[Row]:
     import torch
 
     from reconstruct.training.data import digits as data_of
-    from reconstruct.training.experiment import Experiment, Family, run_experiment
+    from reconstruct.training.experiment import Experiment, run_experiment
     from reconstruct.training.freezing import Tuning
     from reconstruct.training.loop import Schedule, train
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     data, schedule = data_of(), Schedule(epochs=epochs, batch=64)
-    whole = Experiment(Family.MLP, 2, 64, tune=Tuning.ALL, schedule=schedule, norm="layer")
+    whole = Experiment("mlp", 2, 64, tune=Tuning.ALL, schedule=schedule, norm="layer")
     (run,) = run_experiment(whole, data)
     target = rc.from_torch(run.module, data.test_x[:1])
     images, labels = data.test_x.reshape(len(data.test_x), -1).astype(np.float64), data.test_y

@@ -104,10 +104,12 @@ def _certified(kind: str, network: Path, folder: Path, options: str, work: Path 
             str(out),
             "--domain",
             str(folder),
-            "--count",
-            str(CERTIFIED[kind]),
+            "--images",
+            f"count={CERTIFIED[kind]}",
+            "--images",
+            f"normalise={normalisation()}",
         ]
-        words += ["--normalise", normalisation(), *options.split(), "--force", "--quiet"]
+        words += [*options.split(), "--force", "--quiet"]
         code, seconds = command("run", *words)
         report = json.loads((out / "report.json").read_text())
         checked, check_seconds = command("check", str(out))

@@ -7,15 +7,16 @@ checker and nothing of the solver.
 from __future__ import annotations
 
 import importlib.util
+import inspect as inspection
 import json
 import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reconstruct.cli import process
 from reconstruct.cli.process import ProgressDisplay
@@ -24,9 +25,9 @@ from reconstruct.errors import InputError, MissingDependencyError
 if TYPE_CHECKING:
     from reconstruct.bounds import Method
     from reconstruct.certificates.verdicts import Certificate
-    from reconstruct.constructions import Construction
     from reconstruct.runs.run import RunOutcome
 
+Made = TypeVar("Made")
 EXIT = {"certified": 0, "refuted": 1, "undecided": 3}
 
 
@@ -41,30 +42,24 @@ def run(options: Namespace) -> int:
     _check_together(options)
     if options.solver not in SOLVERS:
         raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
-    same = (
-        "radius slack guard frozen seed weights density dtype samples tolerance nnet_header "
-        "force resume"
-    )
+    memory = options.memory
     try:
-        with _progress(options) as progress:
-            outcome = run_whole(
-                options.target,
-                options.output,
-                domain=_domain(options),
-                construction=made(CONSTRUCTIONS[options.construction], options),
-                activation=None if options.activation is None else ACTIVATIONS[options.activation],
-                solver=SOLVERS[options.solver](),
-                bounds=_bounds(options),
-                memory=None if options.memory is None else memory_size(options.memory),
-                time_limit=_time_limit(options),
-                page=False,  # drawn when the verdict has been said
-                progress=progress,
-                **{name: getattr(options, name) for name in same.split()},
-            )
+        outcome = _call(
+            run_whole,
+            options,
+            domain=_domain(options),
+            construction=made(CONSTRUCTIONS[options.construction], options),
+            activation=ACTIVATIONS.get(options.activation),
+            solver=SOLVERS[options.solver](),
+            bounds=_bounds(options),
+            memory=None if memory is None else memory_size(memory),
+            time_limit=_time_limit(options),
+            page=False,  # drawn when the verdict has been said
+        )
     except OutOfTime as error:
         over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
         longer = "nothing was solved yet, so nothing is kept: give a longer --time-limit"
-        say("; ".join([over, *getattr(error, "__notes__", [longer])]), options)
+        note("; ".join([over, *getattr(error, "__notes__", [longer])]))
         return EXIT["undecided"]
     return _report_outcome(outcome, options)
 
@@ -88,32 +83,26 @@ def _check_together(options: Namespace) -> None:
 
 def _domain(options: Namespace) -> Any:
     """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
-    from reconstruct.formats.domain import as_normalisation
     from reconstruct.formats.labelled import Images
 
-    said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
-    told: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    if not told:
+    if options.images is None:
         return options.domain
     if options.domain is None or not Path(options.domain).is_dir():
         raise InputError(
-            f"--{next(iter(told))} belongs to a folder of labelled images, but the domain is "
-            f"{options.domain}; give the folder to --domain, or leave it out"
+            f"--images belongs to a folder of labelled images, but the domain is {options.domain}; "
+            f"give the folder to --domain, or leave it out"
         )
-    if "normalise" in told:
-        told |= as_normalisation(told.pop("normalise"))
-    return Images(options.domain, **told)
+    return Images.chosen(options.domain, _named(options.images, "--images", "count=16"))
 
 
-def settings_of(kind: type[Any]) -> list[str]:
+def settings_of(kind: Any) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def made(kind: type[Any], options: Namespace) -> Construction:
-    """A construction knows its own defaults: only what was given is passed on."""
+def made(kind: Callable[..., Made], options: Namespace, **instead: Any) -> Made:
+    """It knows its own defaults: only options that were given are passed on."""
     given = {name: getattr(options, name, None) for name in settings_of(kind)}
-    found: Construction = kind(**{key: value for key, value in given.items() if value is not None})
-    return found
+    return kind(**{key: value for key, value in given.items() if value is not None} | instead)
 
 
 def _bounds(options: Namespace) -> Method | None:
@@ -176,21 +165,13 @@ def verify(options: Namespace) -> int:
             "verify needs the inputs that the claim is about, but there are none; give --domain "
             "LO,HI or --property FILE.vnnlib"
         )
-    with _progress(options) as progress:
-        outcome = verify_pair(
-            options.target,
-            options.candidate,
-            domain=_domain(options),
-            radius=options.radius,
-            bounds=_bounds(options),
-            tolerance=options.tolerance,
-            samples=options.samples,
-            time_limit=_time_limit(options),
-            nnet_header=options.nnet_header,
-            output=options.output,
-            force=options.force,
-            progress=progress,
-        )
+    outcome = _call(
+        verify_pair,
+        options,
+        domain=_domain(options),
+        bounds=_bounds(options),
+        time_limit=_time_limit(options),
+    )
     if not _brief(outcome.report, options):
         print(summary(outcome.report))
     return _exit_code(outcome.certificate)
@@ -206,16 +187,8 @@ def _verify_property(options: Namespace) -> int:
             "--property says domain and tolerance, but --domain or --tolerance is given, too; give "
             "one or the other"
         )
-    with _progress(options) as progress:
-        result, outcome, asked = verify_property(
-            options.target,
-            options.candidate,
-            options.property,
-            time_limit=options.timeout or _time_limit(options),
-            output=options.output,
-            force=options.force,
-            progress=progress,
-        )
+    limit = options.timeout or _time_limit(options)
+    result, outcome, asked = _call(verify_property, options, time_limit=limit)
     if asked.never:
         say(NEVER, options)
     if not _brief(outcome.report, options):
@@ -263,20 +236,17 @@ def demo(options: Namespace) -> int:
 
     shipped = digits(cnn=options.cnn)
     say("a random frozen network is about to become a digits classifier", options)
-    with _progress(options) as progress:
-        outcome = run_whole(
-            shipped.path,
-            options.output,
-            domain=(0.0, 1.0),
-            construction=Wide(ratio=1.5),
-            seed=options.seed,
-            bounds=Interval() if options.cnn else Crown(),
-            examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
-            force=options.force,
-            resume=None,
-            page=False,
-            progress=progress,
-        )
+    outcome = _call(
+        run_whole,
+        options,
+        target=shipped.path,
+        domain=(0.0, 1.0),
+        construction=Wide(ratio=1.5),
+        bounds=Interval() if options.cnn else Crown(),
+        examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
+        resume=None,
+        page=False,
+    )
     return _report_outcome(outcome, options)
 
 
@@ -313,7 +283,7 @@ def report(options: Namespace) -> int:
 def rebuild(options: Namespace) -> int:
     from reconstruct.runs.rebuild import rebuild as make_again
 
-    made = make_again(options.path, target=options.target, frozen=options.frozen)
+    made = _call(make_again, options, output=options.path)
     if options.json:
         _print_json({"files": [str(path) for path in made.files], "sha256": made.sha256})
     elif options.quiet:
@@ -385,22 +355,15 @@ def pairs(options: Namespace) -> int:
             f"--sizes needs networks as whole numbers from inputs to outputs, such as "
             f"2-4-1,3-6-6-2, but is {options.sizes!r}"
         ) from None
-    with _progress(options) as progress:
-        made = make_pairs(
-            options.output,
-            sizes=sizes or LADDER,
-            count=options.count,
-            seed=options.seed,
-            force=options.force,
-            progress=progress,
-        )
+    made = _call(make_pairs, options, sizes=sizes or LADDER)
     if options.json:
         print(json.dumps([asdict(answer) for answer in made], indent=2, ensure_ascii=False))
     elif not options.quiet:
         proved = sum(bool(answer.certificate) for answer in made)
+        others = ", the others are known by construction" if proved < len(made) else ""
         print(
             f"{len(made)} pairs in {options.output}, answers in answers.csv; {proved} answers have "
-            f"a certificate, the others are known by construction"
+            f"a certificate{others}"
         )
     return 0
 
@@ -409,14 +372,7 @@ def reach(options: Namespace) -> int:
     """What no γ, β can do; 0 where something is excluded, 3 where nothing is."""
     from reconstruct.runs.reach import reach as prove_limit
 
-    found = prove_limit(
-        options.frozen,
-        options.target,
-        options.domain,
-        update=options.update,
-        output=options.output,
-        force=options.force,
-    )
+    found = _call(prove_limit, options)
     if options.json:
         _print_json(found.report)
     else:
@@ -457,16 +413,9 @@ def study(options: Namespace) -> int:
     chosen = STUDIES.get(options.name)
     if chosen is None:
         raise InputError(f"there is no study {options.name!r}; there are {', '.join(STUDIES)}")
-    settings = Settings(
-        grid=_grid(options.grid or []),
-        seeds=options.seeds,
-        jobs=options.jobs,
-        resume=options.resume,
-        force=options.force,
-    )
+    settings = made(Settings, options, grid=_named(options.grid or [], "--grid", "d=4,8"))
     output = Path(options.output)
-    with _progress(options) as progress:
-        rows = run_study(chosen, output, settings, progress)
+    rows = _call(run_study, options, study=chosen, output=output, settings=settings)
     findings = chosen.findings(rows)
     if options.json:
         print(json.dumps([{**vars(f), "evidence": f.evidence.value} for f in findings], indent=2))
@@ -477,13 +426,13 @@ def study(options: Namespace) -> int:
     return 0
 
 
-def _grid(words: list[str]) -> dict[str, str]:
+def _named(words: list[str], option: str, example: str) -> dict[str, str]:
     """`--grid d=4,8` as a name and its values."""
     found = {}
     for word in words:
         name, sign, values = word.partition("=")
         if not sign or not values:
-            raise InputError(f"--grid takes NAME=VALUE,VALUE,… as in d=4,8, but is {word!r}")
+            raise InputError(f"{option} takes NAME=VALUE, as in {example}, but is {word!r}")
         found[name] = values
     return found
 
@@ -492,33 +441,19 @@ def train(options: Namespace) -> int:
     """Tune only the norms of a random network, or something else to compare."""
     if importlib.util.find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "training")
-    from reconstruct.training.experiment import Experiment, Family, summary, train_into
-    from reconstruct.training.freezing import Tuning
+    from reconstruct.training.experiment import Experiment, summary, train_into
     from reconstruct.training.loop import Schedule
-    from reconstruct.training.models import Gamma
 
-    experiment = Experiment(
-        Family(options.model),
-        options.depth,
-        options.width,
-        Gamma(options.gamma),
-        Tuning(options.tune),
-        Schedule(options.epochs, options.batch, options.rate, options.momentum, options.decay),
-        _seeds(options.seeds),
-        options.norm,
+    schedule, seeds = made(Schedule, options), _seeds(options.seeds)
+    found = _call(
+        train_into,
+        options,
+        experiment=made(Experiment, options, schedule=schedule, seeds=seeds),
+        source=options.data,
+        words={k: v for k, v in vars(options).items() if k != "command"},
     )
-    with _progress(options, "reading the images") as progress:
-        found = train_into(
-            options.output,
-            experiment,
-            options.data,
-            options={k: v for k, v in vars(options).items() if k != "command"},
-            force=options.force,
-            resume=options.resume,
-            progress=progress,
-        )
-    for note in found["notes"]:
-        say(note, options)
+    for remark in found["notes"]:
+        say(remark, options)
     if options.json:
         _print_json(found)
     else:
@@ -544,10 +479,25 @@ def _progress(options: Namespace, task: str = "working") -> ProgressDisplay:
     return ProgressDisplay(options.quiet or options.json, task=task, verbose=verbose)
 
 
+def _call(function: Callable[..., Any], options: Namespace, **instead: Any) -> Any:
+    """What the library's function gives: an option that has the name of a parameter is that
+    parameter, `instead` takes the place of words, and progress is shown."""
+    parameters = inspection.signature(function).parameters
+    given = {name: value for name, value in vars(options).items() if name in parameters}
+    with _progress(options) as progress:
+        heard = {"progress": progress} if "progress" in parameters else {}
+        return function(**{**given, **instead, **heard})
+
+
+def note(message: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"reconstruct: {message}\n")
+
+
 def say(message: str, options: Namespace) -> None:
     """One line on stderr, unless it was asked to be quiet."""
     if not options.quiet:
-        sys.stderr.write(f"reconstruct: {message}\n")
+        note(message)
 
 
 def _brief(report: Mapping[str, Any], options: Namespace) -> bool:

@@ -173,18 +173,6 @@ def parse_box(text: str) -> Box:
     return Box(*numbers)
 
 
-def as_normalisation(text: str) -> dict[str, tuple[float, ...]]:
-    """MEAN:STD, each one number or one for each channel."""
-    sides = text.split(":")
-    if len(sides) != 2:
-        raise InputError(
-            f"a normalisation is MEAN:STD, as in 0.49,0.48,0.45:0.25,0.24,0.26, but is {text!r}"
-        )
-    return {
-        name: tuple(_numbers(side, text)) for name, side in zip(("mean", "std"), sides, strict=True)
-    }
-
-
 def _numbers(side: str, text: str) -> list[float]:
     try:
         numbers = [decimal(field.strip(" ")) for field in side.split(",")]

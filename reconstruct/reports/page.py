@@ -325,10 +325,11 @@ def command(report: Mapping[str, Any], verb: str | None = None) -> str:
         unsaid = key in ("command", "json", "quiet", "force", "resume", "time_limit")
         if unsaid or value is None or value is False:
             continue
-        flag, text = f"--{key.replace('_', '-')}", str(value)
+        flag = f"--{key.replace('_', '-')}"
         if value is True:
             words.append(flag)
-        else:
+            continue
+        for text in map(str, value if isinstance(value, list) else [value]):
             words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
     return shlex.join([*words, "--force"])  # what is there is what it makes again
 

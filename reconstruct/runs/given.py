@@ -210,10 +210,7 @@ def word(value: Given, otherwise: str) -> str:
 
 def domain_words(value: Where) -> dict[str, Any]:
     if isinstance(value, Images):
-        ends = (",".join(map(repr, numbers)) for numbers in (value.mean, value.std))
-        normalise = None if (value.mean, value.std) == ((0.0,), (1.0,)) else ":".join(ends)
-        chosen = {"split": value.split, "count": value.count, "normalise": normalise}
-        return {"domain": os.fspath(value.folder), **chosen}
+        return {"domain": os.fspath(value.folder), "images": value.words()}
     if isinstance(value, str | os.PathLike):
         return {"domain": os.fspath(value)}
     found = as_domain(value)

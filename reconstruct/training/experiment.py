@@ -11,7 +11,6 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -38,41 +37,34 @@ SMALL = 0.01  # |γ| below this counts as near zero, as in the paper
 Vector = NDArray[np.float64]
 
 
-class Family(StrEnum):
-    """The kinds of model; DEFAULTS holds their usual depth and width."""
-
-    RESNET = "resnet"
-    VGG = "vgg"
-    MLP = "mlp"
-
-
-BUILDERS: dict[Family, Callable[..., nn.Module]] = {
-    Family.RESNET: resnet,
-    Family.VGG: vgg,
-    Family.MLP: mlp,
+MODELS: dict[str, tuple[Callable[..., nn.Module], int, int]] = {  # with usual depth and width
+    "resnet": (resnet, 14, 16),
+    "vgg": (vgg, 11, 16),
+    "mlp": (mlp, 2, 256),
 }
-DEFAULTS = {Family.RESNET: (14, 16), Family.VGG: (11, 16), Family.MLP: (2, 256)}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is trained, and how; `depth` and `width` None are the usual ones of the family."""
+    """What is trained, and how; `depth` and `width` None are the usual ones of the model."""
 
-    model: Family = Family.RESNET
+    model: str = "resnet"
     depth: int | None = None
     width: int | None = None
-    gamma: Gamma = Gamma.UNIFORM
-    tune: Tuning = Tuning.NORMS
+    gamma: str = Gamma.UNIFORM
+    tune: str = Tuning.NORMS
     schedule: Schedule = field(default_factory=Schedule)
     seeds: tuple[int, ...] = (0,)
     norm: str = "batch"
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS or (self.norm != "batch" and self.model is not Family.MLP):
+        if self.model not in MODELS:
+            raise InputError(f"a model is one of {', '.join(MODELS)}, but is {self.model!r}")
+        known = tuple(NORMS) if self.model == "mlp" else ("batch",)
+        if self.norm not in known:
             raise InputError(
-                f"the norm of a {self.model} must be "
-                f"{'one of ' + ', '.join(NORMS) if self.model is Family.MLP else 'batch'}, but is "
-                f"{self.norm!r}; LayerNorm is trained in an MLP"
+                f"the norm of a {self.model} must be {' or '.join(known)}, but is {self.norm!r}; "
+                f"LayerNorm is trained in an MLP"
             )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
             raise InputError(
@@ -83,7 +75,7 @@ class Experiment:
     @property
     def size(self) -> tuple[int, int]:
         """Depth and width."""
-        depth, width = DEFAULTS[self.model]
+        _, depth, width = MODELS[self.model]
         return (
             depth if self.depth is None else self.depth,
             width if self.width is None else self.width,
@@ -91,8 +83,8 @@ class Experiment:
 
     def build(self, data: Dataset, seed: int) -> nn.Module:
         """The untrained model of a seed."""
-        more = {"norm": self.norm} if self.model is Family.MLP else {}
-        return BUILDERS[self.model](*self.size, data, gamma=self.gamma, seed=seed, **more)
+        more = {"norm": self.norm} if self.model == "mlp" else {}
+        return MODELS[self.model][0](*self.size, data, gamma=self.gamma, seed=seed, **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,13 +191,13 @@ def describe(experiment: Experiment) -> dict[str, Any]:
     depth, width = experiment.size
     return {
         "model": {
-            "family": experiment.model.value,
+            "family": experiment.model,
             "depth": depth,
             "width": width,
-            "gamma": experiment.gamma.value,
+            "gamma": str(experiment.gamma),
             "norm": experiment.norm,
         },
-        "tune": experiment.tune.value,
+        "tune": str(experiment.tune),
         "schedule": asdict(experiment.schedule) | {"drops": list(experiment.schedule.drops)},
         "seeds": list(experiment.seeds),
     }
@@ -267,12 +259,13 @@ def train_into(
     experiment: Experiment,
     source: str | Path,
     *,
-    options: Mapping[str, Any],
+    words: Mapping[str, Any],
     force: bool = False,
     resume: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run the experiment and fill `output`: norms and network of each seed, report and page.
+    """Run the experiment and fill `output`: norms and network of each seed, report and page, which
+    has the `words` of the command line that does it again.
 
     Checkpoints live in the directory's staging part until everything is done, which is where a
     resumed training finds them.
@@ -296,7 +289,7 @@ def train_into(
                 names.append(_network(run.seed))
             except (UnsupportedError, MissingDependencyError) as error:
                 notes.append(f"{_network(run.seed)} is not written: {error}")
-        report = build_report(experiment, data, runs, options) | {"notes": notes}
+        report = build_report(experiment, data, runs, words) | {"notes": notes}
         write_atomically(folder.staging / "report.json", to_bytes(report))
         write_atomically(folder.staging / "report.html", render(report).encode())
         folder.publish((*names, "report.html", "report.json"))

@@ -154,6 +154,13 @@ def test_what_run_returns_is_shown_in_a_line(target, tmp_path):
     assert "Certified: the two networks agree" in shown and len(shown) < 5000
 
 
+@pytest.mark.parametrize("word", ["--split", "--count", "--normalise", "--unchecked-reading"])
+def test_options_of_earlier_versions_are_told_what_they_are_now(word, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "a.onnx", "-o", "out", word, "5"])
+    assert f"{word} 5; it is " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["run", "verify", "check", "inspect"])
 def test_every_option_says_what_it_does(name):
     commands = build_parser()._subparsers._group_actions[0].choices

@@ -16,6 +16,7 @@ from reconstruct.errors import InputError
 from reconstruct.formats import load_domain
 from reconstruct.formats.domain import load_labels
 from reconstruct.formats.labelled import Images, read_labelled
+from reconstruct.reports.page import command
 
 RNG = np.random.default_rng(3)
 PIXELS = 3072
@@ -166,17 +167,27 @@ def test_pictures_that_cannot_be_used(tmp_path):
         read_labelled(Images(tmp_path))
 
 
+CHOSEN = ["count=5", "normalise=0.5:0.25"]
+IMAGES = ["--images", CHOSEN[0], "--images", CHOSEN[1]]
+
+
 def test_a_run_on_a_folder_of_images(tmp_path, capsys):
     image_folder(tmp_path / "data", counts=(4, 4), mode="L", size=(2, 2))
     rng = np.random.default_rng(0)
     target = rc.Network.mlp([rng.normal(size=(3, 4)), rng.normal(size=(2, 3))])
     rc.save(target, tmp_path / "g.npz")
     words = ["run", str(tmp_path / "g.npz"), "-o", str(tmp_path / "out"), "--quiet"]
-    chosen = ["--domain", str(tmp_path / "data"), "--count", "5", "--normalise", "0.5:0.25"]
+    chosen = ["--domain", str(tmp_path / "data"), *IMAGES]
     assert main([*words, *chosen]) == 0
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["domain"]["kind"] == "points" and report["options"]["normalise"] == "0.5:0.25"
+    assert report["domain"]["kind"] == "points"
+    assert report["options"]["images"] == ["split=test", *CHOSEN]
     x = load_domain(Images(tmp_path / "data", count=5, mean=(0.5,), std=(0.25,)), 4).x
     assert np.array_equal(report["domain"]["lo"], x.min(axis=0))
-    assert main([*words, "--force", "--domain", "0,1", "--count", "5"]) == 2
-    assert "--count belongs to a folder of labelled images" in capsys.readouterr().err
+    assert "--images count=5 --images normalise=0.5:0.25" in command(report)
+    assert main([*words, "--force", "--domain", "0,1", *IMAGES]) == 2
+    assert "--images belongs to a folder of labelled images" in capsys.readouterr().err
+    for wrong in ("count=many", "size=3", "normalise=0.5", "normalise=a:b"):
+        asked = ["--domain", str(tmp_path / "data"), "--images", wrong]
+        assert main([*words, "--force", *asked]) == 2
+        assert "count=N, split=train or test, and normalise=MEAN:STD" in capsys.readouterr().err

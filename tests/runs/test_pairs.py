@@ -90,7 +90,7 @@ def test_differences_as_one_network_are_decided_alike(tmp_path, capsys):
     words = [str(tmp_path / "made" / name) for name in ("onnx/pair_000_target.onnx",) * 2]
     asked = tmp_path / "made/vnnlib/pair_000_difference.vnnlib"
     assert main(["verify", *words, "--property", str(asked)]) == 2
-    assert "about 1 network" in capsys.readouterr().err
+    assert "about one network" in capsys.readouterr().err
 
 
 def test_the_same_seed_gives_the_same_bytes_and_the_script_another_folder(tmp_path, monkeypatch):
