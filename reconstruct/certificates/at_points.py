@@ -68,7 +68,7 @@ class _Signed(Recursion):
         alignment: Alignment,
         tick: Callable[[int, int], None],
     ) -> None:
-        super().__init__(known.network, candidate, known, alignment, tick)
+        super().__init__(known, candidate, alignment, tick)
         assert known.parts is not None
         self.values = known.parts.values
         start = np.zeros((known.parts.boxes, self.target.size_in))
@@ -80,28 +80,24 @@ class _Signed(Recursion):
         theirs: Form[Enclosure],
         names: tuple[str, str],
         op: Activation | None = None,
-    ) -> tuple[Array, Arrival]:
+    ) -> Arrival:
         form, gap = self._gap(ours, theirs)
         middle, radius = self._difference(form, gap)
         total = upward(np.abs(middle) + radius).max(axis=0)
         if op is not None:
             middle, radius = self._behind(op, names[0], middle, radius)
         self.signed[names[0]] = middle, radius
-        self.pending = []
-        error = upward(np.abs(middle) + radius).max(axis=0)
-        return np.asarray(error), Arrival(total, total, (), op)
+        return Arrival(total, total, upward(np.abs(middle) + radius).max(axis=0), op)
 
-    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> tuple[Array, Arrival]:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Arrival:
         """The errors of both factors, and what the product makes of them."""
         inside = self.target.node(name).inputs
         pairs = [self._pair(*names) for names in zip(inside, node.inputs, strict=True)]
         first, second = (self._difference(*self._gap(*pair)) for pair in pairs)
         values = self.values[inside[0]], self.values[inside[1]]
-        self.signed[name] = op.moved(values, (first, second))
-        self.pending = []
-        middle, radius = self.signed[name]
-        error = np.asarray(upward(np.abs(middle) + radius).max(axis=0))
-        return error, Arrival(error, error, (), None)
+        middle, radius = self.signed[name] = op.moved(values, (first, second))
+        error = upward(np.abs(middle) + radius).max(axis=0)
+        return Arrival(error, error, error)
 
     def _difference(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Range:
         """|theirs − ours| at every point, in front of an activation."""

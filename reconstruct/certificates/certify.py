@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,19 @@ from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.at_points import bound_at_points, bound_by_values
-from reconstruct.certificates.comparable import comparable, output_scale
+from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity, prove_live_identity
-from reconstruct.certificates.layered import prove, published
+from reconstruct.certificates.propagate import FLOATS as KINDS
+from reconstruct.certificates.propagate import figures
 from reconstruct.certificates.scaling import powers
-from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict
+from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict, published
 from reconstruct.equivalence import search as searching
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.search import Search, hop
 from reconstruct.equivalence.witness import Replay, Witness
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, LiveNorm, Network, Points
+from reconstruct.networks.graph import as_network, fitting, require_same_ends
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.given import at_least
 from reconstruct.numbers.rounding import require_gradual_underflow
@@ -57,7 +59,7 @@ def certify(
     bounds: Method | None = None,
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
-    search: Search | Callable[[], Search] | None = None,
+    search: Callable[[], Search] | None = None,
     bound_anyway: bool = False,
     time_limit: float | None = None,
     progress: Progress | None = None,
@@ -71,16 +73,20 @@ def certify(
     `time_limit` seconds; without a limit the layered proof takes what it needs, and search and
     joint bound share a minute and a half. Without a tolerance, 1e-6 × max(1, largest sampled
     |target|) counts: a sampled scale is never above the true one, so the claim is never weaker
-    than it reads. `search` is the outcome of a search that was made already, or makes one where
-    the proof does not do without; `bound_anyway` asks for the bounds of networks that are refuted
-    at once, too (an approximation has both). `exact_norms` are rational gammas and betas (true
-    ones, not effective scales) for which equality is then proved as well. `known` are bounds made
-    before: they are taken if they are of the same numbers on the same domain, and else their
-    partition is. `partition` is one that was found before: then no other is looked for.
+    than it reads. `search` makes a search of its own where the proof does not do without;
+    `bound_anyway` asks for the bounds of networks that are refuted at once, too (an approximation
+    has both). `exact_norms` are rational gammas and betas (true ones, not effective scales) for
+    which equality is then proved as well. `known` are bounds made before: they are taken if they
+    are of the same numbers on the same domain, and else their partition is. `partition` is one
+    that was found before: then no other is looked for.
     """
     require_gradual_underflow()
-    box = comparable(target, network, domain, tolerance)
+    as_network(target, "the target")
+    as_network(network, "the other network")
+    require_same_ends(target, network)
+    at_least(tolerance, "the tolerance", 0)
     at_least(time_limit, "the time limit", 0)
+    box = fitting(domain, target)
     work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)
     scale = output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
@@ -101,7 +107,7 @@ class _Work:
     time_limit: float | None
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
-    seen: Search | Callable[[], Search] | None = None
+    seen: Callable[[], Search] | None = None
     made_before: Reach | None = None
     partition: Partition | None = None
     known: Reach | None = None
@@ -210,11 +216,39 @@ class _Work:
         return reach(*rest, partition=partition, progress=self.timely)
 
     def _by(self, alignment: Alignment, start: Certificate) -> Certificate:
-        """The layered proof with these cuts; its scales are hints for the checker too."""
-        found = prove(self._reach(), self.network, alignment, start, self.tried, self._tick)
-        if found.bound is None:
-            return found
-        return replace(found, scales={n: tuple(row.tolist()) for n, row in self.powers.items()})
+        """`start` with the bounds that the layered proof gives with these cuts, if it gives any,
+        and what a checker needs: its scales are hints for it, too."""
+        known = self._reach()
+        try:
+            layered = bound_layers(known, self.network, alignment, self._tick)
+        except UnsupportedError as error:
+            self.tried.append(f"layer by layer: {error}")
+            return start
+        if not isfinite(layered.bound):
+            self.tried.append("layer by layer: no finite bound")
+            return start
+        self.tried.append(
+            f"layer by layer: {len(alignment.pairs)} cuts aligned of "
+            f"{len(self.model.activation_nodes())} activations in the target, bound "
+            f"{layered.bound:.3g}, least margin of an inner activation {layered.margin:.3g}"
+        )
+        found = figures(layered, self._tick)
+        self.tried.append(f"carried through the target's own maps: bound {found.real:.3g}")
+        for kind, bound, reason in zip(KINDS, found.floats, found.reasons, strict=True):
+            if bound is None:
+                self.tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
+        floats = (None if b is None else published(b) for b in (*found.floats, *found.target))
+        figures_in_floats: dict[str, Any] = dict(zip(FLOATS, floats, strict=True))
+        return replace(
+            start,
+            **figures_in_floats,
+            bound=published(found.real),
+            method="layered",
+            segments=tuple(layered.segments),
+            alignment=alignment.pairs,
+            tree=None if known.partition is None else known.partition.code,
+            scales={name: tuple(row.tolist()) for name, row in self.powers.items()},
+        )
 
     def _hopeless(self, start: Certificate) -> bool:
         """Whether intervals of floats know nothing of the output any more, at an input itself."""
@@ -250,10 +284,9 @@ class _Work:
 
     def _search(self, tolerance: float, deadline: float) -> Witness | None:
         """Replay the worst points of a search, one that was made before or a new one."""
-        found = self.seen
-        if callable(found):
-            found = found()
-        if found is None:
+        if self.seen is not None:
+            found = self.seen()
+        else:
             limit = max(1.0, SHARES.search * (deadline - time.perf_counter()))
             found = searching.search(
                 self.target, self.network, self.box, time_limit=limit, progress=self.tell
@@ -332,8 +365,7 @@ class _Work:
         if _live(self.network):
             outcome = prove_live_identity(self.target, self.network, norms, self.alignment)
         else:
-            known = self._reach()
-            outcome = prove_identity(self.model, self.network, norms, known, self.alignment)
+            outcome = prove_identity(self._reach(), self.network, norms, self.alignment)
         tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
         if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
             return replace(certificate, tried=tried)
@@ -369,6 +401,15 @@ def _blank(box: Domain, tolerance: float, scale: float) -> Certificate:
     return Certificate(
         Verdict.UNDECIDED, Rigor.NUMERICAL, box, None, None, None, tolerance, scale, "none"
     )
+
+
+def output_scale(target: Network, box: Domain) -> float:
+    """The largest |target| at sampled points: a lower bound of the true one, but for rounding."""
+    rng = np.random.default_rng(11)
+    points = np.concatenate([box.sample(512, rng), box.corners(512, rng)])
+    with np.errstate(all="ignore"):
+        top = float(np.max(np.abs(target(points)), initial=0.0))
+    return top if np.isfinite(top) else 0.0
 
 
 def _live(network: Network) -> bool:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from reconstruct.bounds import Method, Reach
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.certify import certify
-from reconstruct.certificates.comparable import comparable
 from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.equivalence.search import LIMITS, Search, search
 from reconstruct.networks import Domain, Network
-from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, Step, silent
 
 
@@ -60,10 +58,18 @@ def conclude(
     thousand unless given. With a `time_limit` a search takes its share of it, and `samples` may
     not all be drawn.
     """
-    comparable(target, candidate, domain, tolerance)
-    at_least(time_limit, "the time limit", 0)
-    share = None if time_limit is None else EFFORT.share * time_limit
-    look = _Looking(target, candidate, domain, share, progress)
+    made: list[Search] = []
+
+    def look(count: int, restarts: int = LIMITS.restarts) -> Search:
+        """A search that is made when it is first asked for, and once."""
+        if not made:
+            progress(Step("searching for differences", 0))
+            limit = None if time_limit is None else EFFORT.share * time_limit
+            some = {"samples": samples or count, "restarts": restarts}
+            found = search(target, candidate, domain, **some, time_limit=limit, progress=progress)
+            made.append(found)
+        return made[0]
+
     progress(Step("certifying", 0))
     certificate = certify(
         target,
@@ -72,43 +78,17 @@ def conclude(
         bounds=bounds,
         tolerance=tolerance,
         exact_norms=exact_norms,
-        search=lambda: look(samples or EFFORT.searched),
+        search=lambda: look(EFFORT.searched),
         bound_anyway=bound_anyway,
         time_limit=time_limit,
         progress=progress,
         known=known,
     )
     if certificate.verdict is Verdict.CERTIFIED:
-        return Conclusion(certificate, look(samples or measured(candidate), restarts=0))
-    return Conclusion(certificate, look(samples or EFFORT.searched))
+        return Conclusion(certificate, look(measured(candidate), restarts=0))
+    return Conclusion(certificate, look(EFFORT.searched))
 
 
 def measured(network: Network) -> int:
     """How many inputs tell what float arithmetic does, by default."""
     return max(EFFORT.fewest, min(EFFORT.measured, EFFORT.products // max(1, network.weights)))
-
-
-@dataclass
-class _Looking:
-    """A search that is made when it is first asked for, and once."""
-
-    target: Network
-    candidate: Network
-    domain: Domain
-    time_limit: float | None
-    progress: Progress
-    found: Search | None = None
-
-    def __call__(self, samples: int, restarts: int = LIMITS.restarts) -> Search:
-        if self.found is None:
-            self.progress(Step("searching for differences", 0))
-            self.found = search(
-                self.target,
-                self.candidate,
-                self.domain,
-                samples=samples,
-                restarts=restarts,
-                time_limit=self.time_limit,
-                progress=self.progress,
-            )
-        return self.found

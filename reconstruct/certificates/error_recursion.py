@@ -19,46 +19,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Arithmetic, Rigorous
 from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
 from reconstruct.certificates.forms import Composites, GroupedForm
-from reconstruct.certificates.verdicts import Segment
+from reconstruct.certificates.verdicts import Segment, published
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Affine, LiveNorm, MatrixProduct, Network, Node
 from reconstruct.numbers.double_double import Array, Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
-
-
-class Reachable(Protocol):
-    """Rigorous bounds of the target's values: what `reconstruct.bounds.reach` gives."""
-
-    def bounds(self, name: str) -> tuple[Array, Array]: ...
-
-    def functionals(
-        self, name: str, weight: Array, offset: Array | None = None
-    ) -> tuple[Array, Array]: ...
-
-    def windows(self, name: str, kernel: Array, index: Array) -> tuple[Array, Array]: ...
+from reconstruct.numbers.rounding import magnitude
 
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """Errors in front of a cut: `total` of all that came before, `fresh` of this segment alone.
+    """Errors in front of a cut: `total` of all that came before, `fresh` of this segment alone;
+    and what `total` comes to `behind` it.
 
-    `residuals` bounds A' − A by what its columns look at; `op` is what follows, None for a sum or
-    the output.
+    `op` is what follows, None for a sum or the output; `residuals` bounds A' − A by what its
+    columns look at.
     """
 
     total: Array
     fresh: Array
-    residuals: tuple[tuple[View, Array], ...]
-    op: Activation | None
+    behind: Array
+    op: Activation | None = None
+    residuals: tuple[tuple[View, Array], ...] = ()
 
     def moved(self, errors: Mapping[str, Array]) -> Array:
         """|A' − A| times errors of the sources, (boxes, units)."""
@@ -68,43 +60,35 @@ class Arrival:
         return upward(total)
 
 
-@dataclass
-class _State:
-    """What is known so far: errors and magnitudes per source, ranges per candidate node."""
+@dataclass(eq=False)
+class Layered:
+    """What is known so far, and in the end the outcome, for whoever carries other errors on.
 
+    `known` bounds the target's values. By source, under the target's names: `errors` of the
+    candidate behind it, and `sizes`, bounds of the target's |value|. By node of the candidate:
+    `magnitudes` bound its |value|, `ranges` hold the inputs of its inner activations, for each unit
+    or for each channel of an image, `margins` how far these stay within their pieces. `arrivals`
+    are the errors in front of the target's cuts (and at the output, whose name is ""); `own` and
+    `composites` are the forms of both networks.
+    """
+
+    known: Reach
+    candidate: Network
+    alignment: Alignment
+    own: Composites[Any]
+    composites: Composites[Any]
     errors: dict[str, Array]
-    magnitudes: dict[str, Array]
-    candidate_magnitudes: dict[str, Array] = field(default_factory=dict)
+    sizes: dict[str, Array]
+    magnitudes: dict[str, Array] = field(default_factory=dict)
     ranges: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     margins: dict[str, float] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, eq=False)
-class Layered:
-    """The outcome: `error` bounds |f_j − g_j| per output, in real arithmetic.
-
-    `magnitudes` bound |value| at nodes of the candidate, `ranges` hold the inputs of its inner
-    activations, for each unit or for each channel of an image, and `composites` are its forms, for
-    whoever carries other errors through them. `arrivals` are the errors in front of the target's
-    cuts (and at the output, whose name is ""), `own` the target's forms, `sizes` the magnitudes
-    of its sources.
-    """
-
-    error: Array
-    segments: tuple[Segment, ...]
-    magnitudes: dict[str, Array]
-    ranges: dict[str, tuple[Array, Array]]
-    margins: dict[str, float]
-    composites: Composites[Enclosure]
-    arrivals: dict[str, Arrival]
-    own: Composites[Enclosure]
-    sizes: dict[str, Array]
-
     @property
     def bound(self) -> float:
-        return float(np.max(self.error, initial=0.0))
+        """Of |f_j − g_j| for every output, in real arithmetic."""
+        return float(np.max(self.arrivals[""].behind, initial=0.0))
 
     @property
     def margin(self) -> float:
@@ -113,15 +97,14 @@ class Layered:
 
 
 def bound_layers(
-    target: Network,
+    known: Reach,
     candidate: Network,
-    reach: Reachable,
     alignment: Alignment,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layered:
-    """Bound |candidate − target| on the box that `reach` was made for."""
+    """Bound |candidate − target| on the box that the target's values are `known` on."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return Recursion(target, candidate, reach, alignment, tick).run()
+        return Recursion(known, candidate, alignment, tick).run()
 
 
 class Recursion:
@@ -129,25 +112,25 @@ class Recursion:
 
     def __init__(
         self,
-        target: Network,
+        known: Reach,
         candidate: Network,
-        reach: Reachable,
         alignment: Alignment,
         tick: Callable[[int, int], None] = lambda done, total: None,
         rules: tuple[Arithmetic[Any], Arithmetic[Any]] = (Rigorous(), Rigorous()),
     ) -> None:
+        target = known.network
         alignment.check(target, candidate)
-        self.target, self.candidate, self.reach = target, candidate, reach
+        self.target, self.candidate, self.reach = target, candidate, known
         self.partner = {c: t for t, c in alignment.pairs}
         self.cuts = {t for t, _ in alignment.pairs}
         self.done, self.tick = 0, tick
         sources = alignment.candidate_sources(target, candidate)
         self.ours = Composites(target, alignment.target_sources(target), rules[0], self._tell)
         self.theirs = Composites(candidate, sources, rules[1], self._tell)
-        lo, hi = reach.bounds(target.source)
-        start = np.maximum(np.abs(lo), np.abs(hi))
-        self.state = _State({target.source: np.zeros(target.size_in)}, {target.source: start})
-        self.state.candidate_magnitudes[candidate.source] = start
+        errors = {target.source: np.zeros(target.size_in)}
+        sizes = {target.source: magnitude(*known.bounds(target.source))}
+        given = known, candidate, alignment, self.ours, self.theirs
+        self.state = Layered(*given, errors, sizes, {candidate.source: sizes[target.source]})
         self.pending: list[str] = []  # inner activations since the last cut
 
     def run(self) -> Layered:
@@ -162,11 +145,10 @@ class Recursion:
                 self._live(node, node.op)
             elif isinstance(node.op, Activation):
                 self._inner(node, node.op)
-        error = self._output()
-        state = self.state
-        known = (state.candidate_magnitudes, state.ranges, state.margins)
-        rest = (state.arrivals, self.ours, state.magnitudes)
-        return Layered(error, tuple(state.segments), *known, self.theirs, *rest)
+        ours, theirs = self.target.output, self.candidate.output
+        self.state.arrivals[""] = self._compare(*self._pair(ours, theirs), ("output", "output"))
+        self._remember(theirs, ours, self.state.arrivals[""].behind)
+        return self.state
 
     def _tell(self) -> None:
         self.tick(self.done, len(self.candidate.nodes))
@@ -176,36 +158,26 @@ class Recursion:
     def _cut(self, node: Node, name: str) -> None:
         """The error at an aligned pair: an activation (through its input) or a sum."""
         op = node.op
-        lo, hi = self.reach.bounds(name)
         if isinstance(op, Activation):
             (inside,) = self.target.node(name).inputs
             geometry = getattr(op, "geometry", None)  # of a maximum over windows
             pixels = 1 if geometry is None else geometry.height * geometry.width
             pair = self._pair(inside, node.inputs[0], pixels)
-            error, arrival = self._compare(*pair, (name, node.name), op)
+            arrival = self._compare(*pair, (name, node.name), op)
             self._remember(node.inputs[0], inside, arrival.total)
         elif isinstance(op, MatrixProduct):
-            error, arrival = self._multiplied(node, name, op)
+            arrival = self._multiplied(node, name, op)
         else:
             count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
             pair = (self.ours.own(name, count), self.theirs.own(node.name, count))
-            error, arrival = self._compare(*pair, (name, node.name))
-        self.state.arrivals[name] = arrival
-        self.state.errors[name] = error
-        self.state.magnitudes[name] = np.maximum(np.abs(lo), np.abs(hi))
-        self.state.candidate_magnitudes[node.name] = upward(self.state.magnitudes[name] + error)
+            arrival = self._compare(*pair, (name, node.name))
+        state, size = self.state, magnitude(*self.reach.bounds(name))
+        state.arrivals[name], state.errors[name], state.sizes[name] = arrival, arrival.behind, size
+        state.magnitudes[node.name] = upward(size + arrival.behind)
 
-    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> tuple[Array, Arrival]:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Arrival:
         """The error of a product of two values, of which both are in error."""
         raise UnsupportedError(f"{name!r} is a product of two values, bounded at inputs alone")
-
-    def _output(self) -> Array:
-        ours, theirs = self.target.output, self.candidate.output
-        error, self.state.arrivals[""] = self._compare(
-            *self._pair(ours, theirs), ("output", "output")
-        )
-        self._remember(theirs, ours, error)
-        return error
 
     def _pair(self, ours: str, theirs: str, pixels: int = 1) -> tuple[Form[Any], Form[Any]]:
         """The forms of both values, their channels at equally many positions."""
@@ -226,14 +198,13 @@ class Recursion:
         theirs: Form[Any],
         names: tuple[str, str],
         op: Activation | None = None,
-    ) -> tuple[Array, Arrival]:
-        """Bounds of |theirs − ours| behind an activation and before it; writes a segment."""
+    ) -> Arrival:
+        """Bounds of |theirs − ours| before an activation and behind it; writes a segment."""
         form, gap = self._gap(ours, theirs)
         arrival = self._error(form, gap, op)
-        error = upward(arrival.total) if op is None else op.carried(arrival.total)
-        self.state.segments.append(self._segment(gap, names, float(error.max())))
+        self.state.segments.append(self._segment(gap, names, float(arrival.behind.max())))
         self.pending = []
-        return error, arrival
+        return arrival
 
     def _gap(self, ours: Form[Any], theirs: Form[Any]) -> tuple[Form[Any], Form[Any]]:
         """Our form, and theirs less ours, over the same sources."""
@@ -245,12 +216,12 @@ class Recursion:
             *names,
             rows=gap.matrix.shape[0],
             columns=gap.matrix.shape[1] - 1,
-            residual_bound=float(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
-            constant_bound=float(np.max(gap.constant.magnitude(), initial=0.0)),
-            error_in=max(
-                (float(self.state.errors[view.source].max()) for view in gap.layout), default=0.0
+            residual_bound=published(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
+            constant_bound=published(np.max(gap.constant.magnitude(), initial=0.0)),
+            error_in=published(
+                max((self.state.errors[view.source].max() for view in gap.layout), default=0.0)
             ),
-            error_out=error_out,
+            error_out=published(error_out),
             inner=tuple(self.pending),
             margin=min((self.state.margins[i] for i in self.pending), default=None),
             maps=self._maps(names[0]),
@@ -273,7 +244,7 @@ class Recursion:
         fresh = fresh if gap.positions == 1 else fresh[:, None]
         carried, residuals = np.zeros_like(fresh), []
         for (view, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
-            e, h = self.state.errors[view.source], self.state.magnitudes[view.source]
+            e, h = self.state.errors[view.source], self.state.sizes[view.source]
             e, reached = view(e), view(upward(h + e))
             if form.positions == 1 and e.ndim == 2:  # one window: a column
                 e, reached = e[:, 0], reached[:, 0]
@@ -283,14 +254,14 @@ class Recursion:
         if all(view.index is None for view in gap.layout):
             # The range of the difference over the domain says more than |A' − A| max|h|.
             low, high = self._ends(gap, self.state.errors)
-            fresh = np.fmin(fresh, np.maximum(np.abs(low), np.abs(high)))
-        wrong = upward(carried + fresh).ravel(), upward(fresh).ravel()
-        return Arrival(*wrong, tuple(residuals), op)
+            fresh = np.fmin(fresh, magnitude(low, high))
+        total, fresh = upward(carried + fresh).ravel(), upward(fresh).ravel()
+        behind = upward(total) if op is None else op.carried(total)
+        return Arrival(total, fresh, behind, op, tuple(residuals))
 
     def _remember(self, theirs: str, ours: str, error: Array) -> None:
-        lo, hi = self.reach.bounds(ours)
-        known = upward(np.maximum(np.abs(lo), np.abs(hi)) + error)
-        self.state.candidate_magnitudes.setdefault(theirs, known)
+        known = upward(magnitude(*self.reach.bounds(ours)) + error)
+        self.state.magnitudes.setdefault(theirs, known)
 
     # --- inner activations ----------------------------------------------------------------------
 
@@ -298,7 +269,7 @@ class Recursion:
         """How far the units of a candidate's inner activation may be from their line."""
         lo, hi = self._range(self.theirs, node.inputs[0], op)
         self.theirs.deviations[node.name], self.state.margins[node.name] = deviation(op, lo, hi)
-        self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
+        self.state.magnitudes[node.inputs[0]] = magnitude(lo, hi)
         self.state.ranges[node.name] = (lo, hi)
         self.pending.append(node.name)
 
@@ -306,7 +277,7 @@ class Recursion:
         """An inner live norm as the map that it nearly is: eps ≤ ρ² ≤ eps + |P z|²/n."""
         n, form = op.channels, self.theirs.centred(node, op)
         lo, hi = self._ends(form, self.state.errors)
-        size = np.maximum(np.abs(lo), np.abs(hi)) / n
+        size = magnitude(lo, hi) / n
         most = float(upward((size * size).sum() / n))
         if op.positions > 1 or not most <= op.eps / 4:
             raise UnsupportedError(
@@ -316,7 +287,7 @@ class Recursion:
         square = Enclosure(*(np.full(n, part) for part in (op.eps, 0.0, most)))
         root = square_root(square) * Enclosure.exact(np.full(n, float(n)))
         self.theirs.scales[node.name] = quotient(Enclosure.exact(op.gamma), root)
-        self.state.candidate_magnitudes[node.inputs[0]] = np.maximum(np.abs(lo), np.abs(hi))
+        self.state.magnitudes[node.inputs[0]] = magnitude(lo, hi)
 
     def _linearise_target(self) -> None:
         """The same for the target's activations that have no partner; their range is known."""
@@ -370,7 +341,7 @@ class Recursion:
             times(above, low) + times(below, high) + constant,
             times(above, high) + times(below, low) + constant,
         )
-        reached = upward(np.maximum(np.abs(low), np.abs(high)) + wrong)
+        reached = upward(magnitude(low, high) + wrong)
         size = times(np.abs(main), reached) + np.abs(constant)
         rest = np.abs(matrix.low) + matrix.radius
         doubt = times(rest[:, :-1], reached) + rest[:, -1] + times(np.abs(main), wrong)
@@ -386,7 +357,7 @@ class Recursion:
         for view, matrix in form.parts():
             below, above = self._functionals(view, matrix.high)
             lo, hi = lo + below, hi + above
-            known = errors[view.source], self.state.magnitudes[view.source]
+            known = errors[view.source], self.state.sizes[view.source]
             e, h = (view.worst(part) for part in known)
             if e.any():
                 doubt = doubt + matrix.magnitude() @ e

@@ -10,7 +10,7 @@ proved here: whoever raises the shifts has the network certified as it is then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -18,10 +18,10 @@ import numpy as np
 
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import alignments
-from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.on_leaves import Indices, OnLeaves
-from reconstruct.certificates.propagate import Floats, Walk
-from reconstruct.certificates.roundoff import Evaluated, Roundoff, Value
+from reconstruct.certificates.error_recursion import Layered, bound_layers
+from reconstruct.certificates.on_boxes import Indices, OnBoxes
+from reconstruct.certificates.propagate import Walk
+from reconstruct.certificates.roundoff import Roundoff, Value
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
 from reconstruct.numbers.double_double import Array
@@ -33,9 +33,9 @@ SPARE = 1.02  # larger shifts are themselves rounded by more
 class _WithHeadroom(Roundoff):
     """An evaluation whose inner activations are given the headroom that they lack."""
 
-    def __init__(self, known: Evaluated, dtype: Any) -> None:
-        super().__init__(known, dtype)
-        self.lacking: dict[str, Array] = {}
+    @cached_property
+    def lacking(self) -> dict[str, Array]:
+        return {}
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         margin, wanted = super()._margin(op, name, value), SPARE * value.error
@@ -51,28 +51,25 @@ def lacking_headroom(known: Reach, network: Network, dtype: Any) -> Mapping[str,
     """
     for alignment in alignments(known.network, network, known.box):
         try:
-            layered = bound_layers(known.network, network, known, alignment)
+            found = _lacking(bound_layers(known, network, alignment), dtype)
         except UnsupportedError:
             continue
-        found = _lacking(OnLeaves(known, network, alignment, layered), dtype)
         if found is not None:
             return found
     return {}
 
 
-def _lacking(facts: OnLeaves, dtype: Any) -> Mapping[str, Array] | None:
-    """The most that units lack on any leaf; None where the error is not bounded."""
-    facts = replace(facts, apart=facts.pays)
-    every, walk = np.arange(facts.count), Walk(facts)
-    groups = facts.groups(every) if facts.apart else [every]
+def _lacking(layered: Layered, dtype: Any) -> Mapping[str, Array] | None:
+    """The most that units lack on any box; None where the error is not bounded."""
+    facts = OnBoxes(layered)
+    walk = Walk(facts)
 
     def on(rows: Indices) -> tuple[float, _WithHeadroom]:
-        evaluation = _WithHeadroom(facts.of_candidate(rows), dtype)
-        errors = walk.run(facts, rows, [Floats(evaluation, facts.layered.arrivals)])
-        return float(np.max(errors)), evaluation
+        evaluation = _WithHeadroom(facts.of_candidate(rows), dtype, layered.arrivals)
+        return float(walk.run(rows, [evaluation])[0]), evaluation
 
     most: dict[str, Array] = {}
-    for error, evaluation in parallel_map(on, groups):
+    for error, evaluation in parallel_map(on, facts.groups()):
         if not isfinite(error) or evaluation.reason:
             return None
         for name, lacking in evaluation.lacking.items():

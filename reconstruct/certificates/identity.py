@@ -30,14 +30,14 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import NotRational, Rational, RationalNorm
-from reconstruct.certificates.error_recursion import Arrival, Reachable, Recursion
+from reconstruct.certificates.error_recursion import Arrival, Recursion
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form, merge
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, LiveNorm, Network, Node
-from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix
 
 
@@ -50,17 +50,14 @@ class Identity:
 
 
 def prove_identity(
-    target: Network,
-    network: Network,
-    norms: Mapping[str, RationalNorm],
-    reach: Reachable,
-    alignment: Alignment,
+    known: Reach, network: Network, norms: Mapping[str, RationalNorm], alignment: Alignment
 ) -> Identity:
-    """Is `network`, with `norms` in place of its own, equal to `target` on the box of `reach`?"""
+    """Is `network`, with `norms` in place of its own, equal to the network whose values are `known`
+    on a box?"""
     rules = Rational(), Rational(norms)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            _Proof(target, network, reach, alignment, rules=rules).run()
+            _Proof(known, network, alignment, rules=rules).run()
     except (NotRational, UnsupportedError) as failure:
         return Identity(False, str(failure))
     return Identity(True, "every composed map is equal, every inner unit on its line")
@@ -76,13 +73,13 @@ class _Proof(Recursion):
         theirs: Form[Any],
         names: tuple[str, str],
         op: Activation | None = None,
-    ) -> tuple[Array, Arrival]:
+    ) -> Arrival:
         form, gap = self._gap(ours, theirs)
         if not gap.matrix.is_zero():
             raise NotRational(f"the maps to {names[0]!r} are not equal as rational matrices")
         before = np.zeros(form.positions * form.matrix.shape[0])
         behind = np.zeros(self.target.sizes[names[0]]) if op is not None else before
-        return behind, Arrival(before, before, (), op)
+        return Arrival(before, before, behind, op)
 
 
 def prove_live_identity(

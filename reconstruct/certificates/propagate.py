@@ -12,21 +12,18 @@ Rests on proofs_check: carried-errors, accumulated-rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Reach
-from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Arrival, Layered
 from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
-from reconstruct.certificates.on_leaves import Indices, OnLeaves
-from reconstruct.certificates.roundoff import Roundoff
+from reconstruct.certificates.on_boxes import Indices, OnBoxes
+from reconstruct.certificates.roundoff import CutErrors, CutPair, Roundoff
 from reconstruct.certificates.views import Form
-from reconstruct.networks import Activation, Network
+from reconstruct.networks import Activation
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import UNDERFLOW, Enclosure, upward
 from reconstruct.numbers.parallel import parallel_map
@@ -41,9 +38,9 @@ from reconstruct.numbers.rounding import UNIT
 
 @dataclass(frozen=True, eq=False)
 class Secants:
-    """Slopes of chords of an activation on ranges: within `middle` ± `radius`, (leaves, m).
+    """Slopes of chords of an activation on ranges: within `middle` ± `radius`, (boxes, m).
 
-    A chord that leaves the range by more than `margin` may be off by `more` for each unit beyond.
+    A chord that boxes the range by more than `margin` may be off by `more` for each unit beyond.
     """
 
     middle: Array
@@ -52,13 +49,13 @@ class Secants:
     more: Array
 
     def noise(self, before: Array) -> Array:
-        """What `middle` times an error of at most `before`, (leaves, m, modes), leaves out."""
+        """What `middle` times an error of at most `before`, (boxes, m, modes), boxes out."""
         margin = np.minimum(self.margin[..., None], before)  # no less than nothing is beyond
         beyond = before - margin
         return upward(self.radius[..., None] * before + self.more[..., None] * beyond)
 
     def part(self, rows: slice) -> Secants:
-        """The same on some leaves."""
+        """The same on some boxes."""
         return Secants(*(a[rows] for a in (self.middle, self.radius, self.margin, self.more)))
 
 
@@ -118,7 +115,7 @@ Parts = tuple[tuple[str, Array], ...]
 
 @dataclass(frozen=True, eq=False)
 class NewErrors:
-    """What is new at a cut, (1 or leaves, m, modes) each: in front of the activation and behind it,
+    """What is new at a cut, (1 or boxes, m, modes) each: in front of the activation and behind it,
     and what |ẑ − z| is known not to exceed."""
 
     before: Array
@@ -128,7 +125,7 @@ class NewErrors:
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """A cut that is done: its maps by source, its slopes and the noise (leaves, m, modes) behind
+    """A cut that is done: its maps by source, its slopes and the noise (boxes, m, modes) behind
     it."""
 
     name: str
@@ -139,7 +136,7 @@ class _Cut:
 
 @dataclass(frozen=True, eq=False)
 class _Spread:
-    """Errors of a value: `forms` (leaves, symbols, m), and `total` (leaves, m, modes) the same
+    """Errors of a value: `forms` (boxes, symbols, m), and `total` (boxes, m, modes) the same
     through absolute values, against which rounding is measured; and what no entry of the forms has
     lost more of by underflow."""
 
@@ -149,15 +146,15 @@ class _Spread:
 
 
 class SignedErrors:
-    """Errors through the target on so many `leaves`, cut after cut; `modes` of them side by side.
+    """Errors through the target on so many `boxes`, cut after cut; `modes` of them side by side.
 
     Products of maps are rounded by at most γ_n times the products of their absolute values, n the
     terms of all sums on the way.
     """
 
-    def __init__(self, leaves: int, modes: int) -> None:
-        self.leaves, self.modes = leaves, modes
-        self.reached: dict[str, Array] = {}  # |ĥ − h| of the cuts so far, over all leaves
+    def __init__(self, boxes: int, modes: int) -> None:
+        self.boxes, self.modes = boxes, modes
+        self.reached: dict[str, Array] = {}  # |ĥ − h| of the cuts so far, over all boxes
         self._cuts: list[_Cut] = []
         self._terms = 16
 
@@ -169,14 +166,14 @@ class SignedErrors:
         taken: Range,
         noise: NewErrors,
     ) -> Array:
-        """Bounds of |ĥ − h| at a cut, (leaves, m, modes).
+        """Bounds of |ĥ − h| at a cut, (boxes, m, modes).
 
-        `form` gives z over the sources; its range on the leaves, `taken`, tells the slopes of `op`
+        `form` gives z over the sources; its range on the boxes, `taken`, tells the slopes of `op`
         (None: a sum).
         """
         parts, doubt = self._parts(form)
         slopes = secants(op, *taken)
-        shape = (self.leaves, form.matrix.shape[0], self.modes)
+        shape = (self.boxes, form.matrix.shape[0], self.modes)
         kept, found = np.empty(shape), np.empty(shape)
         given = upward(noise.before + doubt), noise.behind, noise.most
         fresh, behind, most = (np.broadcast_to(part, shape) for part in given)
@@ -195,9 +192,9 @@ class SignedErrors:
         return found
 
     def end(self, form: Form[Enclosure], noise: Array) -> Array:
-        """Bounds of the error at the output, (leaves, m, modes)."""
+        """Bounds of the error at the output, (boxes, m, modes)."""
         parts, doubt = self._parts(form)
-        found = np.empty((self.leaves, form.matrix.shape[0], self.modes))
+        found = np.empty((self.boxes, form.matrix.shape[0], self.modes))
         fresh = np.broadcast_to(upward(noise + doubt), found.shape)
 
         def one(rows: slice) -> None:
@@ -219,20 +216,19 @@ class SignedErrors:
         return tuple(parts), upward(noise)
 
     def _on_all(self, one: Callable[[slice], None]) -> None:
-        """On all leaves, batch by batch."""
+        """On all boxes, batch by batch."""
 
         def quietly(rows: slice) -> None:
             with np.errstate(all="ignore"):
                 one(rows)
 
         batches = [
-            slice(i, min(self.leaves, i + LIMITS.batch))
-            for i in range(0, self.leaves, LIMITS.batch)
+            slice(i, min(self.boxes, i + LIMITS.batch)) for i in range(0, self.boxes, LIMITS.batch)
         ]
         list(parallel_map(quietly, batches))
 
     def _arriving(self, rows: slice, parts: Parts, noise: Array) -> Array:
-        """|ẑ − z| at the input of a cut on some leaves, (leaves, m, modes), `noise` new there."""
+        """|ẑ − z| at the input of a cut on some boxes, (boxes, m, modes), `noise` new there."""
         values: dict[str, _Spread] = {}
         sizes = np.zeros((rows.stop - rows.start, 0, self.modes))
         for cut in self._cuts:
@@ -267,13 +263,13 @@ class SignedErrors:
         return _Spread(forms, total, float(upward(lost)) if parts else 0.0)
 
 
-def within_limits(leaves: int, modes: int, sizes: list[int]) -> bool:
+def within_limits(boxes: int, modes: int, sizes: list[int]) -> bool:
     """Whether cuts of these sizes can be carried in within_limits time and memory."""
     before = np.cumsum([0, *sizes])[:-1]
     products = float(
         np.sum(before[:-1] * sizes[:-1] * np.array(sizes[1:]) * np.arange(len(sizes), 1, -1))
     )
-    return leaves * products < LIMITS.work and leaves * sum(sizes) * (modes + 6) < LIMITS.kept
+    return boxes * products < LIMITS.work and boxes * sum(sizes) * (modes + 6) < LIMITS.kept
 
 
 def _number(values: Array) -> Array:
@@ -289,31 +285,6 @@ def _number(values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class CutPair:
-    """A pair of nodes, the target's form in front of it and its activation (None: a sum)."""
-
-    ours: str
-    theirs: str
-    inside: str
-    form: Form[Enclosure]
-    op: Activation | None
-
-
-@dataclass(frozen=True, eq=False)
-class CutErrors:
-    """Errors in front of a cut, (1 or leaves, m): all of them, the new ones, and new ones behind
-    it."""
-
-    total: Array
-    fresh: Array
-    behind: Array
-
-    def passed(self, op: Activation | None) -> Array:
-        """The error behind the cut, through the Lipschitz constant."""
-        return upward((self.total if op is None else op.carried(self.total)) + self.behind)
-
-
-@dataclass(frozen=True, eq=False)
 class Real:
     """Errors in real arithmetic: those of the recursion, which is done."""
 
@@ -321,118 +292,79 @@ class Real:
     reason = ""
 
     def at(self, cut: CutPair | None) -> CutErrors:
-        arrival = self.arrivals["" if cut is None else cut.ours]
-        op = None if cut is None else cut.op
-        passed = arrival.total if op is None else op.carried(arrival.total)
-        return CutErrors(arrival.total[None], arrival.fresh[None], np.zeros_like(passed)[None])
+        found = self.arrivals["" if cut is None else cut.ours]
+        return CutErrors(found.total[None], found.fresh[None], np.zeros((1, len(found.behind))))
 
     def settle(self, cut: CutPair, error: Array) -> None:
         """Nothing waits for it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Floats:
-    """Errors of an evaluation; without `arrivals` it is the target's own, with no residuals."""
-
-    evaluation: Roundoff
-    arrivals: Mapping[str, Arrival] | None = None
-
-    def at(self, cut: CutPair | None) -> CutErrors:
-        found = (
-            self.evaluation.until(None)
-            if cut is None
-            else self.evaluation.until(self._name(cut), cut.op)
-        )
-        fresh = upward(found.hidden + found.local)
-        if self.arrivals is not None:
-            arrival = self.arrivals["" if cut is None else cut.ours]
-            moved = arrival.moved(self.evaluation.source_errors)
-            fresh = upward(fresh + arrival.fresh + moved)
-        return CutErrors(upward(found.carried + fresh), fresh, found.behind)
-
-    def settle(self, cut: CutPair, error: Array) -> None:
-        self.evaluation.settle(self._name(cut), error)
-
-    def _name(self, cut: CutPair) -> str:
-        return cut.ours if self.arrivals is None else cut.theirs
-
-    @property
-    def reason(self) -> str:
-        return self.evaluation.reason
-
-
-Mode = Real | Floats
+Mode = Real | Roundoff
 
 
 class Walk:
-    """The cuts of both networks, on all leaves or on some."""
+    """The cuts of both networks, on all boxes or on some."""
 
-    def __init__(self, facts: OnLeaves) -> None:
-        layered = facts.layered
-        self.cuts = _cuts(facts)
-        self.end = layered.own.form(facts.known.network.output)
-        self.propagates = self._propagates(facts.known.network)
+    def __init__(self, facts: OnBoxes) -> None:
+        self.facts = facts
+        self.cuts = [_cut(facts.layered, *pair) for pair in facts.layered.alignment.pairs]
+        self.end = facts.layered.own.form(facts.target.output)
+        used, cuts = facts.target.needed(), {cut.ours for cut in self.cuts}
+        bends = {node.name for node in facts.target.activation_nodes()}
+        self.affine = used & bends <= cuts  # the target, between its cuts
 
-    def run(self, facts: OnLeaves, rows: Indices, modes: list[Mode]) -> Array:
-        """The largest error of each mode at the output, (modes, leaves), on leaves by number."""
-        carrier = self._carrier(facts.count, len(rows), len(modes))
+    def modes(self, rows: Indices) -> list[Mode]:
+        """Real arithmetic, the candidate in floats, and the target where it is affine."""
+        facts, arrivals = self.facts, self.facts.layered.arrivals
+        made: list[Mode] = [Real(arrivals)]
+        made += [Roundoff(facts.of_candidate(rows), kind, arrivals) for kind in FLOATS]
+        if self.affine:
+            made += [Roundoff(facts.of_target(rows), kind) for kind in FLOATS]
+        return made
+
+    def run(self, rows: Indices, modes: list[Mode]) -> Array:
+        """The largest error of each mode at the output, on boxes by number."""
+        carrier = self._carrier(len(rows), len(modes))
         for cut in self.cuts:
             errors_here = [mode.at(cut) for mode in modes]
             errors = [one.passed(cut.op) for one in errors_here]
             if carrier is not None:
-                taken = facts.range(cut.inside, rows)
+                taken = self.facts.range(cut.inside, rows)
                 carried = carrier.add(cut.ours, cut.form, cut.op, taken, _new_errors(errors_here))
                 errors = [np.fmin(error, carried[..., i]) for i, error in enumerate(errors)]
             for mode, error in zip(modes, errors, strict=True):
-                mode.settle(cut, error if facts.apart else error.max(axis=0, keepdims=True))
+                whole = error if self.facts.apart else error.max(axis=0, keepdims=True)
+                mode.settle(cut, whole)
         errors_here = [mode.at(None) for mode in modes]
         totals = [one.total for one in errors_here]
         if carrier is not None:
             carried = carrier.end(self.end, _stacked([one.fresh for one in errors_here]))
             totals = [np.fmin(total, carried[..., i]) for i, total in enumerate(totals)]
-        worst = [total.max(axis=1, initial=0.0) for total in totals]
-        return np.stack([np.broadcast_to(one, len(rows)) for one in worst])
+        return np.array([total.max(initial=0.0) for total in totals])
 
-    def _carrier(self, leaves: int, rows: int, modes: int) -> SignedErrors | None:
-        """Whoever carries errors on `rows` of all leaves; None where that cannot be."""
-        sizes = [cut.form.matrix.shape[0] for cut in self.cuts]
-        if not (self.propagates and within_limits(leaves, modes, sizes)):
-            return None
-        return SignedErrors(rows, modes)
-
-    def _propagates(self, target: Network) -> bool:
-        """Whether errors can be carried through the target: not where it bends between the cuts
-        (its ranges are then known better here than to whoever knows the cuts alone), where its
-        maps look through windows, or where it bends otherwise than unit by unit."""
+    def _carrier(self, boxes: int, modes: int) -> SignedErrors | None:
+        """Whoever propagates errors with signs on some boxes; None where that takes too much, or
+        where the target bends between the cuts (its ranges are then known better here than to
+        whoever knows the cuts alone), looks through windows, or bends not unit by unit."""
         forms = (*(cut.form for cut in self.cuts), self.end)
         whole = all(view.index is None for form in forms for view in form.layout)
         unitwise = all(cut.op is None or cut.op.unitwise for cut in self.cuts)
-        affine = all_cut(target, {cut.ours for cut in self.cuts})
-        return bool(self.cuts) and affine and whole and unitwise
+        sizes = [cut.form.matrix.shape[0] for cut in self.cuts]
+        if not (sizes and self.affine and whole and unitwise):
+            return None
+        return SignedErrors(boxes, modes) if within_limits(self.facts.count, modes, sizes) else None
 
 
-def all_cut(target: Network, cuts: set[str]) -> bool:
-    """Whether the target is affine between its cuts."""
-    used = target.needed()
-    return all(n.name in cuts for n in target.activation_nodes() if n.name in used)
-
-
-def _cuts(facts: OnLeaves) -> list[CutPair]:
-    target, layered = facts.known.network, facts.layered
-    found = []
-    for ours, theirs in facts.alignment.pairs:
-        op = layered.arrivals[ours].op
-        inside = ours if op is None else target.node(ours).inputs[0]
-        form = layered.own.own(ours) if op is None else _taken(layered, inside)
-        found.append(CutPair(ours, theirs, inside, form, op))
-    return found
-
-
-def _taken(layered: Layered, inside: str) -> Form[Enclosure]:
-    """The form of what an activation takes; units of a large cut as they are, without a matrix."""
-    size = layered.own.network.sizes[inside]
-    large = size > FORM_LIMITS.units and layered.own.moves(inside)
-    return layered.own.form(inside, size if large else None)
+def _cut(layered: Layered, ours: str, theirs: str) -> CutPair:
+    """The pair, with the form of what an activation takes; units of a large cut as they are,
+    without a matrix."""
+    op, own = layered.arrivals[ours].op, layered.own
+    if op is None:
+        return CutPair(ours, theirs, ours, own.own(ours), op)
+    (inside,) = own.network.node(ours).inputs
+    size = own.network.sizes[inside]
+    large = size > FORM_LIMITS.units and own.moves(inside)
+    return CutPair(ours, theirs, inside, own.form(inside, size if large else None), op)
 
 
 def _new_errors(errors_here: list[CutErrors]) -> NewErrors:
@@ -442,7 +374,7 @@ def _new_errors(errors_here: list[CutErrors]) -> NewErrors:
 
 
 def _stacked(parts: list[Array]) -> Array:
-    """The modes as columns, (1 or leaves, m, modes)."""
+    """The modes as columns, (1 or boxes, m, modes)."""
     return np.stack(np.broadcast_arrays(*parts), axis=2)
 
 
@@ -453,11 +385,9 @@ def _stacked(parts: list[Array]) -> Array:
 # the nodes in between. Each of these errors reaches the output through the target's maps;
 # the signed walk follows them there on the boxes of the partition, and the recursion through
 # absolute values bounds them where that is better or the signed walk does not apply. The magnitudes
-# that round are those of a box, too (`on_leaves`). Beside f's figures stand those of the
-# target itself, by the same
-# analysis: what its own evaluation in floats may do.
+# that round are those of a box, too (`on_boxes`). Beside f's figures stand those of the target
+# itself, by the same analysis: what its own evaluation in floats may do.
 
-Tick = Callable[[int, int], None]
 FLOATS: tuple[Any, ...] = (np.float64, np.float32)
 
 
@@ -475,96 +405,27 @@ class Figures:
 
 
 def figures(
-    known: Reach,
-    candidate: Network,
-    alignment: Alignment,
-    layered: Layered,
-    tick: Tick = lambda done, total: None,
+    layered: Layered, tick: Callable[[int, int], None] = lambda done, total: None
 ) -> Figures:
-    """All figures of a layered proof; `tick` is told how many leaves are done."""
-    found, reasons = _refined(OnLeaves(known, candidate, alignment, layered), tick)
-    real = min(found[0], layered.bound)
+    """All figures of a layered proof; `tick` is told how many groups of boxes are done."""
+    facts = OnBoxes(layered)
+    walk, groups = Walk(facts), facts.groups()
+
+    def on(rows: Indices) -> tuple[Array, list[str]]:
+        modes = walk.modes(rows)
+        return walk.run(rows, modes), [mode.reason for mode in modes]
+
+    found = []
+    for one in parallel_map(on, groups):
+        found.append(one)
+        tick(len(found), len(groups))
+    worst = np.max([errors for errors, _ in found], axis=0)
+    reasons = [next(filter(None, why), "") for why in zip(*(r for _, r in found), strict=True)]
+    real = min(float(worst[0]), layered.bound)
     shown = [
-        None if why or not isfinite(bound) else bound
-        for bound, why in zip(found, reasons, strict=True)
+        None if why or not isfinite(bound) else float(bound)
+        for bound, why in zip(worst, reasons, strict=True)
     ]
     floats = tuple(None if bound is None else max(bound, real) for bound in shown[1:3])
     told = tuple(why or "it is not finite" for why in reasons[1:3])
     return Figures(real, floats, tuple(shown[3:]) or (None, None), told)
-
-
-def _refined(facts: OnLeaves, tick: Tick) -> tuple[list[float], list[str]]:
-    """The largest error of each mode, and why there is none: with magnitudes of the whole box, and
-    in floats, where that pays, with those of each leaf."""
-    walk, every = Walk(facts), np.arange(facts.count)
-    modes = _modes(facts, every)
-    coarse = walk.run(facts, every, modes)
-    worst, reasons = coarse.max(axis=1), [mode.reason for mode in modes]
-    if facts.pays:
-        apart = _Apart(replace(facts, apart=True), walk, coarse, tick)
-        worst = apart.worst([i for i, why in enumerate(reasons) if i and not why])
-    return [float(error) for error in worst], reasons
-
-
-@dataclass(frozen=True, eq=False)
-class _Apart:
-    """Leaves looked at apart; `coarse` (modes, leaves) bounds the errors as well."""
-
-    facts: OnLeaves
-    walk: Walk
-    coarse: Array
-    tick: Tick
-
-    def worst(self, modes: list[int]) -> Array:
-        """The largest error of every mode, those named looked at leaf by leaf.
-
-        The worst leaves by `coarse` come first, as long as others could be worse than they. A mode
-        whose figure is no less than the target's values are, already there, says nothing.
-        """
-        found: Array = self.coarse.max(axis=1)
-        with np.errstate(all="ignore"):
-            shares = np.nan_to_num(self.coarse[modes] / found[modes, None])
-        order = np.argsort(-shares.max(axis=0, initial=0.0), kind="stable")
-        first, *rest = self.facts.groups(order)
-        errors = self._errors(first, modes)
-        telling = [i for i, error in zip(modes, errors, strict=True) if error < self._size]
-        if telling:
-            start = np.array([e for e in errors if e < self._size])
-            found[telling] = self._over(telling, start, len(first), order, rest)
-        return found
-
-    def _over(
-        self, modes: list[int], worst: Array, done: int, order: Indices, groups: list[Indices]
-    ) -> Array:
-        """The largest errors, those of the first leaves known to be `worst`."""
-        errors = parallel_map(lambda rows: self._errors(rows, modes), groups)
-        for rows in groups:
-            self.tick(done, len(order))
-            if np.all(self.coarse[modes][:, order[done:]].max(axis=1) <= worst):
-                break
-            worst = np.maximum(worst, next(errors))
-            done += len(rows)
-        return worst
-
-    def _errors(self, rows: Indices, modes: list[int]) -> Array:
-        """The largest errors on some leaves."""
-        made = _modes(self.facts, rows)
-        found = self.walk.run(self.facts, rows, [made[i] for i in modes])
-        return np.asarray(np.fmin(found, self.coarse[modes][:, rows]).max(axis=1))
-
-    @cached_property
-    def _size(self) -> float:
-        """Of the target's values."""
-        known = self.facts.known
-        return max(float(np.max(np.abs(end))) for end in known.bounds(known.network.output))
-
-
-def _modes(facts: OnLeaves, rows: Indices) -> list[Mode]:
-    """Real arithmetic, the candidate in floats, and the target where it is affine between cuts."""
-    ours, arrivals = facts.of_candidate(rows), facts.layered.arrivals
-    made: list[Mode] = [Real(arrivals)]
-    made += [Floats(Roundoff(ours, kind), arrivals) for kind in FLOATS]
-    if all_cut(facts.known.network, {name for name, _ in facts.alignment.pairs}):
-        own = facts.of_target(rows)
-        made += [Floats(Roundoff(own, kind)) for kind in FLOATS]
-    return made

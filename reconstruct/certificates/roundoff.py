@@ -4,16 +4,16 @@ The model (docs/certificates.md): IEEE arithmetic, rounding to nearest, sums in 
 fused with sums or not; parameters are first rounded to the precision; a norm is evaluated by its
 formula, as a precomputed scale and shift, or folded into the affine map before it.
 
-Boxes stand side by side: arrays are (boxes, units), so that on a leaf only the magnitudes count
-that occur there. Three errors travel along. `carried` is the error of the cuts before, taken
-through the composed map A' of the segment (which is as small as the target's own map); `hidden` is
-what had come together at the inner activations before, `local` what was added since, both taken
-through |W| node by node. At a cut somebody else says how large the error is there (see `figures`).
-With |ĥ| ≤ H + carried + hidden + local = Ĥ,
+Boxes stand side by side: arrays are (boxes, units), so that on a box only the magnitudes count
+that occur there. Two errors travel along. `carried` is the error of the cuts before, taken
+through the composed map A' of the segment (which is as small as the target's own map); `local` is
+what was added since, taken through |W| node by node. At a cut somebody else says how large the
+error is there (see `propagate`). With |ĥ| ≤ H + carried + local = Ĥ and
+W̃ĥ − Wh = W (ĥ − h) + (W̃ − W) ĥ,
 
-    affine:  local' = |W̃| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
+    affine:  local' = |W| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
     norm:    local' = |s| local + what its own rule says (`networks/maps/diagonal.py`)
-    inner:   hidden' = |slope| (hidden + local) + what the error may push beyond the linear piece
+    inner:   local' = |slope| local + what the error may push beyond the linear piece
 
 n products and a bias meet n + 1 roundings; one is to spare. A map without a bias may be given one
 by what is folded into it; only what a graph spells out as a sum is known to have none.
@@ -31,8 +31,9 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds.interval import image
+from reconstruct.certificates.error_recursion import Arrival
 from reconstruct.certificates.forms import Composites
-from reconstruct.certificates.views import View
+from reconstruct.certificates.views import Form, View
 from reconstruct.networks import (
     Activation,
     Add,
@@ -73,29 +74,42 @@ class Evaluated:
 
 
 @dataclass(frozen=True, eq=False)
-class Arriving:
-    """Errors in front of a cut, (boxes, units): `carried` from the cuts before, `hidden` and
-    `local` of this segment, and what the activation itself adds behind it."""
+class CutPair:
+    """A pair of nodes, the target's form in front of it and its activation (None: a sum)."""
 
-    carried: Array
-    hidden: Array
-    local: Array
+    ours: str
+    theirs: str
+    inside: str
+    form: Form[Enclosure]
+    op: Activation | None
+
+
+@dataclass(frozen=True, eq=False)
+class CutErrors:
+    """Errors in front of a cut, (1 or boxes, m): all of them, the new ones, and new ones behind
+    it."""
+
+    total: Array
+    fresh: Array
     behind: Array
+
+    def passed(self, op: Activation | None) -> Array:
+        """The error behind the cut, through the Lipschitz constant."""
+        return upward((self.total if op is None else op.carried(self.total)) + self.behind)
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Bounds of |value|, of the three errors, and of every partial result on the way."""
+    """Bounds of |value|, of the two errors, and of every partial result on the way."""
 
     size: Array
     carried: Array
-    hidden: Array
     local: Array
     peak: Array
 
     @cached_property
     def error(self) -> Array:
-        return upward(self.carried + self.hidden + self.local)
+        return upward(self.carried + self.local)
 
     @cached_property
     def computed(self) -> Array:
@@ -106,17 +120,20 @@ class Value:
 class Roundoff:
     """The errors of a network evaluated in `dtype`, from one cut to the next.
 
-    `until` goes on to a cut and tells what arrives there; `settle` takes the error that the cut
-    has in the end, from whoever knows the least one. `reason` says why there is no bound, if so.
+    With `arrivals` it is the candidate, whose maps differ from the target's; without, the target
+    itself. `at` goes on to a cut and tells what arrives there; `settle` takes the error that the
+    cut has in the end, from whoever knows the least one. `reason` says why there is no bound.
     """
 
-    def __init__(self, known: Evaluated, dtype: Any) -> None:
+    def __init__(
+        self, known: Evaluated, dtype: Any, arrivals: Mapping[str, Arrival] | None = None
+    ) -> None:
         self.known, self.network, self.precision = known, known.network, Precision(dtype)
-        self.sources = known.forms.sources
+        self.arrivals, self.sources = arrivals, known.forms.sources
         self.reason = ""
         size = known.magnitudes[self.network.source]
         nothing = np.zeros((1, self.network.size_in))
-        self.values = {self.network.source: Value(size, nothing, nothing, nothing, size)}
+        self.values = {self.network.source: Value(size, nothing, nothing, size)}
         self.source_errors = {self.sources[self.network.source]: nothing}
         self._trees = known.trees
         inside = {name for tree in self._trees.values() for name in tree.nodes}
@@ -124,36 +141,40 @@ class Roundoff:
         self._left = iter([node for node in self.network.nodes if node.name in used])
         self._last = self._last_looks()
 
-    def until(self, cut: str | None, op: Activation | None = None) -> Arriving:
-        """What arrives in front of a cut, `op` its activation (None: a sum); None: the output."""
+    def at(self, cut: CutPair | None) -> CutErrors:
+        """What arrives in front of a cut; None: at the output."""
         with np.errstate(over="ignore", invalid="ignore"):
-            for node in self._left:
-                if node.name == cut:
-                    return self._arriving(node, op)
-                self._keep(node.name, self._step(node))
-        return self._arrived(self.values[self.network.output])
+            value, behind = self._until(cut)
+            fresh = value.local
+            if self.arrivals is not None:
+                arrival = self.arrivals["" if cut is None else cut.ours]
+                fresh = upward(fresh + arrival.fresh + arrival.moved(self.source_errors))
+            return CutErrors(upward(value.carried + fresh), fresh, behind)
 
-    def settle(self, cut: str, error: Array) -> None:
+    def settle(self, cut: CutPair, error: Array) -> None:
         """The error of a cut's value, rounding of its activation included."""
-        before, none = self._cut, np.zeros_like(error)
-        self.source_errors[self.sources[cut]] = error
-        self._keep(cut, Value(before.size, error, none, none, before.peak))
+        name, before = self._name(cut), self._cut
+        self.source_errors[self.sources[name]] = error
+        self._keep(name, replace(before, carried=error, local=np.zeros_like(error)))
 
-    def _arriving(self, node: Node, op: Activation | None) -> Arriving:
-        """The errors at the input of an activation, or of a sum or a scaling that is a cut."""
-        if op is None:
-            value = self._cut = self._step(node)
-            return self._arrived(value)
-        value = self.values[node.inputs[0]]
-        peak = op.carried(value.peak)
-        errors = value.carried, value.hidden, value.local
-        self._cut = Value(op.magnitude(value.size), *errors, peak)
-        return self._arrived(value, op.rounding(value.computed, self.precision))
+    def _name(self, cut: CutPair) -> str:
+        return cut.ours if self.arrivals is None else cut.theirs
 
-    def _arrived(self, value: Value, behind: Array | None = None) -> Arriving:
-        """The errors of a value."""
-        own = np.zeros_like(value.local) if behind is None else behind
-        return Arriving(value.carried, value.hidden, value.local, own)
+    def _until(self, cut: CutPair | None) -> tuple[Value, Array]:
+        """The value in front of a cut, and what its activation rounds behind it."""
+        for node in self._left:
+            if cut is None or node.name != self._name(cut):
+                self._keep(node.name, self._step(node))
+            elif cut.op is None:  # a sum, a product or a map is compared itself
+                value = self._cut = self._step(node)
+                return value, np.zeros_like(value.local)
+            else:
+                value = self.values[node.inputs[0]]
+                size, peak = cut.op.magnitude(value.size), cut.op.carried(value.peak)
+                self._cut = replace(value, size=size, peak=peak)
+                return value, cut.op.rounding(value.computed, self.precision)
+        value = self.values[self.network.output]
+        return value, np.zeros_like(value.local)
 
     def _keep(self, name: str, value: Value) -> None:
         known = self._known(name, value.size)
@@ -198,25 +219,25 @@ class Roundoff:
         if isinstance(op, Activation):
             return self._activation(op, node.name, first)
         assert isinstance(op, Map)  # units are moved about, and nothing is computed
-        moved = (first.size, first.carried, first.hidden, first.local, first.peak)
+        moved = (first.size, first.carried, first.local, first.peak)
         return Value(*(op.absolute(part) for part in moved))
 
     def _sum(self, values: list[Value]) -> Value:
         size, rough = _total(v.size for v in values), _total(v.computed for v in values)
-        carried, hidden = _total(v.carried for v in values), _total(v.hidden for v in values)
         own = self.precision.gamma(len(values) - 1) * rough
-        return Value(size, carried, hidden, upward(_total(v.local for v in values) + own), rough)
+        local = upward(_total(v.local for v in values) + own)
+        return Value(size, _total(v.carried for v in values), local, rough)
 
     # --- affine maps ----------------------------------------------------------------------------
 
     def _mixing(self, name: str, source: str, op: Mixing | SpelledSum) -> Value:
         """|W| of all errors and sizes at once, and what its sums round."""
         value, precision = self.values[source], self.precision
-        parts = (value.size, value.computed, value.local, value.carried, value.hidden)
+        parts = (value.size, value.computed, value.local, value.carried)
         boxes = max(map(len, parts))
         rows = np.concatenate([np.broadcast_to(part, (boxes, part.shape[1])) for part in parts])
         times = upward(op.absolute(rows)).reshape(len(parts), boxes, -1)
-        size, reached, local, carried, hidden = times
+        size, reached, local, carried = times
         biases = op.biases if isinstance(op, SpelledSum) else op.bias[None]
         cast = precision.cast(biases)
         # entries that the format does not hold are moved by a unit roundoff, or by all they are
@@ -225,14 +246,14 @@ class Roundoff:
         constant = np.abs(cast).sum(axis=0)
         rounded = upward((1 + moved) * reached + constant)
         count = op.roundings if isinstance(op, SpelledSum) else op.summands + BIAS
-        local = (1 + moved) * local + moved * reached + precision.gamma(count) * rounded
+        local = local + moved * reached + precision.gamma(count) * rounded
         local = local + np.abs(cast - biases).sum(axis=0)
         terms = op.summands + len(biases) + BIAS
         lost = terms * precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
         size = upward(size + np.abs(biases).sum(axis=0))
         if not (self.known.forms.moves(source) or name in self.sources):
             carried = np.minimum(carried, self.known.reached(name, self.source_errors))
-        return Value(size, carried, hidden, upward(local + lost), rounded)
+        return Value(size, carried, upward(local + lost), rounded)
 
     # --- diagonal maps and activations ----------------------------------------------------------
 
@@ -245,8 +266,7 @@ class Roundoff:
         incoming = InputBounds(value.size, value.error, size, self._before(node))
         own = op.rounding(incoming, self.precision)
         local = upward(scale * value.local + own.error)
-        carried, hidden = upward(scale * value.carried), upward(scale * value.hidden)
-        return Value(size, carried, hidden, local, own.peak)
+        return Value(size, upward(scale * value.carried), local, own.peak)
 
     def _behind_inner(self, node: Node, op: Diagonal, size: Array) -> Array:
         """What is known of a magnitude behind an inner activation, whose range is known."""
@@ -272,12 +292,12 @@ class Roundoff:
         own = op.rounding(value.computed, self.precision)
         if op.rest or isinstance(op, LiveNorm):  # what libraries round there, nothing bounds
             unknown = np.full_like(own, np.inf)
-            return Value(unknown, unknown, unknown, np.zeros_like(own), unknown)
+            return Value(unknown, unknown, unknown, unknown)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
         beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
         slope = abs(op.piece.slope)
-        hidden = upward(slope * (value.hidden + value.local) + own + beyond)
-        return Value(size, upward(slope * value.carried), hidden, np.zeros_like(hidden), peak)
+        local = upward(slope * value.local + own + beyond)
+        return Value(size, upward(slope * value.carried), local, peak)
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""

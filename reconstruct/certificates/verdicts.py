@@ -11,6 +11,7 @@ from reconstruct.equivalence.pairing import PairOfUnits
 from reconstruct.equivalence.witness import Witness
 from reconstruct.networks import Domain
 from reconstruct.notebook import table
+from reconstruct.numbers.double_double import upward
 
 PathLike = str | os.PathLike[str]
 
@@ -62,6 +63,14 @@ _TEXTS = {
         "try a smaller domain, tighter bounds (split), a longer time limit or a larger tolerance",
     ),
 }
+
+
+PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ
+
+
+def published(value: float) -> float:
+    """The figure as it is claimed: a little above what was proved."""
+    return float(upward(value * PUBLISHED))
 
 
 @dataclass(frozen=True)

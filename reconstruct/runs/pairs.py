@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -130,18 +131,18 @@ def _numbers(values: tuple[float, ...] | list[float]) -> str:
 def _proved(pair: Planted, files: list[Path], home: Path) -> bool:
     """Whether the answer was proved besides, from the files: then with a certificate."""
     target, candidate = map(load, files)
-    known = None
+    look = None
     if (
         pair.answer == "sat" and pair.corner is not None
     ):  # where it is, the witness is looked for first
         corner = Box(pair.corner, pair.corner)
-        known = search(target, candidate, corner, samples=1, restarts=0)
+        look = partial(search, target, candidate, corner, samples=1, restarts=0)
     found = certify(
         target,
         candidate,
         domain=pair.box,
         tolerance=pair.tolerance,
-        search=known,
+        search=look,
         time_limit=SECONDS,
     )
     if found.verdict is Verdict.UNDECIDED:

@@ -38,8 +38,8 @@ def both(target: Network, other: Network, method) -> tuple[float, float]:
     known = reach(target, BOX, method)
     names = [node.name for node in target.activation_nodes()]
     alignment = Alignment(tuple((name, name) for name in names))
-    layered = bound_layers(target, other, known, alignment)
-    return layered.bound, figures(known, other, alignment, layered).real
+    layered = bound_layers(known, other, alignment)
+    return layered.bound, figures(layered).real
 
 
 @pytest.mark.parametrize("method", [Crown(), Adaptive(boxes=64)])
@@ -106,9 +106,9 @@ def test_of_a_single_unit_nothing_is_lost() -> None:
     names = [node.name for node in target.activation_nodes()]
     alignment = Alignment(tuple((name, name) for name in names))
     known = reach(target, box, Crown())
-    layered = bound_layers(target, other, known, alignment)
+    layered = bound_layers(known, other, alignment)
     found = found_on(pair)
-    assert found <= figures(known, other, alignment, layered).real <= 1.001 * found
+    assert found <= figures(layered).real <= 1.001 * found
 
 
 # --- the checker ----------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_a_pair_between_the_found_and_the_absolute_is_decided() -> None:
         domain=BOX,
         bounds=Adaptive(boxes=32),
         tolerance=1.5 * most,
-        search=search(target, other, BOX, samples=100, restarts=1),
+        search=lambda: search(target, other, BOX, samples=100, restarts=1),
         time_limit=60,  # far more than it takes
     )
     assert found.verdict is Verdict.CERTIFIED and found.method == "general"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from reconstruct.certificates.error_recursion import Recursion, _State
+from reconstruct.certificates.error_recursion import Recursion
 from reconstruct.certificates.views import Form, View
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure
@@ -33,7 +34,8 @@ def ends(form: Form, values: dict[str, float], errors: dict[str, float]) -> tupl
     recursion = Recursion.__new__(Recursion)
     recursion.reach = AtAPoint(arrays)  # type: ignore[assignment]
     wrong = {name: np.array([errors.get(name, 0.0)]) for name in values}
-    recursion.state = _State(wrong, {name: np.abs(value) for name, value in arrays.items()})
+    sizes = {name: np.abs(value) for name, value in arrays.items()}
+    recursion.state = SimpleNamespace(errors=wrong, sizes=sizes)  # type: ignore[assignment]
     low, high = recursion._ends(form, wrong)
     return Fraction(float(low[0])), Fraction(float(high[0]))
 

@@ -19,7 +19,7 @@ from reconstruct.certificates.certify import _Work
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity
-from reconstruct.certificates.layered import PUBLISHED
+from reconstruct.certificates.verdicts import PUBLISHED
 from reconstruct.cli import main
 from reconstruct.equivalence.witness import LIMITS, enclose, evaluate_exact
 from reconstruct.errors import InputError
@@ -98,9 +98,9 @@ def test_no_proof_accepts_a_pair_of_different_operations(proof) -> None:
     pairs = Alignment((("r", "r"),))
     with pytest.raises(InputError, match=r"LeakyRelu\(slope=0.5\) of 1; leave the pair out"):
         if proof == "rigorous":
-            bound_layers(target, candidate, known, pairs)
+            bound_layers(known, candidate, pairs)
         else:
-            prove_identity(target, candidate, {}, known, pairs)
+            prove_identity(known, candidate, {}, pairs)
 
 
 def test_equal_graphs_are_aligned_without_a_look_at_values() -> None:

@@ -1,4 +1,4 @@
-"""Rounding on leaves, and errors of hidden units with their signs: sound, tighter, proved again."""
+"""Rounding on boxes, and errors of hidden units with their signs: sound, tighter, proved again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proofs_check.certificates import check
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.on_leaves import OnLeaves
+from reconstruct.certificates.on_boxes import OnBoxes
 from reconstruct.certificates.propagate import figures
 from reconstruct.equivalence.witness import enclose
 from reconstruct.networks import Box, Network, in_blocks
@@ -34,26 +34,28 @@ def rebuilt(seed: int = 7) -> tuple[Network, Network]:
     return target, in_blocks(wide(target, BOX, rng, method=METHOD), SHORT)
 
 
-def facts_of(target: Network, network: Network, apart: bool = True) -> OnLeaves:
+def facts_of(target: Network, network: Network) -> OnBoxes:
     known = reach(target, BOX, METHOD)
-    alignment = Alignment(tuple((node.name, node.name) for node in target.activation_nodes()))
-    layered = bound_layers(target, network, known, alignment)
-    return OnLeaves(known, network, alignment, layered, apart=apart)
+    return OnBoxes(bound_layers(known, network, cuts_of(target)))
 
 
-# --- what is known on leaves ----------------------------------------------------------------------
+def cuts_of(target: Network) -> Alignment:
+    return Alignment(tuple((node.name, node.name) for node in target.activation_nodes()))
 
 
-def test_values_on_a_leaf_are_within_what_is_known_there() -> None:
-    """In rationals: at points of every tenth leaf, of all values that something is known of."""
+# --- what is known on boxes -----------------------------------------------------------------------
+
+
+def test_values_on_a_box_are_within_what_is_known_there() -> None:
+    """In rationals: at points of every tenth box, of all values that something is known of."""
     target, network = rebuilt()
     facts, rng = facts_of(target, network), np.random.default_rng(0)
-    below, above = facts.known.parts.values[target.source]
+    below, above = facts.layered.known.parts.values[target.source]
     rows = np.arange(0, facts.count, 10)
     here = facts.of_candidate(rows)
-    assert len(rows) > 2 and facts.pays
-    for place, leaf in enumerate(rows):
-        x = rng.uniform(below[leaf], above[leaf])
+    assert len(rows) > 2 and facts.apart
+    for place, box in enumerate(rows):
+        x = rng.uniform(below[box], above[box])
         for name, size in here.magnitudes.items():
             if name != network.source:
                 values = enclose(_until(network, name), x)
@@ -74,13 +76,12 @@ def _until(network: Network, name: str) -> Network:
     return Network(network.size_in, network.nodes[: last + 1], name, network.source)
 
 
-def test_leaves_tell_more_than_the_box() -> None:
+def test_boxes_tell_more_than_the_domain() -> None:
     facts = facts_of(*rebuilt())
-    every = np.arange(facts.count)
-    apart, whole = facts.of_candidate(every), replace(facts, apart=False).of_candidate(every)
+    whole, apart = facts.layered.magnitudes, facts.of_candidate(np.arange(facts.count)).magnitudes
     gains = [
-        float(np.median(whole.magnitudes[name] / np.maximum(size, 1e-300)))
-        for name, size in apart.magnitudes.items()
+        float(np.median(whole[name] / np.maximum(size, 1e-300)))
+        for name, size in apart.items()
         if len(size) > 1
     ]
     assert min(gains) >= 1 and max(gains) > 1.5
@@ -89,14 +90,12 @@ def test_leaves_tell_more_than_the_box() -> None:
 # --- the figures ----------------------------------------------------------------------------------
 
 
-def test_leaves_apart_lower_the_figures_and_no_evaluation_exceeds_them() -> None:
+def test_boxes_apart_lower_the_figures_and_no_evaluation_exceeds_them() -> None:
     target, network = rebuilt()
-    facts = facts_of(target, network, apart=False)
-    found = figures(facts.known, network, facts.alignment, facts.layered)
-    far = replace(facts.known, parts=None, partition=None)
-    coarse = figures(
-        far, network, facts.alignment, bound_layers(target, network, far, facts.alignment)
-    )
+    facts = facts_of(target, network)
+    found = figures(facts.layered)
+    far = replace(facts.layered.known, parts=None, partition=None)
+    coarse = figures(bound_layers(far, network, cuts_of(target)))
     assert found.floats[0] < 0.8 * coarse.floats[0]
     x = BOX.sample(3000, np.random.default_rng(1)).astype(np.float32)
     error = np.abs(network(x, np.float32).astype(float) - target(x.astype(float)))
@@ -104,7 +103,7 @@ def test_leaves_apart_lower_the_figures_and_no_evaluation_exceeds_them() -> None
 
 
 @pytest.mark.parametrize("field", ["float64_bound", "float32_bound"])
-def test_figures_on_leaves_are_proved_again_and_no_less(tmp_path, field) -> None:
+def test_figures_on_boxes_are_proved_again_and_no_less(tmp_path, field) -> None:
     certified(tmp_path, *rebuilt(), BOX, bounds=METHOD, tolerance=1.0)
     report = check(tmp_path)
     assert report.accepted and close(report, tmp_path), report
