@@ -321,8 +321,6 @@ def adaptive_average(call: OperatorCall, graph: ModuleGraph) -> str:
     size, wanted = call.shapes["self"][-2:], call.shape[-2:]
     if any(s % w for s, w in zip(size, wanted, strict=True)):
         raise call.refuse(f"averages {size} to {wanted} pixels, but only equal windows are read")
-    if wanted == (1, 1):
-        return graph.make("GlobalAveragePool", [call["self"]], call.name)
     kernel = [s // w for s, w in zip(size, wanted, strict=True)]
     return graph.make("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
 
@@ -367,19 +365,13 @@ def select(call: OperatorCall, graph: ModuleGraph) -> str:
 
 
 def mean(call: OperatorCall, graph: ModuleGraph) -> str:
-    """The mean over some dimensions; over the pixels of each channel a pool."""
+    """The mean over some dimensions."""
     rank = len(call.shapes["self"])
     axes = sorted(d % rank for d in call["dim"] or range(rank))
     if axes[0] == 0:
         raise call.refuse("is a mean over the batch")
-    if (rank, axes) != (4, [2, 3]):
-        keep = int(call["keepdim"])
-        return graph.make("ReduceMean", [call["self"]], call.name, axes=axes, keepdims=keep)
-    pooled = graph.make("GlobalAveragePool", [call["self"]], call.name)
-    if call["keepdim"]:
-        return pooled
-    shape = graph.constant(f"{call.name}.shape", [0, call.shape[1]], np.int64)
-    return graph.make("Reshape", [pooled, shape], f"{call.name}.flat")
+    keep = int(call["keepdim"])
+    return graph.make("ReduceMean", [call["self"]], call.name, axes=axes, keepdims=keep)
 
 
 def _pair(call: OperatorCall, value: int | Sequence[int]) -> list[int]:
@@ -389,56 +381,47 @@ def _pair(call: OperatorCall, value: int | Sequence[int]) -> list[int]:
     return numbers * directions if len(numbers) == 1 else numbers
 
 
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(["permute", "transpose", "t"], transpose),
-    **dict.fromkeys(
-        ["batch_norm", "_native_batch_norm_legit_no_training", "_native_batch_norm_legit"],
-        batch_norm,
-    ),
-    **dict.fromkeys(
-        ["dropout", "clone", "contiguous", "detach", "alias", "lift_fresh_copy"], identity
-    ),
-    **dict.fromkeys(
-        ["flatten", "view", "_unsafe_view", "reshape", "unflatten", "squeeze", "unsqueeze"], reshape
-    ),
+TABLE: dict[str, Rule] = {  # by the names that torch has for the operator
     "linear": linear,
+    "bmm": plain("MatMul", "self", "mat2"),
+    "matmul": arithmetic("MatMul"),
+    "scaled_dot_product_attention": attention,
+    "conv1d conv2d": convolution,
+    "max_pool2d": maximum,
+    "avg_pool2d": average,
+    "adaptive_avg_pool2d": adaptive_average,
+    "mean": mean,
+    "batch_norm _native_batch_norm_legit_no_training _native_batch_norm_legit": batch_norm,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
-    **dict.fromkeys(["softmax", "_softmax"], softmax),
-    "scaled_dot_product_attention": attention,
-    "bmm": plain("MatMul", "self", "mat2"),
-    "expand": expand,
-    "select": select,
     "group_norm": group_norm,
     "relu": activation(lambda call: Relu()),
     "leaky_relu": activation(lambda call: LeakyRelu(call["negative_slope"])),
+    "prelu _prelu_kernel": plain("PRelu", "self", "weight"),
+    "relu6": activation(lambda call: Clip(0.0, 6.0)),
+    "hardtanh": clip("min_val", "max_val"),
+    "clamp clamp_min clamp_max": clip("min", "max"),
+    "elu": activation(elu),
+    "selu": activation(lambda call: Selu(**SELU)),
     "sigmoid": activation(lambda call: Sigmoid()),
     "tanh": activation(lambda call: Tanh()),
     "softplus": activation(softplus),
     "silu": activation(lambda call: Silu()),
     "gelu": activation(gelu),
     "hardswish": activation(lambda call: HardSwish()),
-    "elu": activation(elu),
-    "selu": activation(lambda call: Selu(**SELU)),
-    "hardtanh": clip("min_val", "max_val"),
-    "relu6": activation(lambda call: Clip(0.0, 6.0)),
-    **dict.fromkeys(["clamp", "clamp_min", "clamp_max"], clip("min", "max")),
-    "prelu": plain("PRelu", "self", "weight"),
-    "_prelu_kernel": plain("PRelu", "self", "weight"),
+    "softmax _softmax": softmax,
     "add": arithmetic("Add"),
     "sub": arithmetic("Sub"),
     "mul": arithmetic("Mul"),
     "div": arithmetic("Div"),
     "neg": plain("Neg", "self"),
-    "matmul": arithmetic("MatMul"),
+    "dropout clone contiguous detach alias lift_fresh_copy": identity,
+    "flatten view _unsafe_view reshape unflatten squeeze unsqueeze": reshape,
+    "permute transpose t": transpose,
     "cat": concat,
     "slice": part,
-    "conv1d": convolution,
-    "conv2d": convolution,
-    "constant_pad_nd": pad,
-    "pad": pad,
-    "max_pool2d": maximum,
-    "avg_pool2d": average,
-    "adaptive_avg_pool2d": adaptive_average,
-    "mean": mean,
+    "select": select,
+    "expand": expand,
+    "constant_pad_nd pad": pad,
 }
+RULES = {name: rule for names, rule in TABLE.items() for name in names.split()}

@@ -14,11 +14,9 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import (
     Budget,
     as_path,
+    contents,
     format_suffix,
     naming,
-    read_bytes,
-    read_limit,
-    unpacked,
 )
 from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.npz import read_arrays, real_array
@@ -132,20 +130,15 @@ def as_unseen(x: Any, size: int, shape: tuple[int, ...] = ()) -> NDArray[np.floa
 
 def _array(path: Path, key: str) -> NDArray[Any] | None:
     """One array of an .npz; None where it has none of that name."""
-    most = read_limit()
-    content = unpacked(read_bytes(path, most), most)
-    return read_arrays(content, Budget(max(most, len(content)))).get(key)
+    return read_arrays(*contents(path)).get(key)
 
 
 def _load(path: Path, text: str | os.PathLike[str]) -> Box | Points:
     suffix = format_suffix(path)
     if suffix in FILES:
         with naming(path):
-            most = read_limit()
-            content = unpacked(read_bytes(path, most), most)
-            if suffix == ".vnnlib":
-                return read_vnnlib(content)
-            return _read_npz(content, most)
+            content, budget = contents(path)
+            return read_vnnlib(content) if suffix == ".vnnlib" else _read_npz(content, budget)
     if path.is_file() or suffix == ".npy":
         raise InputError(
             f"{path}: a domain is read from {' or '.join(FILES)}, but this file is of another kind"
@@ -183,8 +176,8 @@ def _numbers(side: str, text: str) -> list[float]:
     return numbers
 
 
-def _read_npz(content: bytes, limit: int) -> Box | Points:
-    arrays = read_arrays(content, Budget(max(limit, len(content))))
+def _read_npz(content: bytes, budget: Budget) -> Box | Points:
+    arrays = read_arrays(content, budget)
     ends = sorted({"lo", "hi"} & set(arrays))
     if "x" in arrays and ends:
         raise InputError(

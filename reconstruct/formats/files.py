@@ -180,6 +180,13 @@ def unpacked(stored: bytes, limit: int = LIMITS.memory) -> bytes:
     return content
 
 
+def contents(path: Path) -> tuple[bytes, Budget]:
+    """What the file holds, unpacked, and what memory it may ask for besides."""
+    most = read_limit()
+    content = unpacked(read_bytes(path, most), most)
+    return content, Budget(max(most, len(content)))
+
+
 def format_suffix(path: Path) -> str:
     """The suffix that names the format, in lower case: `.onnx` for both a.onnx and a.onnx.gz."""
     name = path.name.lower()

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError
-from reconstruct.formats.files import Budget, naming, read_bytes, read_limit, unpacked
+from reconstruct.formats.files import Budget, contents, naming, read_bytes, read_limit
 from reconstruct.formats.text import decimal
 
 Pixels: TypeAlias = "NDArray[np.uint8]"
@@ -208,8 +208,7 @@ def _idx_array(folder: Path, name: str, dimensions: int) -> Pixels:
     if not found:
         raise InputError(f"a file {name}-idx{dimensions}-ubyte is needed, but is not there")
     with naming(found[0]):
-        limit = read_limit()
-        content = unpacked(read_bytes(found[0], limit), limit)
+        content, _ = contents(found[0])
         header = 4 + 4 * dimensions
         if len(content) < header or content[:4] != bytes([0, 0, 8, dimensions]):
             raise InputError(f"an idx file of bytes in {dimensions} dimensions is needed, not this")

@@ -229,33 +229,19 @@ class _Evaluator:
         """The file's bytes with these outputs.
 
         Protobuf joins messages that follow one another, so that outputs are added by appending
-        them. Only where nodes that nothing needs would be run, or names of nodes clash (which
-        mean nothing), is the model written anew without them.
+        them. Where that will not do, the model is written anew with what these outputs need alone:
+        where nodes that nothing needs would be run, where nodes stand in an order that cannot be
+        followed, where their names clash (which mean nothing), and where it has too many values.
         """
-        if _vast(self._reading.network):
-            return self._up_to(names)
         onnx = import_onnx("reading ONNX files")
         content, model = self._reading.content, self._reading.model
-        more = [n for n in names if n != model.output]
-        added = onnx.ModelProto(
-            graph=onnx.GraphProto(output=[onnx.ValueInfoProto(name=n) for n in more])
-        ).SerializeToString()
+        outputs = [onnx.ValueInfoProto(name=n) for n in names]
         titles = [n.name for n in model.nodes if n.name]
-        if model.pruned or len(set(titles)) < len(titles):
-            proto = onnx.ModelProto.FromString(content)
-            del proto.graph.node[:]
-            proto.graph.node.extend(model.nodes)
-            for node in proto.graph.node:
-                node.name = ""
-            content = proto.SerializeToString()
-        return bytes(content + added)
-
-    def _up_to(self, names: list[str]) -> bytes:
-        """The model with these outputs alone, and the nodes and constants that they need."""
-        onnx = import_onnx("reading ONNX files")
-        proto, needed = onnx.ModelProto.FromString(self._reading.content), set(names)
-        kept = []
-        for node in reversed(self._reading.model.nodes):
+        if not (model.rearranged or len(set(titles)) < len(titles) or _vast(self._reading.network)):
+            more = onnx.GraphProto(output=[o for o in outputs if o.name != model.output])
+            return bytes(content + onnx.ModelProto(graph=more).SerializeToString())
+        proto, needed, kept = onnx.ModelProto.FromString(content), set(names), []
+        for node in reversed(model.nodes):
             if needed.intersection(node.output):
                 needed.update(node.input)
                 kept.append(node)
@@ -266,7 +252,7 @@ class _Evaluator:
         for node in proto.graph.node:
             node.name = ""
         proto.graph.initializer.extend(constants)
-        proto.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
+        proto.graph.output.extend(outputs)
         return bytes(proto.SerializeToString())
 
     def _runtime(self, names: list[str]) -> Callable[[Array], list[Array]]:
@@ -292,8 +278,6 @@ class _Evaluator:
 
         proto = onnx.ModelProto.FromString(self._bytes(names))
         load_external_data_for_model(proto, str(self._reading.folder.absolute()))
-        proto.graph.ClearField("node")
-        proto.graph.node.extend(self._reading.model.nodes)  # in an order that can be followed
         opened = ReferenceEvaluator(proto)
         source = self._reading.model.input
         return lambda x: list(opened.run(names, {source: x}))

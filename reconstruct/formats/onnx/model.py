@@ -45,7 +45,7 @@ class Model:
     constants: dict[str, Array]
     uses: Counter[str]
     data: dict[str, str]
-    pruned: bool  # whether the file has nodes that its output does not depend on
+    rearranged: bool  # whether the file has other nodes than these, or in another order
 
 
 def import_onnx(purpose: str) -> Any:
@@ -76,7 +76,8 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         )
     source, goal = inputs[0], graph.output[0].name
     shape, batch = _input_shape(source, budget)
-    nodes = live_nodes(graph.node, {source.name, *constants}, goal)
+    order = live_nodes(graph.node, {source.name, *constants}, goal)
+    nodes = tuple(graph.node[i] for i in order)
     uses = Counter(name for node in nodes for name in node.input)
     uses[goal] += 1
     return Model(
@@ -91,7 +92,7 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
         constants,
         uses,
         data,
-        len(nodes) < len(graph.node),
+        order != list(range(len(graph.node))),
     )
 
 
@@ -203,7 +204,7 @@ def attribute_value(attribute: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def live_nodes(nodes: Sequence[Any], known: set[str], output: str) -> tuple[Any, ...]:
+def live_nodes(nodes: Sequence[Any], known: set[str], output: str) -> list[int]:
     """The nodes that `output` depends on, sorted; as in the file where that order serves."""
     maker = _makers(nodes, known)
     sources: dict[int, set[int]] = {}
@@ -223,7 +224,7 @@ def live_nodes(nodes: Sequence[Any], known: set[str], output: str) -> tuple[Any,
     order = sorted(sources)
     if any(j >= i for i in order for j in sources[i]):
         order = _sorted(nodes, {i: sorted(sources[i]) for i in order})
-    return tuple(nodes[i] for i in order)
+    return order
 
 
 def _sorted(nodes: Sequence[Any], sources: dict[int, list[int]]) -> list[int]:
