@@ -158,17 +158,19 @@ def read_onnx(
         if walk.build.revisions[flow.node] == revision  # else a bias or factor joined it later
         and (walk.schemas.kind(name) != layers.BFLOAT or name == model.output)  # numpy has none
     }
-    reading = Reading(content, folder, model, network, where, walk.folded, walk.kinds)
+    fixed = {name: v for name, v in walk.values.items() if isinstance(v, np.ndarray)}
+    folded = {name: array for name, array in fixed.items() if name not in model.constants}
+    kinds = {walk.schemas.kind(name) for name in walk.values.keys() - fixed.keys()}
+    reading = Reading(content, folder, model, network, where, folded, kinds)
     told = compared(reading, comparison or SecondReading())
-    return walk.build.network(output, {**metadata, "compared": told})
+    return replace(network, metadata={**metadata, "compared": told})
 
 
 @dataclass(eq=False)
 class _Walk:
     """The values known so far: constants, and what depends on the input.
 
-    `flows` remembers, for each tensor of the file, where in the network its value stands;
-    `folded` the constants that nodes made; `kinds` the float types of values on the way.
+    `flows` remembers, for each tensor of the file, where in the network its value stands.
     """
 
     model: Model
@@ -176,16 +178,11 @@ class _Walk:
     schemas: Schemas
     values: dict[str, Value] = field(default_factory=dict)
     flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
-    folded: dict[str, Array] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-    kinds: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         source = Flow(self.model.input, self.model.shape)
-        self.constants = dict(self.model.constants)
-        self.values = {**self.constants, self.model.input: source}
-        self.kinds.add(self.model.kind)
-        for name, array in self.constants.items():
+        self.values = {**self.model.constants, self.model.input: source}
+        for name, array in self.model.constants.items():
             self.schemas.settle_array(name, array)
 
     def step(self, node: Any) -> None:
@@ -217,7 +214,7 @@ class _Walk:
         read = operator.constant if fixed else operator.flow
         assert read is not None
         try:
-            stated = self.schemas.outputs(node, self.constants)
+            stated = self.schemas.outputs(node, self.values)
         except InputError:
             if not fixed:  # the operator's own refusal says more, if it has one
                 read(call, self.build)
@@ -280,10 +277,6 @@ class _Walk:
             kind = self.schemas.kind(goal) or self.model.kind
             self.schemas.settle(goal, kind, tuple(value.shape))
             self.values[goal] = value
-            if isinstance(value, np.ndarray):
-                self.folded[goal] = self.constants[goal] = value
-            else:
-                self.kinds.add(kind)
             if isinstance(value, Flow):
                 self.flows[goal] = (value, self.build.revisions[value.node])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
@@ -83,13 +84,14 @@ class Schemas:
         except (ValueError, TypeError) as error:
             raise InputError(f"has a malformed attribute ({error})") from None
 
-    def outputs(self, node: Any, constants: dict[str, Array]) -> list[tuple[int, ...] | None]:
+    def outputs(self, node: Any, values: dict[str, Any]) -> list[tuple[int, ...] | None]:
         """The shapes of what the node makes, None where ONNX's rules do not tell."""
         names = {name for name in node.input if name}
+        known = {name: values[name] for name in names if isinstance(values[name], np.ndarray)}
         data = {
-            name: self._onnx.numpy_helper.from_array(constants[name], name)
-            for name in names
-            if name in constants and constants[name].size <= LIMITS.shown
+            name: self._onnx.numpy_helper.from_array(array, name)
+            for name, array in known.items()
+            if array.size <= LIMITS.shown
         }
         opset = max(self._model.opset, MENDED.get(node.op_type, 0))
         try:
