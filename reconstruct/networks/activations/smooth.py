@@ -41,12 +41,24 @@ ULPS = 64  # units in the last place that an evaluation in floats may be off by
 
 
 @dataclass(frozen=True)
+class Formula:
+    """The function and its derivative in floats, and in decimal numbers unless it is rational."""
+
+    value: Callable[[Any], Any]
+    slope: Callable[[Any], Any]
+    exact: Callable[[Decimal], Decimal] | None = None
+
+
+@dataclass(frozen=True)
 class Smooth(Unitwise):
     """A smooth function of one number with a Lipschitz constant."""
 
     steepest: ClassVar[float]
+    formula: ClassVar[Formula]
     dip: ClassVar[tuple[float, float, float] | None] = None
     near: ClassVar[tuple[Piece, float] | None] = None  # where it is nearly z, and how nearly
+    limits: ClassVar[tuple[int, int | None]] = (0, None)  # far left and right; None: z itself
+    far: ClassVar[int] = 60  # beyond, e^-|z| is below 2^-86 and the limits tell the value
 
     @property
     def pieces(self) -> tuple[Curve, ...]:
@@ -71,11 +83,11 @@ class Smooth(Unitwise):
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         with np.errstate(all="ignore"):
-            return np.asarray(VALUES[self.kind](z), dtype=z.dtype)
+            return np.asarray(self.formula.value(z), dtype=z.dtype)
 
     def derivative(self, z: Array) -> Array:
         with np.errstate(all="ignore"):
-            return np.asarray(SLOPES[self.kind](z), dtype=z.dtype)
+            return np.asarray(self.formula.slope(z), dtype=z.dtype)
 
     def enclose(self, z: Array) -> Range:
         value = self(z)
@@ -97,12 +109,26 @@ class Smooth(Unitwise):
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         pairs: list[RationalInterval] = []
         for lo, hi in value.fractions():
-            ends = [_enclosed(self.kind, z, bits) for z in {lo, hi}]
+            ends = [self.enclosed(z, bits) for z in {lo, hi}]
             low, high = min(a for a, _ in ends), max(b for _, b in ends)
             if self.dip is not None and lo != hi and lo <= self.dip[1] and hi >= self.dip[0]:
                 low = min(low, Fraction(self.dip[2]))
             pairs.append((low, high))
         return Dyadic.around(pairs, bits)
+
+    def enclosed(self, z: Fraction, bits: int) -> RationalInterval:
+        """Rationals around the value, about 2^-bits apart."""
+        if abs(z) > self.far:
+            tiny = Fraction(1, 1 << 80)
+            low, high = (z if end is None else Fraction(end) for end in self.limits)
+            limit = high if z > 0 else low
+            return limit - tiny, limit + tiny
+        assert self.formula.exact is not None
+        digits = int(bits * 0.302) + 40
+        with localcontext(Context(prec=digits)):
+            value = Fraction(self.formula.exact(Decimal(z.numerator) / Decimal(z.denominator)))
+        slack = Fraction(1, 10 ** (digits - 30))  # |z| ≤ 60 takes 27 digits at most, of Φ's series
+        return value - slack, value + slack
 
     def rounding(self, computed: Array, precision: Precision) -> Array:
         """Assumed of exp, erf and tanh of the machine: a few units in the last place."""
@@ -112,13 +138,19 @@ class Smooth(Unitwise):
 class Sigmoid(Smooth):
     """1/(1 + e^-z)."""
 
-    kind, steepest = "Sigmoid", 0.25
+    kind, steepest, limits = "Sigmoid", 0.25, (0, 1)
+    formula = Formula(
+        special.expit,
+        lambda z: special.expit(z) * special.expit(-z),
+        lambda z: 1 / (1 + (-z).exp()),
+    )
 
 
 class Tanh(Smooth):
     """(e^z − e^-z)/(e^z + e^-z)."""
 
-    kind, steepest = "Tanh", 1.0
+    kind, steepest, limits = "Tanh", 1.0, (-1, 1)
+    formula = Formula(np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: 1 - 2 / (1 + (2 * z).exp()))
     near = Piece(-(2.0**-28), 2.0**-28, 1.0), 2.0**-85  # z³/3; relative to z below 2^-57
 
 
@@ -126,6 +158,9 @@ class Softplus(Smooth):
     """log(1 + e^z)."""
 
     kind, steepest = "Softplus", 1.0
+    formula = Formula(
+        lambda z: np.logaddexp(z.dtype.type(0), z), special.expit, lambda z: (1 + z.exp()).ln()
+    )
     near = Piece(42.0, inf, 1.0), 2.0**-60  # e^-42 < 2^-60.5
 
 
@@ -133,6 +168,11 @@ class Silu(Smooth):
     """z/(1 + e^-z)."""
 
     kind, steepest = "Silu", 1.1
+    formula = Formula(
+        lambda z: z * special.expit(z),
+        lambda z: special.expit(z) * (1 + z * (1 - special.expit(z))),
+        lambda z: z / (1 + (-z).exp()),
+    )
     near = Piece(46.0, inf, 1.0), 2.0**-60  # 46·e^-46 < 2^-60.8
     dip = (-1.2785, -1.2784, -0.2784645428)
 
@@ -141,8 +181,17 @@ class HardSwish(Smooth):
     """z·min(max(z/6 + 1/2, 0), 1): z itself from 3 on, and 0 up to −3."""
 
     kind, steepest = "HardSwish", 1.5
+    formula = Formula(
+        lambda z: z * np.clip(z / 6 + z.dtype.type(0.5), 0, 1),
+        lambda z: np.where(np.abs(z) < 3, z / 3 + 0.5, z > 0),
+    )
     dip = (-1.5001, -1.4999, -0.3750000001)
     near = Piece(3.0, inf, 1.0), 0.0
+
+    def enclosed(self, z: Fraction, bits: int) -> RationalInterval:
+        """A rational function is known as it is."""
+        value = z * min(max(z / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
+        return value, value
 
     def enclose(self, z: Array) -> Range:
         """Near −3 the factor is what is left of a difference."""
@@ -153,7 +202,10 @@ class HardSwish(Smooth):
 class Gelu(Smooth):
     """z·Φ(z), Φ the normal distribution (without the approximation by tanh)."""
 
-    kind, steepest = "Gelu", 1.13
+    kind, steepest, far = "Gelu", 1.13, 12  # 13·Φ(−12) < 10^-30 < 2^-80
+    formula = Formula(
+        lambda z: z * _normal(z), lambda z: _normal(z) + z * _density(z), lambda z: z * _phi(z)
+    )
     near = Piece(9.0, inf, 1.0), 2.0**-59  # φ(9) < 2^-59.7
     dip = (-0.7518, -0.7517, -0.1699712075)
 
@@ -165,6 +217,9 @@ for _name, _kind in SMOOTH.items():
     register(_name, lambda part, settings, made=_kind: made())  # type: ignore[misc]
 
 
+# --- the normal distribution ---------------------------------------------------------------------
+
+
 def _normal(z: Any) -> Any:
     """Φ, accurate on both sides."""
     return 0.5 * special.erfc(-z * np.sqrt(0.5).astype(z.dtype))
@@ -172,51 +227,6 @@ def _normal(z: Any) -> Any:
 
 def _density(z: Any) -> Any:
     return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-
-
-def _silu_slope(z: Any) -> Any:
-    s = special.expit(z)
-    return s * (1 + z * (1 - s))
-
-
-VALUES: dict[str, Callable[[Any], Any]] = {
-    "Sigmoid": special.expit,
-    "Tanh": np.tanh,
-    "Softplus": lambda z: np.logaddexp(z.dtype.type(0), z),
-    "Silu": lambda z: z * special.expit(z),
-    "HardSwish": lambda z: z * np.clip(z / 6 + z.dtype.type(0.5), 0, 1),
-    "Gelu": lambda z: z * _normal(z),
-}
-SLOPES: dict[str, Callable[[Any], Any]] = {
-    "Sigmoid": lambda z: special.expit(z) * special.expit(-z),
-    "Tanh": lambda z: 1 - np.tanh(z) ** 2,
-    "Softplus": special.expit,
-    "Silu": _silu_slope,
-    "HardSwish": lambda z: np.where(np.abs(z) < 3, z / 3 + 0.5, z > 0),
-    "Gelu": lambda z: _normal(z) + z * _density(z),
-}
-
-
-# --- exactly --------------------------------------------------------------------------------------
-
-FAR = 60  # beyond, e^-|z| is below 2^-86 and the rest of a value is told by its limits
-
-
-def _enclosed(kind: str, z: Fraction, bits: int) -> RationalInterval:
-    """Rationals around the value, about 2^-bits apart."""
-    if kind == "HardSwish":
-        value = z * min(max(z / 6 + Fraction(1, 2), Fraction(0)), Fraction(1))
-        return value, value
-    if abs(z) > (12 if kind == "Gelu" else FAR):  # 13·Φ(−12) < 10^-30 < 2^-80
-        tiny = Fraction(1, 1 << 80)
-        high, low = {"Sigmoid": (1, 0), "Tanh": (1, -1)}.get(kind, (z, 0))
-        limit = Fraction(high if z > 0 else low)
-        return limit - tiny, limit + tiny
-    digits = int(bits * 0.302) + 40
-    with localcontext(Context(prec=digits)):
-        value = Fraction(_DECIMAL[kind](Decimal(z.numerator) / Decimal(z.denominator)))
-    slack = Fraction(1, 10 ** (digits - 30))  # |z| ≤ 60 takes 27 digits at most, of Φ's series
-    return value - slack, value + slack
 
 
 def _phi(z: Decimal) -> Decimal:
@@ -242,12 +252,3 @@ def _pi() -> Decimal:
         return total
 
     return 16 * arctan(5) - 4 * arctan(239)
-
-
-_DECIMAL: dict[str, Callable[[Decimal], Decimal]] = {
-    "Sigmoid": lambda z: 1 / (1 + (-z).exp()),
-    "Tanh": lambda z: 1 - 2 / (1 + (2 * z).exp()),
-    "Softplus": lambda z: (1 + z.exp()).ln(),
-    "Silu": lambda z: z / (1 + (-z).exp()),
-    "Gelu": lambda z: z * _phi(z),
-}
