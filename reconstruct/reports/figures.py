@@ -10,31 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconstruct.numbers.arrays import Vector
-from reconstruct.reports.markup import Markup, elided
+from reconstruct.reports.markup import Markup
 from reconstruct.reports.plotting import (
     FAINT,
     FAR,
     FIRST,
     FOURTH,
-    INK,
     NEAR,
     SECOND,
     SERIES,
     THIRD,
     WIDE,
-    clipped,
     drawing,
     legend_above,
     logarithmic,
     named_rows,
     positive,
-    symmetric,
     whole_numbers,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
@@ -139,52 +134,3 @@ def residual_figure(layers: Sequence[Row]) -> Markup | None:
     most = max(map(len, shown.values()))
     title = f"Relative residual against iteration for {len(shown)} systems, at most {most} steps"
     return drawing("residuals", title, draw)
-
-
-def norm_figure(gammas: Mapping[str, Vector], betas: Mapping[str, Vector]) -> Markup | None:
-    """A row for each norm layer, gammas on the left and betas on the right."""
-    names = [name for name in gammas if len(gammas[name]) and len(betas.get(name, ()))]
-    names = names[:40]
-    if not names:
-        return None
-
-    def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, sharey=True)
-        for axes, values, colour, label in (
-            (left, gammas, FIRST, "γ (scale)"),
-            (right, betas, SECOND, "β (shift)"),
-        ):
-            rows = [clipped(values[name]) for name in names]
-            for i, row in enumerate(rows):
-                _spread(axes, -i, row, colour)
-            sizes = [s for s in (np.max(np.abs(row)) for row in rows) if s > 0]
-            if sizes and max(sizes) > 30 * min(sizes):  # a plain scale would hide the least ones
-                symmetric(axes, min(sizes))
-            axes.set_xlabel(label)
-        named_rows(left, [elided(name, 24) for name in names])
-
-    scales, shifts = (np.concatenate([v[name] for name in names]) for v in (gammas, betas))
-    title = (
-        f"{len(scales)} gammas between {scales.min():.2g} and {scales.max():.2g} and "
-        f"{len(shifts)} betas between {shifts.min():.2g} and {shifts.max():.2g}, in {len(names)} "
-        f"norm layers; the table below has them by layer"
-    )
-    return drawing("norms", title, draw, (WIDE[0], 1.0 + 0.25 * len(names)))
-
-
-def _spread(axes: Axes, y: float, values: Vector, colour: str) -> None:
-    """From least to largest a thin line, the middle half thick, the median a dot."""
-    least, low, middle, high, largest = np.quantile(values / 4, (0, 0.25, 0.5, 0.75, 1)) * 4
-    axes.plot([least, largest], [y, y], color=colour, linewidth=1.2)
-    axes.plot([low, high], [y, y], color=colour, linewidth=5)
-    axes.plot([middle], [y], "o", color=INK, markersize=3)
-
-
-def near_zero(gamma: Vector, share: float = 1e-3) -> float:
-    """The share of the gammas below `share` times their root mean square, zeros included."""
-    sizes = np.abs(gamma)
-    largest = np.max(sizes, initial=0.0)
-    if not largest:
-        return float(len(gamma) > 0)
-    sizes = sizes / largest  # squares must neither overflow nor vanish
-    return float(np.mean(sizes <= share * np.sqrt(np.mean(sizes**2))))

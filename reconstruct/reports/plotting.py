@@ -195,15 +195,6 @@ def plain_number(value: float) -> str:
     return f"{value:g}".replace("-", "−") if ordinary else pretty(f"{value:.0e}")
 
 
-def symmetric(axes: Axes, threshold: float) -> None:
-    """An x axis that is logarithmic on both sides of 0, and linear up to the threshold."""
-    from matplotlib.ticker import FuncFormatter
-
-    near = 10.0 ** np.ceil(np.log10(max(threshold, NEAR)))  # else ticks stand close around 0
-    axes.set_xscale("symlog", linthresh=near)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
-
-
 def whole_numbers(axes: Axes, which: str = "x") -> None:
     """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import duration
 from reconstruct.reports.figures import (
     error_figure,
     error_rows,
     layer_figure,
-    near_zero,
-    norm_figure,
     residual_figure,
 )
 from reconstruct.reports.markup import (
@@ -297,11 +296,6 @@ def norms_section(run: RunFiles, most: int = 60) -> Markup | None:
             f"{len(total):,} γ and as many β were computed. {percent(share)} of the γ are near "
             f"zero: below a thousandth of their layer's root mean square.",
         ),
-        figure(
-            norm_figure(run.gammas, run.betas),
-            "γ and β of each norm layer: the line goes from the least to the largest, the thick "
-            "part holds the middle half, the dot is the median.",
-        ),
         table_of("Norm layers", names[:most], columns),
         element("p", f"{left} more are in norms.npz.") if left > 0 else None,
     )
@@ -309,3 +303,13 @@ def norms_section(run: RunFiles, most: int = 60) -> Markup | None:
 
 def _least(gamma: Any) -> str:
     return pretty(number(float(np.min(np.abs(gamma))))) if len(gamma) else DASH
+
+
+def near_zero(gamma: Vector, share: float = 1e-3) -> float:
+    """The share of the gammas below `share` times their root mean square, zeros included."""
+    sizes = np.abs(gamma)
+    largest = np.max(sizes, initial=0.0)
+    if not largest:
+        return float(len(gamma) > 0)
+    sizes = sizes / largest  # squares must neither overflow nor vanish
+    return float(np.mean(sizes <= share * np.sqrt(np.mean(sizes**2))))

@@ -296,11 +296,11 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
     solve = wide.WidePlan.solve
     solved = []
 
-    def interrupted(self, task, *rest):
-        if task.index == 2 and len(solved) == 1:
+    def interrupted(self, tasks, *rest):
+        if tasks[0].index == 2 and len(solved) == 1:
             raise KeyboardInterrupt
-        solved.append(task.index)
-        return solve(self, task, *rest)
+        solved.append(tasks[0].index)
+        return solve(self, tasks, *rest)
 
     monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
     monkeypatch.setattr(wide.WidePlan, "solve", interrupted)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.reports.figures import layer_figure, norm_figure
+from reconstruct.reports.figures import layer_figure
 from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.measurements import (
     affordable,
@@ -131,12 +131,3 @@ def test_the_page_shows_pictures_and_the_guard_and_nothing_else(report: dict[str
     assert "g: 3, f: 5" in page.text and "standing refuted" in page.text
     assert "g.onnx" in page.text and "widened by 2" in page.text
     assert inputs_section(RunFiles({**report, "inputs": None, "guard": None})) is None
-
-
-def test_norms_are_drawn_layer_by_layer() -> None:
-    rng = np.random.default_rng(0)
-    gammas = {f"norm{i}": rng.normal(size=20) * 10.0**i for i in range(3)}
-    drawing = norm_figure(gammas, gammas)
-    assert drawing is not None
-    assert all(f">{name}<" in drawing.text for name in gammas)
-    assert norm_figure({}, {}) is None
