@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from reconstruct.constructions.chain import Chain, ChainPlan, check_patterns, read_chains
 from reconstruct.constructions.construction import Construction, GroupSolution, Task
-from reconstruct.constructions.live import NORMS, LivePlan, live_plan
+from reconstruct.constructions.live import LIVE_ERROR, NORMS, LivePlan, live_plan
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -24,15 +24,20 @@ from reconstruct.constructions.two_layers import check_width, full_rank, solve_t
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Mixing, Network, Node
+from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 
 
 @dataclass(frozen=True)
 class Wide(Construction):
-    """`ratio` hidden neurons for each of the m·k equations; 1 is the paper's square system."""
+    """`ratio` hidden neurons for each of the m·k equations; 1 is the paper's square system.
+
+    `live_error` is the relative error that the eps of a target's live norms may leave.
+    """
 
     ratio: float = 1.5
     norm: str | None = None  # batch (constants), layer or rms (live); None: as the target has it
+    live_error: float = LIVE_ERROR
 
     summary: ClassVar[str] = (
         "each affine map of the target is rebuilt by two frozen layers with at least "
@@ -42,6 +47,11 @@ class Wide(Construction):
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
+        if not 0 < number(self.live_error, "the error of live norms") < 1:
+            raise InputError(
+                f"the relative error that live norms may leave must lie between 0 and 1, but is "
+                f"{self.live_error:g}; {LIVE_ERROR:.1e} is the default"
+            )
         if self.norm not in (None, "batch", *NORMS):
             words = ", ".join(("batch", *NORMS))
             raise InputError(f"the norm must be one of {words}, but is {self.norm!r}")
@@ -49,7 +59,7 @@ class Wide(Construction):
     def live_plan(self, form: Network, node: Node) -> LivePlan | None:
         """Two layers with a live norm between them, where one is asked for or the target has one
         behind the map."""
-        return live_plan(form, node, self.ratio, self.norm)
+        return live_plan(form, node, self.ratio, self.norm, self.live_error)
 
     def plan(self, op: Mixing) -> WidePlan:
         m, k = op.kernels[0].shape

@@ -48,7 +48,8 @@ def trial(point: Point, seed: int) -> Outcome:
         ("approximate", plain, "layer"),
         ("constant", plain, "batch"),
     ):
-        frozen = drawn(target, Wide(point["ratio"], norm), seed=seed)
+        way = Wide(point["ratio"], norm, live_error=min(eps, 0.5) / 2**6)  # always 6 bits lost
+        frozen = drawn(target, way, seed=seed)
         if name == "approximate":
             frozen = replace(frozen, network=_changed(frozen.network, eps, point["delta"]))
         network = reconstruct(target, frozen, domain=Points(x)).network
