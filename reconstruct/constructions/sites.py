@@ -412,5 +412,6 @@ class _Finder:
             return self.take(followers[0]).name
         raise InputError(
             f"{where} needs one activation right after its norm {source!r}, but has "
-            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there"
+            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there; give each "
+            f"map of the target two linear layers with norms, and an activation between them"
         )
