@@ -31,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
-from reconstruct.formats.onnx.values import Flow
+from reconstruct.formats.onnx.values import DOUBLE, Flow
 from reconstruct.networks import (
     Activation,
     Add,
@@ -119,7 +118,8 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     other = _Evaluator(reading)
     stream = other.values([*constants, *order], x)
     for name in constants:
-        _check_constant(reading, other, name, next(stream)[0])
+        theirs = next(stream)[:1]
+        _check_value(reading, other, name, _constant(reading, name, theirs[0]), theirs)
     by_node = {}
     for name in order:
         by_node.setdefault(reading.flows[name].node, []).append(name)
@@ -130,27 +130,20 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     return {"by": other.name, "points": len(x), "values": len(order) + len(constants)}
 
 
-def _check_constant(reading: Reading, other: _Evaluator, name: str, theirs: Array) -> None:
+def _constant(reading: Reading, name: str, theirs: Array) -> Followed:
     """A constant that nodes make is a definite number; its last places may differ: those of a
     product of matrices, whose order of summation is free, by their largest entry."""
-    ours = reading.folded[name].astype(np.float64)
+    ours = reading.folded[name].astype(np.float64).reshape(1, -1)
     unit = 2.0**-50 if theirs.dtype == np.float64 else 2.0**-22 if theirs.dtype.kind == "f" else 0.0
-    their = theirs.astype(np.float64)
-    same = their.shape == ours.shape
     product = any(n.op_type == "MatMul" and name in n.output for n in reading.model.nodes)
-    with np.errstate(all="ignore"):
-        if same:
-            size = np.abs(ours).max(initial=0.0) if product else np.abs(ours)
-            near = (np.abs(their - ours) <= unit * size) | (their == ours)
-            same = bool(np.all(near | (np.isnan(their) & np.isnan(ours))))
-    if not same:
-        raise _refusal(reading, other, name, "another constant than was read")
+    size = np.abs(ours).max(initial=0.0) if product else np.abs(ours)
+    return Followed(name, ours, np.broadcast_to(unit * size / 2, ours.shape), np.ones(1, bool))
 
 
 def _check_value(
     reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
 ) -> None:
-    shape = reading.flows[name].shape
+    shape = (reading.folded if name in reading.folded else reading.flows)[name].shape
     if not step.telling.any():
         raise CannotEvaluate(f"the value {name!r} may overflow wherever the model was tried")
     for value in theirs:
@@ -316,6 +309,9 @@ class Followed:
             given = np.stack(theirs[rows]).reshape(-1, size).astype(np.float64)
             with np.errstate(all="ignore"):
                 near = np.abs(given - self.values[rows]) <= 2 * self.errors[rows]
+                near |= (given == self.values[rows]) | (given != given) & np.isnan(
+                    self.values[rows]
+                )
             places = np.argwhere(~near & self.telling[rows, None])
             if len(places):
                 return first + int(places[0, 0]), int(places[0, 1])

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.formats.files import LIMITS
-from reconstruct.formats.onnx.layers import DOUBLE
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.formats.onnx.values import Builder, Call
+from reconstruct.formats.onnx.values import DOUBLE, Builder, Call
 
 Array = NDArray[Any]
 VALUES = {  # the attributes in which Constant keeps numbers

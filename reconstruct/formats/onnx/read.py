@@ -18,11 +18,21 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
-from reconstruct.formats.onnx import elementwise, images, layers, linear, shapes, steps
+from reconstruct.formats.onnx import elementwise, images, linear, shapes, steps
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
 from reconstruct.formats.onnx.schema import Schemas
-from reconstruct.formats.onnx.values import REASON, Builder, Call, Flow, Unfinished, Value
+from reconstruct.formats.onnx.values import (
+    BFLOAT,
+    NAMES,
+    REASON,
+    WIDER,
+    Builder,
+    Call,
+    Flow,
+    Unfinished,
+    Value,
+)
 from reconstruct.networks import Network
 
 Array = NDArray[Any]
@@ -62,32 +72,34 @@ OPERATORS: dict[str, Operator] = {
     "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
     "Exp": Operator(6, 13, "", steps.part),
     "Erf": Operator(9, 13, "", steps.part),
-    "Max": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.maximum)),
-    "Min": Operator(8, 13, "", layers.extremum, fold.arithmetic(np.minimum)),
+    "Max": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.maximum)),
+    "Min": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.minimum)),
     # activations and norms
-    "Relu": Operator(6, 14, "", layers.relu, fold.arithmetic(fold.rectified)),
-    "LeakyRelu": Operator(6, 16, "alpha", layers.leaky_relu),
-    "PRelu": Operator(7, 16, "", layers.prelu),
-    "Sigmoid": Operator(6, 13, "", layers.smooth),
-    "Tanh": Operator(6, 13, "", layers.smooth),
-    "Softplus": Operator(1, 22, "", layers.smooth),
-    "HardSwish": Operator(14, 22, "", layers.smooth),
-    "Gelu": Operator(20, 20, "approximate", layers.smooth),
-    "Softmax": Operator(1, 13, "axis", layers.softmax),
-    "Elu": Operator(6, 22, "alpha", layers.elu),
-    "Selu": Operator(6, 22, "alpha gamma", layers.selu),
-    "Clip": Operator(6, 13, "min max", layers.clip),
+    "Relu": Operator(6, 14, "", elementwise.relu, fold.arithmetic(fold.rectified)),
+    "LeakyRelu": Operator(6, 16, "alpha", elementwise.leaky_relu),
+    "PRelu": Operator(7, 16, "", elementwise.prelu),
+    "Sigmoid": Operator(6, 13, "", elementwise.smooth),
+    "Tanh": Operator(6, 13, "", elementwise.smooth),
+    "Softplus": Operator(1, 22, "", elementwise.smooth),
+    "HardSwish": Operator(14, 22, "", elementwise.smooth),
+    "Gelu": Operator(20, 20, "approximate", elementwise.smooth),
+    "Softmax": Operator(1, 13, "axis", elementwise.softmax),
+    "Elu": Operator(6, 22, "alpha", elementwise.elu),
+    "Selu": Operator(6, 22, "alpha gamma", elementwise.selu),
+    "Clip": Operator(6, 13, "min max", elementwise.clip),
     "BatchNormalization": Operator(
-        7, 15, "epsilon momentum spatial training_mode", layers.batch_normalization
+        7, 15, "epsilon momentum spatial training_mode", elementwise.batch_normalization
     ),
-    "LayerNormalization": Operator(17, 17, "axis epsilon stash_type", layers.layer_normalization),
-    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", layers.rms_normalization),
+    "LayerNormalization": Operator(
+        17, 17, "axis epsilon stash_type", elementwise.layer_normalization
+    ),
+    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", elementwise.rms_normalization),
     "GroupNormalization": Operator(
-        21, 21, "epsilon num_groups stash_type", layers.group_normalization
+        21, 21, "epsilon num_groups stash_type", elementwise.group_normalization
     ),
-    "InstanceNormalization": Operator(1, 22, "epsilon", layers.instance_normalization),
-    "Dropout": Operator(7, 22, "ratio seed", layers.dropout),
-    "Cast": Operator(6, 28, "to saturate round_mode", layers.cast, fold.cast),
+    "InstanceNormalization": Operator(1, 22, "epsilon", elementwise.instance_normalization),
+    "Dropout": Operator(7, 22, "ratio seed", elementwise.dropout),
+    "Cast": Operator(6, 28, "to saturate round_mode", elementwise.cast, fold.cast),
     # pooling
     "MaxPool": Operator(1, 22, f"{POOL} storage_order", images.max_pool),
     "AveragePool": Operator(7, 22, f"{POOL} count_include_pad", images.average_pool),
@@ -156,7 +168,7 @@ def read_onnx(
         name: flow
         for name, (flow, revision) in walk.flows.items()
         if walk.build.revisions[flow.node] == revision  # else a bias or factor joined it later
-        and (walk.schemas.kind(name) != layers.BFLOAT or name == model.output)  # numpy has none
+        and (walk.schemas.kind(name) != BFLOAT or name == model.output)  # numpy has none
     }
     fixed = {name: v for name, v in walk.values.items() if isinstance(v, np.ndarray)}
     folded = {name: array for name, array in fixed.items() if name not in model.constants}
@@ -251,10 +263,10 @@ class _Walk:
         """
         for value, kind in zip(inputs, kinds, strict=True):
             flows = isinstance(value, Flow | Unfinished)
-            if flows and kind not in layers.WIDER[self.model.kind]:
+            if flows and kind not in WIDER[self.model.kind]:
                 raise UnsupportedError(
-                    f"computes in {layers.NAMES.get(kind, 'another type')}, narrower than the "
-                    f"input's {layers.NAMES[self.model.kind]}; export the model in one float type"
+                    f"computes in {NAMES.get(kind, 'another type')}, narrower than the "
+                    f"input's {NAMES[self.model.kind]}; export the model in one float type"
                 )
 
     def _allow(self, shape: tuple[int, ...] | None, name: str, fixed: bool) -> None:

@@ -19,6 +19,12 @@ from reconstruct.formats.files import VALUE, Budget
 from reconstruct.networks import Network, Node, Operation, Placement, Select
 
 Array = NDArray[Any]
+FLOAT, HALF, DOUBLE, BFLOAT = 1, 10, 11, 16  # ONNX's type numbers
+# the types that hold every number of a type, and the digits of those that round
+WIDER = {FLOAT: (FLOAT, DOUBLE), HALF: (HALF, FLOAT, DOUBLE), DOUBLE: (DOUBLE,)}
+WIDER[BFLOAT] = (BFLOAT, FLOAT, DOUBLE)
+DIGITS = {HALF: 11, BFLOAT: 8, FLOAT: 24}
+NAMES = {HALF: "float16", BFLOAT: "bfloat16", FLOAT: "float32", DOUBLE: "float64"}
 REASON = (
     "is a product, root, exponential or mean of values that depend on the network's input, which "
     "is read only as a step of ELU, relu(h) + a·(exp(min(h, 0)) − 1), of GELU, "
