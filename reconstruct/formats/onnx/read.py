@@ -55,6 +55,31 @@ class Operator:
 
 WINDOW = "auto_pad dilations kernel_shape pads strides"
 POOL = f"{WINDOW} ceil_mode"
+# What rounds nothing in any type: all that is allowed in a narrower type than the network's.
+EXACT: dict[str, Operator] = {
+    "Relu": Operator(6, 14, "", elementwise.relu, fold.arithmetic(fold.rectified)),
+    "Max": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.maximum)),
+    "Min": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.minimum)),
+    "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
+    "Dropout": Operator(7, 22, "ratio seed", elementwise.dropout),
+    "Cast": Operator(6, 28, "to saturate round_mode", elementwise.cast, fold.cast),
+    "MaxPool": Operator(1, 22, f"{POOL} storage_order", images.max_pool),
+    "GlobalMaxPool": Operator(1, 22, "", images.global_max),
+    "Pad": Operator(2, 25, "mode pads value", images.pad),
+    # values moved about, one meaning for constants and for what depends on the input
+    "Identity": Operator(1, 25, "", shapes.identity, shapes.identity),
+    "Flatten": Operator(1, 25, "axis", shapes.flatten, shapes.flatten),
+    "Reshape": Operator(5, 25, "allowzero", shapes.reshape, shapes.reshape),
+    "Squeeze": Operator(1, 25, "axes", shapes.squeeze, shapes.squeeze),
+    "Unsqueeze": Operator(1, 25, "axes", shapes.unsqueeze, shapes.unsqueeze),
+    "Transpose": Operator(1, 25, "perm", shapes.transpose, shapes.transpose),
+    "Slice": Operator(1, 13, "starts ends axes", shapes.slices, shapes.slices),
+    "Gather": Operator(1, 13, "axis", shapes.gather, shapes.gather),
+    "Split": Operator(2, 18, "axis split num_outputs", shapes.split, shapes.split),
+    "Concat": Operator(4, 13, "axis", shapes.concat, shapes.concat),
+    "Expand": Operator(8, 13, "", shapes.expand, shapes.expand),
+    "Shape": Operator(1, 25, "start end", fold.shape_of, fold.shape_of),
+}
 OPERATORS: dict[str, Operator] = {
     # products
     "Gemm": Operator(7, 13, "alpha beta transA transB", linear.gemm),
@@ -65,17 +90,13 @@ OPERATORS: dict[str, Operator] = {
     "Sub": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.subtract)),
     "Mul": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.multiply)),
     "Div": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(fold.quotient)),
-    "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
     "Sqrt": Operator(6, 13, "", steps.part, fold.arithmetic(np.sqrt)),
     "Reciprocal": Operator(6, 13, "", steps.part),
     "Pow": Operator(7, 15, "", steps.part),
     "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
     "Exp": Operator(6, 13, "", steps.part),
     "Erf": Operator(9, 13, "", steps.part),
-    "Max": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.maximum)),
-    "Min": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.minimum)),
     # activations and norms
-    "Relu": Operator(6, 14, "", elementwise.relu, fold.arithmetic(fold.rectified)),
     "LeakyRelu": Operator(6, 16, "alpha", elementwise.leaky_relu),
     "PRelu": Operator(7, 16, "", elementwise.prelu),
     "Sigmoid": Operator(6, 13, "", elementwise.smooth),
@@ -98,37 +119,16 @@ OPERATORS: dict[str, Operator] = {
         21, 21, "epsilon num_groups stash_type", elementwise.group_normalization
     ),
     "InstanceNormalization": Operator(1, 22, "epsilon", elementwise.instance_normalization),
-    "Dropout": Operator(7, 22, "ratio seed", elementwise.dropout),
-    "Cast": Operator(6, 28, "to saturate round_mode", elementwise.cast, fold.cast),
     # pooling
-    "MaxPool": Operator(1, 22, f"{POOL} storage_order", images.max_pool),
     "AveragePool": Operator(7, 22, f"{POOL} count_include_pad", images.average_pool),
     "GlobalAveragePool": Operator(1, 22, "", images.global_average),
-    "GlobalMaxPool": Operator(1, 22, "", images.global_max),
     "ReduceMean": Operator(1, 18, "axes keepdims noop_with_empty_axes", images.reduce_mean),
     "ReduceSum": Operator(1, 13, "axes keepdims noop_with_empty_axes", images.reduce_sum),
-    "Pad": Operator(2, 25, "mode pads value", images.pad),
-    # values moved about, one meaning for constants and for what depends on the input
-    "Identity": Operator(1, 25, "", shapes.identity, shapes.identity),
-    "Flatten": Operator(1, 25, "axis", shapes.flatten, shapes.flatten),
-    "Reshape": Operator(5, 25, "allowzero", shapes.reshape, shapes.reshape),
-    "Squeeze": Operator(1, 25, "axes", shapes.squeeze, shapes.squeeze),
-    "Unsqueeze": Operator(1, 25, "axes", shapes.unsqueeze, shapes.unsqueeze),
-    "Transpose": Operator(1, 25, "perm", shapes.transpose, shapes.transpose),
-    "Slice": Operator(1, 13, "starts ends axes", shapes.slices, shapes.slices),
-    "Gather": Operator(1, 13, "axis", shapes.gather, shapes.gather),
-    "Split": Operator(2, 18, "axis split num_outputs", shapes.split, shapes.split),
-    "Concat": Operator(4, 13, "axis", shapes.concat, shapes.concat),
-    "Expand": Operator(8, 13, "", shapes.expand, shapes.expand),
     # constants
     "Constant": Operator(1, 25, " ".join(fold.VALUES), None, fold.constant),
     "ConstantOfShape": Operator(9, 25, "value", None, fold.filled),
-    "Shape": Operator(1, 25, "start end", fold.shape_of, fold.shape_of),
+    **EXACT,
 }
-# what rounds nothing in any type: all that is allowed in a narrower type than the network's
-EXACT = """Relu Max Min Neg Dropout Cast MaxPool GlobalMaxPool Pad Identity Flatten Reshape Squeeze
-Unsqueeze Transpose Slice Gather Split Concat Expand Shape"""
-
 REMEDIES = {
     "ConvTranspose": "; write it as a Conv of the image with zeros between its pixels",
     **dict.fromkeys(
@@ -221,7 +221,7 @@ class _Walk:
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
         kinds = tuple(self.schemas.kind(i) if i else 0 for i in node.input)
         call = Call(name, node.op_type, seen, attributes, self.model.opset, len(node.output), kinds)
-        if not fixed and node.op_type not in EXACT.split():
+        if not fixed and node.op_type not in EXACT:
             self._require_own_type(inputs, kinds)
         read = operator.constant if fixed else operator.flow
         assert read is not None
