@@ -531,6 +531,7 @@ def live_exact() -> str:
         "relative error, float64": "{relative_error:found}",
         "certified bound": "{bound:bound}",
         "float32, × the target's own": "{float32_factor:.0f}",
+        "as `--dtype float32` writes it": "{float32_written:.0f}",
     }
     text = (
         "An MLP with LayerNorm that reads {accuracy:.1%} of the test digits (eps = 1e-5) is "
@@ -552,6 +553,7 @@ def live_approximate() -> str:
         "relative error, float64": "{relative_error:found}",
         "certified bound": "{bound:bound}",
         "float32, × the target's own": "{float32_factor:.0f}",
+        "as `--dtype float32` writes it": "{float32_written:.0f}",
     }
     return table((row for row in rows("live") if row["way"] == "B"), columns)
 
