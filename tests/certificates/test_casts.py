@@ -196,13 +196,13 @@ def test_arithmetic_in_a_narrower_type_is_refused(tmp_path):
 
 def test_a_misread_cast_is_noticed(tmp_path, monkeypatch):
     """bfloat16 read as float16: another program's values show it."""
-    from reconstruct.formats.onnx import layers
+    from reconstruct.formats.onnx import values
 
     pytest.importorskip("onnxruntime")
     _, cast = pair("bfloat16")
     rc.save(cast, tmp_path / "b.onnx", dtype=np.float32)
     rc.load(tmp_path / "b.onnx")
-    monkeypatch.setitem(layers.DIGITS, NUMBERS["bfloat16"], 11)
+    monkeypatch.setitem(values.DIGITS, NUMBERS["bfloat16"], 11)
     with pytest.raises(UnsupportedError, match="so that the file would be taken for another"):
         rc.load(tmp_path / "b.onnx")
 
