@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -64,14 +63,12 @@ class OutputFolder:
         self.force, self.resume = force, resume
         self._handle: int | None = None  # of the lock, while it is held
         self._check_place()
-        if not self.staging.is_symlink():
-            self._lock(make=False)  # whoever works there is told of before anything else
+        self.existed = self.path.exists()
+        self._lock()
         try:
             self._check_contents()
-            self.existed = self.path.exists()
-            self._take()
         except BaseException:
-            self.close()
+            self._leave()
             raise
         if not resume:
             self._clear()
@@ -94,16 +91,10 @@ class OutputFolder:
             self.discard()
         self.close()
 
-    def publish(
-        self,
-        names: tuple[str, ...],
-        check: Callable[[], None] | None = None,
-        stale: tuple[str, ...] = (),
-    ) -> None:
+    def publish(self, names: tuple[str, ...], stale: tuple[str, ...] = ()) -> None:
         """Move the finished files from staging to their places, the last named last.
 
-        `check` reads them back while nobody else may change them; `stale` files of an earlier run
-        go first. A name may lie in a folder of its own.
+        `stale` files of an earlier run go first. A name may lie in a folder of its own.
         """
         for name in (*stale, *names):
             for parent in Path(name).parents:
@@ -117,8 +108,6 @@ class OutputFolder:
             with suppress(OSError):  # something is still in it
                 folder.rmdir()
         self._clear()
-        if check is not None:
-            check()
         self._leave()
 
     def discard(self) -> None:
@@ -135,35 +124,37 @@ class OutputFolder:
             os.close(self._handle)
             self._handle = None
 
-    def _lock(self, *, make: bool) -> None:
-        """Hold the lock, making its file and directory if `make`; refuse if somebody has it.
+    def _lock(self) -> None:
+        """Make staging and hold its lock, or refuse if somebody has it.
 
         The file says nothing by being there: the system holds the lock for the process and drops
         it when the process ends, so that a killed run never stands in the way of the next.
         """
         path = self.staging / LOCK
-        while self._handle is None:
-            if make:
+        try:
+            self._unlink_link()
+            while self._handle is None:
                 self.staging.mkdir(parents=True, exist_ok=True)
-            try:
-                handle = os.open(path, OPEN | (os.O_CREAT if make else 0), 0o666)
-            except OSError as error:
-                if not make:  # nobody holds it; what else is wrong is told when it is made
-                    return
-                if isinstance(error, FileNotFoundError):  # the last holder removed the directory
-                    continue
-                raise
-            try:
-                _hold(handle)
-                if os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False)):
-                    self._handle = handle
-            except BlockingIOError:
-                raise InputError(self._taken()) from None
-            except FileNotFoundError:  # the last holder has removed the file between our two steps
-                pass
-            finally:
-                if self._handle is None:
-                    os.close(handle)
+                # The last holder may remove the directory or the file between any two steps.
+                with suppress(FileNotFoundError):
+                    handle = os.open(path, OPEN | os.O_CREAT, 0o666)
+                    try:
+                        _hold(handle)
+                        if os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False)):
+                            self._handle = handle
+                    finally:
+                        if self._handle is None:
+                            os.close(handle)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path}: another run is working in this output directory; wait until it has "
+                f"ended, or {self.elsewhere}"
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: the output directory cannot be written ({error.strerror}); "
+                f"{self.elsewhere}"
+            ) from None
 
     def _check_place(self) -> None:
         if not self.path.exists():
@@ -191,50 +182,23 @@ class OutputFolder:
 
     def _check_contents(self) -> None:
         """Without --force nothing is replaced; --resume goes on with what was not finished."""
-        if self.force or not self.path.exists():
+        if self.force:
             return
-        finished = self._finished()
-        if self.resume:
-            if finished and not self._interrupted():
-                raise InputError(
-                    f"{self.path}: there is no interrupted run to resume, and the output "
-                    f"directory is not empty; use --force to replace a finished run, or choose "
-                    f"another with -o"
-                )
-        elif finished or self.staging.exists():
-            going_on = self.resume is not None and self.staging.exists()
+        finished = any(entry.name != PARTIAL for entry in self.path.iterdir())
+        interrupted = any(entry.name != LOCK for entry in self.staging.iterdir())
+        if self.resume and finished and not interrupted:
+            raise InputError(
+                f"{self.path}: there is no interrupted run to resume, and the output "
+                f"directory is not empty; use --force to replace a finished run, or choose "
+                f"another with -o"
+            )
+        if not self.resume and (finished or interrupted):
+            going_on = self.resume is not None and interrupted
             remedy = "--resume to go on with it" if going_on else "--force to replace"
             raise InputError(
                 f"{self.path}: the output directory exists and is not empty; use {remedy}, or "
                 f"choose another with -o"
             )
-
-    def _finished(self) -> bool:
-        return any(entry.name != PARTIAL for entry in self.path.iterdir())
-
-    def _interrupted(self) -> bool:
-        return self.staging.is_dir() and any(p.name != LOCK for p in self.staging.iterdir())
-
-    def _taken(self) -> str:
-        return (
-            f"{self.path}: another run is working in this output directory; wait until it has "
-            f"ended, or {self.elsewhere}"
-        )
-
-    def _take(self) -> None:
-        """Make staging and hold its lock; what OUT contains may have changed until then."""
-        try:
-            if self.path.is_dir():
-                self._unlink_link()
-            self._lock(make=True)
-        except OSError as error:
-            raise InputError(
-                f"{self.path}: the output directory cannot be written ({error.strerror}); "
-                f"{self.elsewhere}"
-            ) from None
-        if not (self.force or self._interrupted()) and self._finished():
-            self.discard()
-            raise InputError(self._taken())
 
     def _unlink_link(self) -> None:
         """Staging that is a symbolic link would have files elsewhere cleared and replaced."""

@@ -26,8 +26,7 @@ from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
 from reconstruct.constructions import Construction, Frozen, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.frozen import Layout, as_construction, lay_out
-from reconstruct.errors import InputError, ReconstructError, UnsupportedError
-from reconstruct.formats import Origin, sha256_file
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.write import require_writable
 from reconstruct.khatri_rao import Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
@@ -47,7 +46,6 @@ from reconstruct.reports.words import size
 from reconstruct.runs import given
 from reconstruct.runs.files import (
     GUARDED,
-    NETWORK,
     TARGET,
     Forms,
     left_behind,
@@ -351,7 +349,7 @@ def _run(job: Job, start: float, progress: Progress, notes: Sequence[str]) -> Ru
             result = with_headroom(result, job.forms, progress=progress)
             outcome = _finish(job, source, folder, result, start, progress)
             names = published(folder.staging)
-            folder.publish(names, lambda: _read_back(job, outcome), left_behind(job.output, names))
+            folder.publish(names, left_behind(job.output, names))
         except BaseException as error:  # maps that are solved are kept, if they can be of use
             resumable = job.resume is not None and not isinstance(error, UnsupportedError)
             if resumable and worth_resuming(folder.staging):
@@ -374,19 +372,6 @@ def _solved(job: Job, place: Path | None, progress: Progress) -> Result:
         progress=progress,
         checkpoint=SiteStore(place, job.key(), resume=bool(job.resume)),
     )
-
-
-def _read_back(job: Job, outcome: RunOutcome) -> None:
-    """The published network is the one that was certified, its data files included."""
-    origin = Origin.of(outcome.network)
-    if origin is None or not origin.data:
-        return
-    for name, digest in ((NETWORK, origin.sha256), *origin.data.items()):
-        if sha256_file(job.output / name) != digest:
-            raise ReconstructError(
-                f"{job.output}: the published network is not the one that was certified ({name} "
-                f"differs); run it again"
-            )
 
 
 def _finish(

@@ -17,15 +17,8 @@ def test_one_at_a_time_until_it_is_published(tmp_path: Path) -> None:
         (folder.staging / "a").write_text("1")
         with pytest.raises(InputError, match="another run is working"):
             OutputFolder(out, force=True)
-        seen: list[str] = []
-
-        def check() -> None:
-            seen.append((out / "a").read_text())
-            with pytest.raises(InputError, match="another run is working"):
-                OutputFolder(out, force=True)
-
-        folder.publish(("a",), check)
-    assert seen == ["1"] and os.listdir(out) == ["a"]
+        folder.publish(("a",))
+    assert (out / "a").read_text() == "1" and os.listdir(out) == ["a"]
     OutputFolder(out, force=True).discard()
     assert os.listdir(out) == ["a"]
 
@@ -61,3 +54,12 @@ def test_files_of_an_earlier_run_that_this_one_does_not_write_are_gone(tmp_path:
         (folder.staging / "new").write_text("1")
         folder.publish(("new",), stale=("old", "never there"))
     assert sorted(os.listdir(tmp_path / "out")) == ["mine", "new"]
+
+
+def test_a_refusal_leaves_what_is_there_and_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("1")
+    for resume in (None, False, True):
+        with pytest.raises(InputError, match="is not empty"):
+            OutputFolder(tmp_path / "out", resume=resume)
+    assert os.listdir(tmp_path / "out") == ["mine"]
