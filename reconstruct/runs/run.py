@@ -62,6 +62,7 @@ logger = logging.getLogger(__name__)
 
 Frozenlike: TypeAlias = "Frozen | Given"
 DOMAIN = (-1.0, 1.0)
+SETTINGS = ("ratio", "rank", "block", "layers", "norm")  # of constructions that are options, too
 NO_DOMAIN = "no domain given: every claim is made on [-1, 1] for each input"
 LIVE_ON_A_BOX = (
     "the target normalises values by their own mean and variance, and of that nothing is proved "
@@ -286,11 +287,13 @@ def _frozen(
 def _drawn_words(frozen: Frozen) -> dict[str, Any]:
     """How the frozen network was made, as options; what has no words is a name in capitals."""
     origin, construction = frozen.origin, frozen.construction
-    expressible = frozen.merge and not origin.get("statistics")
+    known: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
+    settings = {name: value for name, value in known.items() if name in SETTINGS}
+    whole = type(construction)(**settings) == construction  # the others have their defaults
+    expressible = frozen.merge and whole and not origin.get("statistics")
     file = origin.get("file") if expressible else "FROZEN"
     if file:
         return {"frozen": file, "construction": construction.name}
-    settings: dict[str, Any] = asdict(construction) if is_dataclass(construction) else {}
     return {
         "construction": construction.name,
         **settings,

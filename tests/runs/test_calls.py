@@ -59,6 +59,14 @@ def test_run_tells_the_command_that_does_the_same(target, tmp_path):
     json.dumps(options)
 
 
+def test_settings_that_are_no_options_are_told_by_a_name(target, tmp_path):
+    plain = rc.run(target, tmp_path / "a", domain=(-1, 1), construction=rc.Wide(1.5), **QUIET)
+    odd = rc.Wide(1.5, live_error=1e-3)
+    told = rc.run(target, tmp_path / "b", domain=(-1, 1), construction=odd, **QUIET)
+    assert plain.report["options"]["ratio"] == 1.5 and "frozen" not in plain.report["options"]
+    assert told.report["options"]["frozen"] == "FROZEN"
+
+
 def test_the_frozen_network_may_be_a_file_or_an_object(target, out, tmp_path):
     brought = rc.run(target, tmp_path / "a", domain=(-1, 1), frozen=out / "network.onnx", **QUIET)
     drawn = rc.draw(load(target), seed=9)
