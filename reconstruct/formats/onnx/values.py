@@ -129,6 +129,7 @@ class Builder:
     budget: Budget
     nodes: dict[str, Node] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)  # placements behind a token-wise map of their own
+    nearly: list[str] = field(default_factory=list)  # what is not quite what the file says
     revisions: Counter[str] = field(default_factory=Counter)
     _counts: Counter[str] = field(default_factory=Counter)
 
