@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.constructions.sites import hidden_width
-from reconstruct.khatri_rao.blocks import solve_blocks
-from reconstruct.numbers.arrays import Array
+from reconstruct.constructions import Grouped
+from reconstruct.constructions import draw as draw_frozen
+from reconstruct.networks import Box, Network
+from reconstruct.pipeline import reconstruct
 from reconstruct.studies.study import (
     Evidence,
     Finding,
@@ -27,41 +28,24 @@ POINTS = 50  # inputs from [-1, 1]^d at which float32 is compared
 
 
 def trial(point: Point, seed: int) -> Outcome:
-    d, b, c = point["d"], min(point["block"], point["d"]), point["ratio"]
-    count, width = d // b, hidden_width(c, b * b)
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((count * count, width, b), dtype=np.float32)
-    B = rng.standard_normal((count * count, b, width), dtype=np.float32)
-    W = rng.standard_normal((count * b, count * b)) / np.sqrt(d)
-    blocks = W.reshape(count, b, count, b).transpose(0, 2, 1, 3).reshape(-1, b, b)
-    found, s = solve_blocks(A, B, blocks)
-    x = rng.uniform(-1, 1, (count * b, POINTS)).astype(np.float32)
-    own = _worst(W.astype(np.float32) @ x, W, x)
+    d, rng = point["d"] // point["block"] * point["block"], np.random.default_rng(seed)
+    target = Network.mlp([rng.normal(size=(d, d)) / np.sqrt(d)], [None])
+    frozen = draw_frozen(target, Grouped(point["block"], point["ratio"]), seed=seed)
+    result = reconstruct(target, frozen, domain=Box(-1, 1))
+    (row,) = result.layers
+    x = rng.uniform(-1, 1, (POINTS, d)).astype(np.float32)
+    wanted = target(x.astype(np.float64))
+    errors = [np.abs(net(x, np.float32) - wanted).max() for net in (result.network, target)]
     return Outcome(
         {
-            "seconds": found.seconds,
-            "condition": found.condition if found.solved else None,
-            "float32": _worst(_evaluated(A, B, s, x, count), W, x) / own if found.solved else None,
-            "weights": 2 * A.size,
-            "residual": found.residual if found.solved else None,
-            "solved": found.solved,
+            "seconds": row.seconds,
+            "condition": row.condition if row.solved else None,
+            "float32": float(errors[0] / errors[1]) if row.solved else None,
+            "weights": frozen.network.weights,
+            "residual": row.residual if row.solved else None,
+            "solved": row.solved,
         }
     )
-
-
-def _evaluated(A: Array, B: Array, s: Array, x: Array, count: int) -> Array:
-    """N2(M2 relu(N1(M1 x))) in float32, shifted by the least that [-1, 1]^d needs."""
-    t = np.abs(s[:, :, None] * A.astype(np.float64)).sum(axis=2)
-    scale, shift = s.astype(np.float32), t.astype(np.float32)
-    seen = np.tile(x.reshape(count, -1, x.shape[1]), (count, 1, 1))
-    hidden = np.maximum(scale[:, :, None] * (A @ seen) + shift[:, :, None], 0)
-    made = (B @ hidden).reshape(count, count, B.shape[1], -1).sum(axis=1)
-    back = (B.astype(np.float64) @ shift[:, :, None]).reshape(count, count, -1).sum(axis=1)
-    return np.asarray((made - back.astype(np.float32)[:, :, None]).reshape(-1, x.shape[1]))
-
-
-def _worst(y: Array, W: Array, x: Array) -> float:
-    return float(np.max(np.abs(y - W @ x.astype(np.float64))))
 
 
 def findings(rows: Rows) -> list[Finding]:

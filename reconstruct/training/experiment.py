@@ -60,6 +60,9 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise InputError(f"a model is one of {', '.join(MODELS)}, but is {self.model!r}")
+        for name, usual in zip(("depth", "width"), MODELS[self.model][1:], strict=True):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
         known = tuple(NORMS) if self.model == "mlp" else ("batch",)
         if self.norm not in known:
             raise InputError(
@@ -72,19 +75,11 @@ class Experiment:
                 f"{', '.join(map(str, self.seeds)) or 'none'}"
             )
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """Depth and width."""
-        _, depth, width = MODELS[self.model]
-        return (
-            depth if self.depth is None else self.depth,
-            width if self.width is None else self.width,
-        )
-
     def build(self, data: Dataset, seed: int) -> nn.Module:
         """The untrained model of a seed."""
         more = {"norm": self.norm} if self.model == "mlp" else {}
-        return MODELS[self.model][0](*self.size, data, gamma=self.gamma, seed=seed, **more)
+        builder, size = MODELS[self.model][0], (self.depth, self.width)
+        return builder(*size, data, gamma=self.gamma, seed=seed, **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,30 +181,13 @@ def _layer(name: str, values: Vector) -> dict[str, Any]:
     }
 
 
-def describe(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as plain values."""
-    depth, width = experiment.size
-    return {
-        "model": {
-            "family": experiment.model,
-            "depth": depth,
-            "width": width,
-            "gamma": str(experiment.gamma),
-            "norm": experiment.norm,
-        },
-        "tune": str(experiment.tune),
-        "schedule": asdict(experiment.schedule) | {"drops": list(experiment.schedule.drops)},
-        "seeds": list(experiment.seeds),
-    }
-
-
 def build_report(
     experiment: Experiment, data: Dataset, runs: Sequence[Run], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The report as plain JSON values; `summary` has mean, least and most over the seeds."""
     return {
         "schema": "reconstruct.training/1",
-        **describe(experiment),
+        **asdict(experiment),
         "data": {
             "name": data.name,
             "shape": list(data.shape),
@@ -241,10 +219,10 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 def summary(report: Mapping[str, Any]) -> str:
     """The lines that the command line prints."""
-    model, found = report["model"], report["summary"]
+    found = report["summary"]
     tuned, total = report["parameters"]["tuned"], report["parameters"]["all"]
     rows = [
-        ("model", f"{model['family']} of depth {model['depth']} and width {model['width']}"),
+        ("model", f"{report['model']} of depth {report['depth']} and width {report['width']}"),
         ("tuned", f"{report['tune']}: {tuned:,} of {total:,} parameters"),
         ("accuracy", f"{percent(found['accuracy'])} of {report['data']['test']} test examples"),
         ("γ near zero", f"{percent(found['small_share'])} (|γ| < 0.01)"),
@@ -275,9 +253,6 @@ def train_into(
         data, experiment.seeds[0]
     )  # refuses a model that does not fit before anything is made
     with closing(OutputFolder(output, force=force, resume=resume)) as folder:
-        if not resume:
-            for old in folder.staging.glob("seed-*.npz"):
-                old.unlink()
         runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
         names: list[str] = []
         notes: list[str] = []

@@ -65,10 +65,9 @@ def percent(spread: Mapping[str, float]) -> str:
 
 
 def _title(report: Mapping[str, Any]) -> str:
-    model = report["model"]
     return (
-        f"{percent(report['summary']['accuracy'])}: {model['family']} of depth {model['depth']}, "
-        f"width {model['width']} on {report['data']['name']}"
+        f"{percent(report['summary']['accuracy'])}: {report['model']} of depth {report['depth']}, "
+        f"width {report['width']} on {report['data']['name']}"
     )
 
 

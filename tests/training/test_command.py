@@ -54,7 +54,7 @@ def test_an_mlp_with_layer_norm_is_trained_and_rebuilt(rows, tmp_path, capsys):
 
     out = tmp_path / "out"
     assert train(rows, out, "--model", "mlp", "--norm", "layer", "--depth", "2") == 0
-    assert json.loads((out / "report.json").read_text())["model"]["norm"] == "layer"
+    assert json.loads((out / "report.json").read_text())["norm"] == "layer"
     with np.load(out / "norms-0.npz") as norms:
         assert {name.rsplit(".", 1)[1] for name in norms} == {"weight", "bias", "eps"}
     target = rc.load(out / "network-0.onnx")
