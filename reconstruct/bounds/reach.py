@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import accumulate
 
 import numpy as np
@@ -24,7 +25,6 @@ from reconstruct.bounds.propagation import (
     tile_rows,
     tiles,
 )
-from reconstruct.bounds.recall import KEYS, Recall, keys_of
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Activation, Box, MatrixProduct, Network, Points, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
@@ -37,7 +37,6 @@ class CrownLimits:
     """What is bounded by CROWN, and what by intervals because CROWN would take too long."""
 
     back: int = 2**36  # coefficients on the way back of all units of a network: minutes
-    windows: int = 2**40  # coefficients on the way back of kernels at all positions: an hour
     pairs: int = 2**21  # (form, box) pairs whose quick bounds are held at once: 16 MiB
 
 
@@ -51,7 +50,10 @@ class Reach:
     """Bounds that hold, in real arithmetic, for every input in `box`.
 
     `whole` bounds the values on the box itself; `parts` does so on smaller boxes that cover the
-    domain: those of `partition`, or those around the points of a domain made of data.
+    domain: those of `partition`, or those around the points of a domain made of data. `recall` has
+    the bounds of functionals that were asked for before, by value and by their bits: a certificate
+    asks for the rows that the shifts were chosen by, and a row costs as much again (a third of the
+    time of an adaptive run of ACAS Xu).
     """
 
     network: Network
@@ -60,7 +62,7 @@ class Reach:
     whole: Ranges
     parts: Ranges | None = None
     partition: Partition | None = None
-    recall: Recall = field(default_factory=Recall, repr=False)
+    recall: dict[tuple[str, bytes], tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
@@ -96,15 +98,14 @@ class Reach:
         shift = self._check_forms(name, forms, offsets)
         if name == self.network.source and self.parts is None:
             return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
-        keys = np.empty(len(shift), dtype=KEYS)
-        named = parallel_map(_named, tiles(forms, shift, tile_rows(self.network, 1)))
-        for part, names in named:
-            keys[part] = names
-        ends, fresh = self.recall.find(name, keys)
-        if len(fresh):
+        rows = parallel_map(_digests, tiles(forms, shift, tile_rows(self.network, 1)))
+        keys = [(name, digest) for digests in rows for digest in digests]
+        fresh = [row for row, key in enumerate(keys) if key not in self.recall]
+        if fresh:
             found = self._bounded(name, forms[fresh], shift[fresh], progress or silent)
-            self.recall.keep(name, keys[fresh], found)
-            ends[fresh] = np.stack(found, axis=1)
+            known = zip(*(end.tolist() for end in found), strict=True)
+            self.recall.update(zip((keys[row] for row in fresh), known, strict=True))
+        ends = np.array([self.recall[key] for key in keys]).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
     def _bounded(self, name: str, forms: Matrix, offsets: Array, progress: Progress) -> Range:
@@ -135,7 +136,8 @@ class Reach:
 
         `index` (columns × positions) says where in the value `name` each column of the kernel
         looks, −1 for a zero. Intervals on every box, and linear bounds of every position where
-        the method has them.
+        the method has them and a position sees little enough. (Forms that are whole images, where
+        it sees too much or a maximum chooses, gained a fifth at most behind a max pool.)
         """
         lo, hi = np.empty(len(kernel)), np.empty(len(kernel))
         step = max(1, LIMITS.pairs // index.shape[1])
@@ -146,40 +148,15 @@ class Reach:
 
     def _worst_position(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of some rows over all boxes and positions."""
-        found = worst_position(self.parts or self.whole, name, kernel, index)
-        if (self.parts or self.whole).transfers and name != self.network.source:
-            linear = self._linear_position(name, kernel, index)
-            found = found if linear is None else meet(found, linear)
-        return found
-
-    def _linear_position(self, name: str, kernel: Array, index: Array) -> Range | None:
-        """The same by forms carried back to the input; None where that would take too long, or
-        where a window meets a unit twice (the sum of the two entries would be rounded)."""
+        ranges = self.parts or self.whole
+        found = worst_position(ranges, name, kernel, index)
         order = np.sort(index, axis=0)
-        if np.any((order[1:] == order[:-1]) & (order[1:] >= 0)):
-            return None
-        ranges = self.whole if self.parts is None else self.parts
-        found = local_bounds(ranges, name, kernel, index)
-        work = 2 * len(kernel) * index.shape[1] * sum(self.network.sizes.values()) * ranges.boxes
-        if found is not None or work > LIMITS.windows:
+        # the sum of two entries at one unit would be rounded
+        twice = np.any((order[1:] == order[:-1]) & (order[1:] >= 0))
+        if twice or not ranges.transfers or name == self.network.source:
             return found
-        return self._by_images(name, kernel, index)
-
-    def _by_images(self, name: str, kernel: Array, index: Array) -> Range:
-        """By forms that are whole images, some rows at all positions at a time."""
-        positions, size = index.shape[1], self.network.sizes[name]
-        step = max(1, TILE_ELEMENTS // (positions * size))
-        lows, highs = [], []
-        for start in range(0, len(kernel), step):
-            rows = kernel[start : start + step]
-            forms = np.zeros((len(rows), positions, size + 1))
-            for column, places in enumerate(index):
-                forms[:, np.arange(positions), places] += rows[:, column, None]
-            images = forms[:, :, :-1].reshape(-1, size)
-            low, high = self._bounded(name, images, np.zeros(len(images)), silent)
-            lows.append(low.reshape(len(rows), -1).min(axis=1))
-            highs.append(high.reshape(len(rows), -1).max(axis=1))
-        return np.concatenate(lows), np.concatenate(highs)
+        linear = local_bounds(ranges, name, kernel, index)
+        return found if linear is None else meet(found, linear)
 
     def _check(self, name: str) -> None:
         if name not in self.network.sizes:
@@ -298,9 +275,10 @@ def _on_boxes(
     return merged(network, found, backward)
 
 
-def _named(tile: Tile) -> tuple[slice, Array]:
-    """The names of some functionals."""
-    return tile[0], keys_of(*tile[1:])
+def _digests(tile: Tile) -> list[bytes]:
+    """Names of some functionals, by their bits."""
+    rows = np.concatenate([tile[1], tile[2][:, None]], axis=1)
+    return [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
 
 
 def _union(ranges: Range) -> Range:

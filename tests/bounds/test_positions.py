@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reconstruct.bounds import reach
+from reconstruct.bounds import Reach, reach
 from reconstruct.bounds.local import local_bounds, worst_position
 from reconstruct.bounds.propagation import Ranges
 from reconstruct.networks import Add, Box, Convolution, Geometry, Network, Node, Points, Relu
+from reconstruct.numbers.arrays import Array, Range
 from tests.constructions.test_images import GEOMETRIES, one_convolution
 
 
@@ -61,7 +62,7 @@ def test_small_networks_of_what_is_seen_give_the_bounds_of_whole_images(name, do
     kernel = rng.normal(size=(6, len(index)))
     ranges = known.whole if known.parts is None else known.parts
     low, high = local_bounds(ranges, "r", kernel, index)
-    least, most = known._by_images("r", kernel, index)
+    least, most = by_images(known, "r", kernel, index)
     intervals = worst_position(ranges, "r", kernel, index)
     met = np.maximum(low, intervals[0]), np.minimum(high, intervals[1])
     assert np.allclose(met[0], least, atol=1e-9) and np.allclose(met[1], most, atol=1e-9)
@@ -74,6 +75,16 @@ def test_small_networks_of_what_is_seen_give_the_bounds_of_whole_images(name, do
     assert np.all(values.max(axis=(0, 2)) - own <= met[1])
     windows = known.windows("r", kernel, index)
     assert np.array_equal(windows[0], met[0]) and np.array_equal(windows[1], met[1])
+
+
+def by_images(known: Reach, name: str, kernel: Array, index: Array) -> Range:
+    """Bounds by forms that are whole images: one row for each kernel and position."""
+    count, positions = len(kernel), index.shape[1]
+    forms = np.zeros((count, positions, known.network.sizes[name] + 1))
+    for column, places in enumerate(index):
+        forms[:, np.arange(positions), places] += kernel[:, column, None]
+    low, high = known.functionals(name, forms[:, :, :-1].reshape(count * positions, -1))
+    return low.reshape(count, -1).min(axis=1), high.reshape(count, -1).max(axis=1)
 
 
 def test_units_that_meet_again_are_counted_once() -> None:
@@ -94,7 +105,7 @@ def test_units_that_meet_again_are_counted_once() -> None:
     index = Geometry(4, 5, 5, (2, 2)).windows()
     kernel = rng.normal(size=(3, len(index)))
     low, high = local_bounds(known.whole, "t", kernel, index)
-    least, most = known._by_images("t", kernel, index)
+    least, most = by_images(known, "t", kernel, index)
     quick = worst_position(known.whole, "t", kernel, index)
     assert np.allclose(np.maximum(low, quick[0]), least, atol=1e-9)
     assert np.allclose(np.minimum(high, quick[1]), most, atol=1e-9)
