@@ -28,8 +28,8 @@ from reconstruct.equivalence.witness import evaluate_exact
 from reconstruct.formats import save
 from reconstruct.formats.vnnlib import read_pair
 from reconstruct.networks import Dense, Sparse, dense
-from reconstruct.runs.instances import verify_property
 from reconstruct.runs.pairs import LADDER
+from reconstruct.runs.verify import verify_property
 
 SECONDS = 60.0
 SMALL = LADDER[:2]

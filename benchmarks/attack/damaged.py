@@ -31,7 +31,7 @@ from reconstruct.formats.files import LIMITS
 from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.vnnlib import read_pair
 from reconstruct.networks import Network
-from reconstruct.runs.instances import verify_instances
+from reconstruct.runs.verify import verify_instances
 
 Rng = np.random.Generator
 Files = dict[str, bytes]

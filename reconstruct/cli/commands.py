@@ -128,7 +128,7 @@ def _time_limit(options: Namespace) -> float | None:
 
 def _report_outcome(outcome: RunOutcome, options: Namespace) -> int:
     """Says what came out; the exit code."""
-    from reconstruct.reports.terminal import summary
+    from reconstruct.reports.words import summary
 
     report = outcome.report
     if not _brief(report, options):
@@ -151,7 +151,7 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
-    from reconstruct.reports.terminal import summary
+    from reconstruct.reports.words import summary
     from reconstruct.runs.verify import verify as verify_pair
 
     if options.instances is not None:
@@ -179,8 +179,8 @@ def verify(options: Namespace) -> int:
 
 def _verify_property(options: Namespace) -> int:
     """Domain and tolerance from a property of both networks."""
-    from reconstruct.reports.terminal import summary
-    from reconstruct.runs.instances import NEVER, verify_property
+    from reconstruct.reports.words import summary
+    from reconstruct.runs.verify import NEVER, verify_property
 
     if options.domain is not None or options.tolerance is not None:
         raise InputError(
@@ -199,7 +199,7 @@ def _verify_property(options: Namespace) -> int:
 
 def _verify_instances(options: Namespace) -> int:
     """Every line of a benchmark; 0 where each is decided, 3 where one is not, 2 for errors."""
-    from reconstruct.runs.instances import verify_instances
+    from reconstruct.runs.verify import verify_instances
 
     if options.target is not None or options.output is None:
         raise InputError(
@@ -502,7 +502,7 @@ def say(message: str, options: Namespace) -> None:
 
 def _brief(report: Mapping[str, Any], options: Namespace) -> bool:
     """Prints the report as JSON or its verdict line, where one of them is all that is wanted."""
-    from reconstruct.reports.terminal import verdict_line
+    from reconstruct.reports.words import verdict_line
 
     if options.json:
         _print_json(report)

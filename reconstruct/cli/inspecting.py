@@ -22,8 +22,7 @@ from reconstruct.networks.graph import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.numbers.parallel import physical_memory
 from reconstruct.progress import duration
-from reconstruct.reports.terminal import columns
-from reconstruct.reports.words import size
+from reconstruct.reports.words import columns, size
 from reconstruct.runs.given import advice
 
 

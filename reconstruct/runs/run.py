@@ -41,8 +41,7 @@ from reconstruct.reports.document import build_report
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.inputs import ShownInputs, guard_part
 from reconstruct.reports.page import card
-from reconstruct.reports.terminal import verdict_line
-from reconstruct.reports.words import size
+from reconstruct.reports.words import size, verdict_line
 from reconstruct.runs import given
 from reconstruct.runs.files import (
     GUARDED,

@@ -1,26 +1,38 @@
-"""`rc.verify`: two networks from anywhere, one verdict, and a directory if one is asked for."""
+"""`rc.verify`: two networks from anywhere, one verdict, and a directory if one is asked for.
+
+The same for properties in VNN-LIB 2.0, one by one or listed as VNN-COMP publishes them.
+"""
 
 from __future__ import annotations
 
+import ast
+import csv
+import io
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reconstruct.bounds import Method
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source
-from reconstruct.certificates.verdicts import Certificate
-from reconstruct.errors import InputError
+from reconstruct.certificates.verdicts import Certificate, Verdict
+from reconstruct.errors import InputError, ReconstructError
+from reconstruct.formats.files import as_path, naming, read_bytes, write_atomically
+from reconstruct.formats.vnnlib import PairProperty, read_pair
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.graph import require_same_ends
+from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
 from reconstruct.reports.folder import OutputFolder
 from reconstruct.reports.page import card
-from reconstruct.reports.terminal import verdict_line
+from reconstruct.reports.words import verdict_line
 from reconstruct.runs import given
 from reconstruct.runs.files import (
     CANDIDATE,
@@ -130,3 +142,161 @@ def _pair(
         given.network(target, "the target", headed[0], near=near),
         given.network(candidate, "the candidate", headed[1], near=near),
     )
+
+
+# --- properties in VNN-LIB, and lists of them as VNN-COMP publishes them --------------------------
+
+SUFFIXES = (".onnx", ".onnx.gz", ".npz", ".nnet")
+SHARE = 0.95  # of the time of an instance, for the proofs: reading and writing take the rest
+CATEGORY = "equivalence"
+NEVER = (
+    "the property can never hold as it is written: it wants an output to be larger and smaller at "
+    "once; decided is what was probably meant, that some output differs by more than the tolerance"
+)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A line of results.csv: `result` is unsat (the networks agree), sat, unknown or error."""
+
+    networks: str
+    property: str
+    result: str
+    seconds: float
+    note: str
+
+
+def verify_property(
+    target: Given,
+    candidate: Given | None,
+    property: PathLike,
+    *,
+    time_limit: float | None = None,
+    output: PathLike | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> tuple[str, VerifyOutcome, PairProperty]:
+    """`reconstruct verify --property`: unsat, sat or unknown, the outcome and what was asked.
+
+    A property of one network is about the difference of two: it is compared with 0.
+    """
+    asked = _asked(as_path(property, "the property"))
+    if (candidate is None) != (not asked.networks):
+        raise InputError(
+            f"the property is about {'one network' if not asked.networks else 'two networks'}, but "
+            f"{'one' if candidate is None else 'two'} came; give what it speaks of"
+        )
+    if candidate is None:
+        zero = np.zeros((asked.outputs, len(asked.lo)))
+        target, candidate = Network.mlp([zero]), target
+    networks = [
+        given.network(net, role)
+        for net, role in ((target, "the target"), (candidate, "the candidate"))
+    ]
+    for name, network in zip(asked.networks or ("0", "the difference"), networks, strict=True):
+        sizes = network.size_in, network.size_out
+        if sizes != (len(asked.lo), asked.outputs):
+            raise InputError(
+                f"the property declares {name} with {len(asked.lo)} inputs and {asked.outputs} "
+                f"outputs, but the network has {sizes[0]} and {sizes[1]}; give the one it is about"
+            )
+    outcome = verify(
+        target,
+        candidate,
+        domain=asked.box,
+        tolerance=asked.limit,
+        time_limit=time_limit,
+        output=output,
+        force=force,
+        progress=progress,
+    )
+    return _result(outcome, asked), outcome, asked
+
+
+def _asked(path: Path) -> PairProperty:
+    with naming(path):
+        return read_pair(read_bytes(path))
+
+
+def _result(outcome: VerifyOutcome, asked: PairProperty) -> str:
+    certificate = outcome.certificate
+    if certificate.verdict is Verdict.CERTIFIED:
+        return "unsat"
+    witness = certificate.witness
+    if witness is not None and asked.broken_by(witness.point, witness.difference):
+        return "sat"
+    return "unknown"
+
+
+def verify_instances(
+    path: PathLike,
+    output: PathLike,
+    *,
+    time_limit: float,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Iterator[Instance]:
+    """Every line of an instances.csv, one after the other; results.csv and the certificates are
+    written into `output`. A line that cannot be run is an error, and the others go on."""
+    place = as_path(path, "the instances")
+    at_least(time_limit, "the timeout", 0)
+    try:
+        with naming(place):
+            rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
+    except csv.Error as error:
+        raise InputError(f"{place}: lines of a csv file are needed, but {error}") from None
+    with OutputFolder(given.folder(output), force=force) as folder:
+        folder.publish(())
+    done: list[Instance] = []
+    for number, row in enumerate(row for row in rows if row):
+        start = time.perf_counter()
+        home = folder.path / f"{number:03d}"
+        words = [*row, "", ""][:2]
+        try:
+            result, note = _one(place.parent, row, home, time_limit, force, progress)
+        except ReconstructError as error:
+            result, note = "error", str(error)
+        done.append(Instance(words[0], words[1], result, time.perf_counter() - start, note))
+        text = io.StringIO()
+        csv.writer(text).writerows(
+            [CATEGORY, i.networks, i.property, "0.0", i.result, f"{i.seconds:.3f}"] for i in done
+        )
+        write_atomically(folder.path / "results.csv", text.getvalue().encode())
+        yield done[-1]
+
+
+def _one(
+    folder: Path, row: list[str], home: Path, limit: float, force: bool, progress: Progress
+) -> tuple[str, str]:
+    """The result of a line: two networks by name or the file of their difference, a property,
+    perhaps seconds of its own."""
+    try:
+        files = {"": folder / row[0]}
+        if not row[0].endswith(SUFFIXES):
+            (first, one), (second, other) = ast.literal_eval(row[0])
+            files = {str(first): folder / str(one), str(second): folder / str(other)}
+        seconds = min(limit, float(row[2])) if len(row) > 2 and row[2].strip() else limit
+    except (ValueError, SyntaxError, TypeError, IndexError):
+        raise InputError(
+            f"a line of instances.csv needs [('f', FILE), ('g', FILE)] or the FILE of a "
+            f"difference, a property and perhaps seconds, but is {','.join(row)[:80]!r}"
+        ) from None
+    name = row[1] if len(row) > 1 else ""
+    asked = _asked(folder / name)
+    if set(asked.networks or ("",)) != set(files):
+        raise InputError(
+            f"the property speaks of the networks {' and '.join(asked.networks)}, but the instance "
+            f"has {' and '.join(files)}; give both by their names"
+        )
+    ours, theirs = [*(files[network] for network in asked.networks or ("",)), None][:2]
+    assert ours is not None
+    result, _, _ = verify_property(
+        ours,
+        theirs,
+        folder / name,
+        time_limit=SHARE * seconds,
+        output=home,
+        force=force,
+        progress=progress,
+    )
+    return result, NEVER if asked.never else ""

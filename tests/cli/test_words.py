@@ -14,8 +14,7 @@ from reconstruct.cli import main
 from reconstruct.cli.parser import build_parser
 from reconstruct.reports.page import command, opening
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.terminal import verdict_line
-from reconstruct.reports.words import wanted_verdict
+from reconstruct.reports.words import verdict_line, wanted_verdict
 from tests.constructions.test_live import normed_mlp
 
 

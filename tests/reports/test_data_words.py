@@ -13,8 +13,7 @@ from reconstruct.errors import UnsupportedError
 from reconstruct.formats import save
 from reconstruct.reports.page import diagram, opening, rows_of, witness_section
 from reconstruct.reports.reading import read_run
-from reconstruct.reports.terminal import verdict_line
-from reconstruct.reports.words import domain_text, members
+from reconstruct.reports.words import domain_text, members, verdict_line
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 

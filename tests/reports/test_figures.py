@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from reconstruct.reports import plotting
-from reconstruct.reports.figures import error_figure, residual_figure
 from reconstruct.reports.page import render
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.sections import near_zero
+from reconstruct.reports.sections import error_figure, near_zero, residual_figure
 
 
 def test_prediction_is_of_the_right_size(report: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.reports.figures import layer_figure
 from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.measurements import (
     affordable,
@@ -18,7 +17,7 @@ from reconstruct.reports.measurements import (
     multiplications,
 )
 from reconstruct.reports.reading import RunFiles
-from reconstruct.reports.sections import inputs_section
+from reconstruct.reports.sections import inputs_section, layer_figure
 from tests.constructions.targets import mlp
 from tests.networks.test_images import small_network
 

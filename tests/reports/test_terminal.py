@@ -11,16 +11,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconstruct.reports.terminal import headline, summary
 from reconstruct.reports.words import (
     at_least,
     at_most,
     duration,
+    headline,
     in_words,
     number,
     percent,
     pretty,
     size,
+    summary,
 )
 from tests.reports.conftest import refuted, undecided
 

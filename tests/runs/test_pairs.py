@@ -15,7 +15,7 @@ from reconstruct.equivalence.planted import KINDS, _network, plant
 from reconstruct.equivalence.witness import evaluate_exact
 from reconstruct.errors import InputError
 from reconstruct.networks.graph import Network
-from reconstruct.runs.instances import verify_instances
+from reconstruct.runs.verify import verify_instances
 
 SIZES = [(1, 1), (2, 3, 1), (3, 4, 4, 2)]
 
