@@ -261,7 +261,7 @@ def _assert(reading: _Reading, expression: Expr) -> None:
         case ["and", *parts] | ["or", *parts] if expression[0] == "and" or len(parts) == 1:
             for part in parts:
                 _assert(reading, part)
-        case ["or", *_] if "input" in kinds:
+        case ["or", *_] if "input" in kinds and not (reading.networks and "output" in kinds):
             raise UnsupportedError(
                 "the VNN-LIB file states a disjunction over the inputs, several boxes, but a "
                 "domain is a single box; split the property into one file per box"
