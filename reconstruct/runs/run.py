@@ -202,6 +202,7 @@ def run(
     _check_cost(layout, chosen, kept_density, memory, notify)
     limited = notify if deadline is None else until(deadline, notify)
     kept = _frozen(layout, frozen, chosen, drawing, limited)
+    solving = as_solver(solver)
     job = Job(
         target=ours,
         target_path=given.path(target),
@@ -210,7 +211,7 @@ def run(
         output=given.folder(output),
         slack=1.0 if slack is None else float(slack),
         guard=guard,
-        solver=as_solver(solver),
+        solver=solving,
         bounds=given.method(bounds, kept.network, kind),
         dtype=kind,
         samples=samples,
@@ -221,34 +222,33 @@ def run(
         deadline=deadline,
         examples=examples or given.examples(domain, place, ours),
         unseen=given.unseen(unseen, domain, ours),
-        options={},
+        options={
+            "target": given.word(target, "TARGET"),
+            "output": os.fspath(output),
+            **given.domain_words(domain),
+            "radius": radius,
+            "slack": slack,
+            "guard": guard,
+            **_drawn_words(kept),
+            "solver": given.solver_word(solving),
+            **given.bounds_words(bounds),
+            "dtype": kind,
+            "samples": samples,
+            "tolerance": tolerance,
+            "memory": memory,
+            "time_limit": time_limit,
+            "nnet_header": bool(ours.metadata.get("nnet_header_folded")),
+        },
     )
     if job.unseen is not None and not job.guarded:
         raise InputError(
             "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
             "--guard (guard=True), or leave x_unseen out"
         )
-    said = {
-        "target": given.word(target, "TARGET"),
-        "output": os.fspath(output),
-        **given.domain_words(domain),
-        "radius": radius,
-        "slack": slack,
-        "guard": guard,
-        **_drawn_words(kept),
-        "solver": given.solver_word(job.solver),
-        **given.bounds_words(bounds),
-        "dtype": kind,
-        "samples": samples,
-        "tolerance": tolerance,
-        "memory": memory,
-        "time_limit": time_limit,
-        "nnet_header": bool(ours.metadata.get("nnet_header_folded")),
-    }
     require_writable(kept.network, kind)
     if place.kind != "points" and any(isinstance(node.op, LiveNorm) for node in ours.nodes):
         notes.append(LIVE_ON_A_BOX)
-    return _run(replace(job, options=said), start, notify, notes)
+    return _run(job, start, notify, notes)
 
 
 def _frozen(
@@ -259,22 +259,13 @@ def _frozen(
     progress: Progress,
 ) -> Frozen:
     """The frozen network: as given, of a file, or drawn."""
+    drawn = {name: value for name, value in drawing.items() if value is not None}
     if brought is None:
-        return draw(
-            layout.target,
-            construction,
-            seed=drawing["seed"] or 0,
-            weights=drawing["weights"] or Weights.GAUSSIAN,
-            density=drawing["density"],
-            activation=drawing["activation"],
-            progress=progress,
-            layout=layout,
-        )
-    told = [name for name, value in drawing.items() if value is not None]
-    if told:
+        return draw(layout.target, construction, progress=progress, layout=layout, **drawn)
+    if drawn:
         raise InputError(
-            f"{told[0]} says how to draw a frozen network, but `frozen` brings one; give one of "
-            f"them"
+            f"{next(iter(drawn))} says how to draw a frozen network, but `frozen` brings one; give "
+            f"one of them"
         )
     if isinstance(brought, Frozen):
         return brought
