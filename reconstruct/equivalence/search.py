@@ -32,7 +32,6 @@ class SearchLimits:
     held: int = 2**23  # values of all nodes together that may be held at once
     seconds: float = 30.0  # the local search may take this long, or as long as the sampling took
     listed: int = 10  # worst points that are told
-    bins: int = 40  # of the histogram
     rounds: int = 40  # of one ascent
     patience: int = 3  # rounds without gain after which a start is given up
     restarts: int = 16  # starts of the local search
@@ -54,8 +53,7 @@ class Search:
 
     `float64_max` is the largest |f − g| in float64, met at `worst`; `float32_max` is that of f in
     float32 against g in float64, `target_float32_max` that of g in float32, both at inputs that
-    are float32 numbers; `output_scale` is the largest |g|. `counts` says how many samples have
-    their largest |f − g| between consecutive `edges`; `points` lists the worst inputs.
+    are float32 numbers; `output_scale` is the largest |g|; `points` lists the worst inputs.
     """
 
     samples: int
@@ -65,18 +63,13 @@ class Search:
     output_scale: float
     float32_max: float
     target_float32_max: float
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
     points: tuple[tuple[float, tuple[float, ...]], ...]
     evaluations: int
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Histogram and worst points as plain JSON values, for the report."""
-        return {
-            "histogram": {"edges": list(self.edges), "counts": list(self.counts)},
-            "worst": [{"difference": gap, "point": list(x)} for gap, x in self.points],
-        }
+        """The worst points as plain JSON values, for the report."""
+        return {"worst": [{"difference": gap, "point": list(x)} for gap, x in self.points]}
 
 
 def search(
@@ -293,7 +286,6 @@ class _Search:
         best = _order(self.gaps)[: LIMITS.listed]
         self.found += _suspects(self.points[best], self.gaps[best])
         listed = sorted(set(self.found), key=lambda pair: -pair[0])[: LIMITS.listed]
-        edges, counts = histogram(self.gaps)
         return Search(
             samples=len(self.points),
             seed=self.seed,
@@ -302,8 +294,6 @@ class _Search:
             output_scale=self.scale,
             float32_max=self.single,
             target_float32_max=self.target_single,
-            edges=edges,
-            counts=counts,
             points=tuple(listed),
             evaluations=self.difference.evaluations,
             seconds=seconds,
@@ -334,20 +324,6 @@ def _least_active(network: Network, probes: Array) -> list[tuple[str, int, Array
     ]
     chosen = sorted(ranked)[: LIMITS.edges]
     return [(name, unit, probes[place][None]) for _, name, unit, place in chosen]
-
-
-def histogram(gaps: Array) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Log-spaced bins over the positive differences; zeros count in the lowest bin."""
-    finite = gaps[np.isfinite(gaps)]
-    positive = finite[finite > 0]
-    if not positive.size:
-        return (0.0, 1.0), (int(finite.size),)
-    low, high = float(positive.min()), float(positive.max())
-    low = min(max(low, high * 1e-12), high * 0.5)
-    edges = np.geomspace(low, high, LIMITS.bins + 1)
-    edges[0], edges[-1] = low, high
-    counts, _ = np.histogram(np.clip(finite, low, high), edges)
-    return tuple(edges.tolist()), tuple(int(c) for c in counts)
 
 
 def _chunks(count: int, *networks: Network) -> list[slice]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reconstruct.certificates.conclude import measured
-from reconstruct.equivalence.search import histogram, search
+from reconstruct.equivalence.search import search
 from reconstruct.networks import (
     Add,
     Affine,
@@ -66,7 +66,6 @@ def test_gradient_agrees_with_differences_along_random_directions():
 def test_equal_networks_differ_by_nothing():
     found = search(small(), small(), Box(-1, 1), samples=500)
     assert found.float64_max == 0.0
-    assert found.counts == (500,)
     assert found.target_float32_max == found.float32_max > 0
 
 
@@ -103,14 +102,15 @@ def test_all_points_lie_in_the_box_and_the_worst_is_replayable():
 def test_the_search_beats_its_samples_and_repeats_itself():
     first, second = small(0, (30, 8, 2)), small(1, (30, 8, 2))
     found = search(first, second, Box(-1, 1), samples=300, seed=5)
-    assert found.float64_max > 1.2 * found.edges[-1]
+    sampled = search(first, second, Box(-1, 1), samples=300, seed=5, restarts=0)
+    assert found.float64_max > sampled.float64_max
     again = search(first, second, Box(-1, 1), samples=300, seed=5)
     assert (found.float64_max, found.worst) == (again.float64_max, again.worst)
 
 
 def test_samples_are_counted_and_a_time_limit_is_kept():
     found = search(small(0), small(1), Box(-1, 1), samples=3000)
-    assert found.samples == sum(found.counts) == 3000
+    assert found.samples == 3000
     short = search(small(0), small(1), Box(-1, 1), samples=10**6, time_limit=0.0)
     assert 0 < short.samples < 10**6
     assert short.seconds < 5
@@ -126,13 +126,6 @@ def test_overflow_is_reported_as_infinite_and_not_as_a_witness():
     huge = Network.mlp([np.full((4, 3), 1e200), np.full((1, 4), 1e200)], None)
     found = search(huge, small(0, (3, 4, 1)), Box(0.5, 1), samples=100)
     assert found.float64_max == np.inf
-
-
-def test_histogram_counts_every_sample():
-    gaps = np.concatenate([np.zeros(5), 10.0 ** np.linspace(-9, 2, 95)])
-    edges, counts = histogram(gaps)
-    assert sum(counts) == 100 and len(edges) == len(counts) + 1
-    assert edges[-1] == gaps.max() and np.all(np.diff(edges) > 0)
 
 
 def test_large_networks_are_measured_at_fewer_inputs() -> None:
