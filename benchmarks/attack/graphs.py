@@ -79,7 +79,7 @@ class Draft:
         tensor = numpy_helper.from_array(array, name)
         self.arrays[name] = array
         self.types[name] = helper.make_tensor_type_proto(tensor.data_type, array.shape)
-        if self.chance(0.3):
+        if self.chance(0.3) and (self.opset >= 9 or array.dtype.kind == "f"):
             self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
         else:
             self.constants.append(tensor)

@@ -60,7 +60,7 @@ def pool(d: Draft) -> str:
     sides = len(d.shape(flow)) - 2
     kind = d.pick(("MaxPool", "AveragePool"))
     more = windows(d, sides, pooled=True)
-    if d.chance(0.3) and (kind == "MaxPool" or d.opset >= 10) and d.opset >= 10:
+    if d.chance(0.3) and d.opset >= 10 and "auto_pad" not in more:  # the reference is wrong there
         more["ceil_mode"] = 1
     if kind == "AveragePool" and d.chance(0.4):
         more["count_include_pad"] = 1

@@ -122,7 +122,10 @@ class _Graph:
             if all(v is not None for v in values):
                 self.constants[call.output] = self._folded(call)
             else:
-                node, shape = next(self.flows[i] for i in call.inputs if i in self.flows)
+                source = next((i for i in call.inputs if i in self.flows), None)
+                if source is None:
+                    raise NotPlain("a value that no node makes")
+                node, shape = self.flows[source]
                 self.flows[call.output] = READERS[call.kind](self, call, node, shape)
         last = self.flows[self.output][0]
         whole = Network(self.size, tuple(self.nodes.values()), last, self.source)

@@ -135,6 +135,31 @@ def test_a_wrong_constant_cannot_hide_in_a_bump(tmp_path, monkeypatch):
         load(stored(tmp_path, nodes, (1, 1), constants))
 
 
+def test_constants_without_entries_are_compared_too(tmp_path):
+    """The shape of no dimensions, from which another one is put together."""
+    nodes = [
+        ("Shape", ["x"], "s"),
+        ("Slice", ["s", "zero", "zero"], "none"),
+        ("Concat", ["none", "two"], "shape", {"axis": 0}),
+        ("Reshape", ["x", "shape"], "y"),
+    ]
+    network = load(stored(tmp_path, nodes, (1, 2), {"zero": np.array([0]), "two": np.array([2])}))
+    assert network.metadata["compared"]["values"] == 4 and network.nodes == ()
+
+
+def test_old_files_that_list_constants_as_inputs_are_compared_with_onnxruntime(tmp_path):
+    """Also where nodes that nothing needs are left out, and their constants with them."""
+    nodes = [("Add", ["x", "a"], "y"), ("Add", ["x", "b"], "unused")]
+    constants = {"a": np.ones((1, 2), np.float32), "b": np.ones((1, 2), np.float32)}
+    path = stored(tmp_path, nodes, (1, 2), constants)
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(path)
+    for name in constants:
+        model.graph.input.append(onnx.helper.make_tensor_value_info(name, 1, [1, 2]))
+    path.write_bytes(model.SerializeToString())
+    assert load(path).metadata["compared"]["by"] == "onnxruntime"
+
+
 def test_points_are_drawn_from_the_domain(tmp_path, monkeypatch):
     """A clip that only values of 10^6 reach is seen when the domain has them."""
     from reconstruct.formats.onnx import elementwise, read

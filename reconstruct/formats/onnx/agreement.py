@@ -238,14 +238,16 @@ class _Evaluator:
             if needed.intersection(node.output):
                 needed.update(node.input)
                 kept.append(node)
-        constants = [t for t in proto.graph.initializer if t.name in needed]
-        for field in ("node", "output", "initializer"):
+        inputs, constants = (  # the one input, and constants that old files list as inputs too
+            [part for part in parts if part.name in {*needed, model.input}]
+            for parts in (proto.graph.input, proto.graph.initializer)
+        )
+        parts = {"input": inputs, "initializer": constants, "node": kept[::-1], "output": outputs}
+        for field, found in parts.items():
             proto.graph.ClearField(field)
-        proto.graph.node.extend(reversed(kept))
+            getattr(proto.graph, field).extend(found)
         for node in proto.graph.node:
             node.name = ""
-        proto.graph.initializer.extend(constants)
-        proto.graph.output.extend(outputs)
         return bytes(proto.SerializeToString())
 
     def _runtime(self, names: list[str]) -> Callable[[Array], list[Array]]:
@@ -306,7 +308,7 @@ class Followed:
         at_once = max(1, 2**16 // max(size, 1))
         for first in range(0, len(theirs), at_once):
             rows = slice(first, min(first + at_once, len(theirs)))
-            given = np.stack(theirs[rows]).reshape(-1, size).astype(np.float64)
+            given = np.stack([np.ravel(t) for t in theirs[rows]]).astype(np.float64)
             with np.errstate(all="ignore"):
                 near = np.abs(given - self.values[rows]) <= 2 * self.errors[rows]
                 near |= (given == self.values[rows]) | (given != given) & np.isnan(

@@ -143,6 +143,12 @@ def test_everything_else_is_read_by_the_shared_reader_and_said(tmp_path):
     assert "target and candidate read by the shared reader" in as_text(report)
 
 
+def test_values_that_no_node_makes_are_left_to_the_shared_reader(tmp_path):
+    (tmp_path / "a.onnx").write_bytes(onnx_bytes([("Relu", ["nobody"], "y")], [1, 2]))
+    with pytest.raises(NotPlain, match="no node makes"):
+        read_plain(tmp_path / "a.onnx")
+
+
 @pytest.mark.parametrize("damage", ["locked", "deflated"])
 def test_archives_that_cannot_be_unpacked_are_left_to_the_shared_reader(damage, tmp_path):
     """A flag that says "encrypted", or compressed bytes that are none: no crash."""
