@@ -17,10 +17,15 @@ and each operation says what becomes of these numbers; what underflows goes to `
     scaling       the same with its factor over its divisor and its offset, and 6
     sum of q      sums of all three, and (q − 1) gross' more
 
-An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
-there the count starts at 0 again. At a cut the target's range tells that, widened by the errors.
+An inner live norm (`_live`) is the line gamma∘P z/√eps + beta up to its defect |u|·|P z|²/(2·n·eps)
+and to what it rounds, in any order, the variance in one pass or in two: 2n + 24 roundings of
+|gamma|·(|u|·(1 + mean z²/eps) + (|z| + mean|z|)/√eps) + |beta|.
 
-Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine.
+An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
+there, and behind a live norm, the count starts at 0 again. At a cut the target's range tells that,
+widened by the errors.
+
+Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine, live-eps.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ import numpy as np
 from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.arithmetic import Floats, above, below, times
 from proofs_check.certificates.columns import BITS, columns_of
-from reconstruct.networks import Convolution, Node
+from reconstruct.networks import Convolution, LiveNorm, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
@@ -48,6 +53,9 @@ Range = tuple[Floats, Floats]
 # s W is a product more and s (b − μ) + β a difference, a product and a sum: 12. Where √(v + ε) is 1
 # and nothing has to be cast, a product and a sum are left.
 MAP, NORM, PLAIN, SCALING = 2, 12, 2, 6
+# A live norm of n units: n + 1 for the mean, 2 for a difference; 3n + 7 for a variance in one pass,
+# which its root halves; 10 for casts, the root, quotients and products.
+LIVE = 24
 TILE = 2**22  # entries of a map that are held at once
 # of a cast: the digits of its type, the exponent of half its smallest number, its largest number
 CASTS = {
@@ -161,6 +169,8 @@ class Evaluation:
             return Value(moved, gross, upper(weight + more * gross), reach, count)
         if isinstance(op, Unitwise):
             return self._activation(node, op, first)
+        if isinstance(op, LiveNorm):
+            return self._live(node.name, op, first)
         if isinstance(op, Select | Placement):
             index = op.index if isinstance(op, Placement) else np.arange(op.start, op.stop)
             parts = (first.moved, first.gross, first.weight, *(first.ends or ()))
@@ -271,3 +281,28 @@ class Evaluation:
         ends = bend.range(low, high)
         moved = upper(error * abs(slope) + off + own)
         return Value.within(below(ends[0] - own), above(ends[1] + own), moved)
+
+    def _live(self, name: str, op: LiveNorm, value: Value) -> Value:
+        """The line of a norm whose input is small against √eps: the forms let ρ be √eps."""
+        n, eps, error = op.channels, float(op.eps), self.error(value)
+        size, gamma = upper(value.gross + error), np.abs(op.gamma)
+        share = (2 * n + LIVE) * self.unit
+        if op.positions > 1 or not (eps > 4 * self.tiny and share < 0.5):
+            raise NoBound(f"the rounding of the live norm {name!r} is not known here")
+        root = float(below(np.sqrt(eps)))
+
+        def spread(z: Floats) -> Floats:  # |P z|/√eps
+            return upper((z + z.mean(axis=1, keepdims=True) * op.centred) / root)
+
+        u = spread(size)
+        defect = upper(u * (u * u).mean(axis=1, keepdims=True) / 2)
+        square = (size * size).mean(axis=1, keepdims=True) / eps
+        terms = u * (1 + square) + (size + size.mean(axis=1, keepdims=True)) / root
+        rounded = upper(share / (1 - share) * (gamma * upper(terms) + np.abs(op.beta)))
+        scale = float(above((1 + gamma.max()) / root))
+        lost = 4 * n**1.5 * self.tiny * (1 + gamma.max()) / min(eps, 1.0)
+        moved = upper(gamma * upper(spread(error) + defect) + rounded + lost)
+        most = upper(gamma * u + np.abs(op.beta))
+        if not max(scale, (1 + float(size.max())) ** 2 * n, eps) < self.limit / 4:
+            raise NoBound(f"{name!r} may overflow {self.kind.__name__}")
+        return replace(Value.within(-most, most, moved), ends=None)

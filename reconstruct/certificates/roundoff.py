@@ -14,11 +14,13 @@ W̃ĥ − Wh = W (ĥ − h) + (W̃ − W) ĥ,
     affine:  local' = |W| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
     norm:    local' = |s| local + what its own rule says (`networks/maps/diagonal.py`)
     inner:   local' = |slope| local + what the error may push beyond the linear piece
+    live:    local' = |gamma| (local + mean local)/√eps + what its own rule says, and how far the
+             norm may be off that line (`networks/activations/live_norm.py`)
 
 n products and a bias meet n + 1 roundings; one is to spare. A map without a bias may be given one
 by what is folded into it; only what a graph spells out as a sum is known to have none.
 
-Rests on proofs_check: accumulated-rounding, norm-rounding.
+Rests on proofs_check: accumulated-rounding, norm-rounding, live-eps.
 """
 
 from __future__ import annotations
@@ -290,7 +292,9 @@ class Roundoff:
 
     def _activation(self, op: Activation, name: str, value: Value) -> Value:
         own = op.rounding(value.computed, self.precision)
-        if op.rest or isinstance(op, LiveNorm):  # what libraries round there, nothing bounds
+        if isinstance(op, LiveNorm):
+            return self._live(op, value, own)
+        if op.rest:  # what libraries round there, nothing bounds
             unknown = np.full_like(own, np.inf)
             return Value(unknown, unknown, unknown, unknown)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
@@ -298,6 +302,14 @@ class Roundoff:
         slope = abs(op.piece.slope)
         local = upward(slope * value.local + own + beyond)
         return Value(size, upward(slope * value.carried), local, peak)
+
+    def _live(self, op: LiveNorm, value: Value, own: Array) -> Value:
+        """gamma∘P z/√eps + beta, which the forms allow ρ to be, and how far the norm is off it."""
+        size = op.magnitude(value.size)
+        carried, local = op.on_line(value.carried), op.on_line(value.local)
+        local = upward(local + own + op.off_line(value.computed))
+        scale = np.abs(op.gamma).max() / np.sqrt(op.eps)  # may be computed first
+        return Value(size, carried, local, upward(op.magnitude(value.peak) + scale))
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""

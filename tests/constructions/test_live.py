@@ -234,7 +234,12 @@ def test_boxes_are_certified_where_variances_are_far_below_eps(
     network = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5, norm)), domain=domain).network
     certificate = rc.certify(target, network, domain=domain)
     assert certificate.verdict.value == "certified" and certificate.method == "layered"
-    assert certificate.bound < 1e-12 and certificate.float64_bound is None
+    assert certificate.bound < 1e-12
+    x = domain.of_size(4).sample(500, np.random.default_rng(0))
+    bounds = certificate.float64_bound, certificate.float32_bound
+    for bound, dtype, most in zip(bounds, (np.float64, np.float32), (1e-9, 1.0), strict=True):
+        seen = np.abs(network(x, dtype=dtype).astype(np.float64) - target(x)).max()
+        assert bound is not None and seen < bound < most
     norms = {n.name: n.op for n in network.nodes if isinstance(n.op, LiveNorm)}
     name, op = list(norms.items())[1]
     if change == "eps":  # all but √eps, but not this one
@@ -249,6 +254,10 @@ def test_boxes_are_certified_where_variances_are_far_below_eps(
     write_certificate(tmp_path / "certificate.json", certificate, **files)
     report = rc.check(tmp_path / "certificate.json", **files)
     assert report.accepted == (change is None), report
+    if change is None:
+        assert not report.unverified
+        for name in ("float64_bound", "float32_bound"):
+            assert 0.2 < report.figures[name] / getattr(certificate, name) <= 1
 
 
 def test_on_a_box_a_live_norm_that_varies_is_not_taken_for_a_map() -> None:

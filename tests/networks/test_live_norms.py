@@ -124,6 +124,52 @@ def test_rounding_covers_evaluation_in_one_pass_and_in_two(kind: type[LiveNorm],
         assert np.all(np.abs(value - plain(op, z)) <= allowed)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [2.0**-60, 2.0**-20, 1e-3, 1.0])
+def test_a_norm_is_its_line_up_to_the_defect(kind: type[LiveNorm], scale: float) -> None:
+    """gamma∘P z/√eps + beta, what errors become on it, and how far the norm is off it."""
+    rng = np.random.default_rng(7)
+    op = kind(rng.normal(size=40) / scale, rng.normal(size=40), 1e-5)
+    size = scale * rng.uniform(size=(1, 40))
+    line = kind(op.gamma, 0 * op.beta, 1e30)  # its root does not see z
+
+    def on_line(z: np.ndarray) -> np.ndarray:
+        return np.sqrt(1e30) * line(z) / np.sqrt(op.eps)
+
+    z = size * rng.choice([-1.0, 1.0], size=(500, 40))
+    gap = np.abs(op(z) - op.beta - on_line(z))
+    noise = 1e-13 * np.abs(on_line(z)).max()
+    assert (gap <= op.off_line(size) + noise).all()
+    if scale == 1e-3:  # a² of (1 + a²)^(-1/2), where a is well below 1
+        assert op.off_line(size).max() < 20 * gap.max()
+    assert (np.abs(on_line(z)) <= op.on_line(size) * (1 + 1e-12)).all()
+    assert np.abs(on_line(z)).max() > op.on_line(size).max() / 3
+    assert (np.abs(op(z)) <= op.magnitude(size) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounding_of_small_inputs_is_small_beside_what_gamma_makes_of_them(
+    kind: type[LiveNorm],
+) -> None:
+    """As in hidden layers whose frozen weights are 2^-60; no bound where eps is lost."""
+    rng, n = np.random.default_rng(8), 300
+    op = kind(rng.normal(size=n) * 2.0**50, rng.normal(size=n), float(np.float32(1e-5)))
+    z = (2.0**-60 * (rng.normal(size=(200, n)) + 3)).astype(np.float32)
+    op = op.tuned(*(part.astype(np.float32) for part in (op.gamma, op.beta)))
+    wanted, bound = plain(op, z), op.rounding(np.abs(z).astype(np.float64), Precision(np.float32))
+    d = z - z.mean(axis=1, keepdims=True) if op.centred else z
+    square = (z * z).mean(axis=1, keepdims=True)
+    square = square - z.mean(axis=1, keepdims=True) ** 2 if op.centred else square
+    scale = op.gamma.astype(np.float32) / np.sqrt(square + np.float32(op.eps))
+    shift = op.beta.astype(np.float32) - scale * (z - d)
+    for made in (op(z), d * scale + op.beta.astype(np.float32), z * scale + shift):
+        assert made.dtype == np.float32
+        assert (np.abs(made - wanted) <= bound).all()
+    assert bound.max() < 1e-3 * np.abs(wanted).max()
+    lost = kind(np.ones(n), np.zeros(n), 1e-40)
+    assert np.isinf(lost.rounding(np.abs(z), Precision(np.float32))).all()
+
+
 def test_what_is_no_norm_is_refused_in_one_sentence() -> None:
     with pytest.raises(rc.InputError, match="needs 2 or more units, but has 1"):
         LayerNorm([1.0], [0.0])

@@ -210,10 +210,15 @@ class LiveNorm(Activation):
             moved = np.fmin(moved, up(high - low))
             return upward(np.abs(self.gamma) * moved).reshape(error.shape)
 
-    def magnitude(self, size: Array) -> Array:
-        return np.tile(upward(np.abs(self.gamma) * self.cap + np.abs(self.beta)), self.positions)
+    def unit(self, size: Array) -> Array:
+        """|u| for |z| ≤ size, (…, positions, n): no more than the cap, nor than |P z|/√eps."""
+        return np.fmin(self.cap, self._spread(size))
 
-    def parts(self, size: Array, root: Array | float, unit: Array | float) -> Array:
+    def magnitude(self, size: Array) -> Array:
+        found = upward(np.abs(self.gamma) * self.unit(size) + np.abs(self.beta))
+        return found.reshape(size.shape)
+
+    def parts(self, size: Array, root: Array | float, unit: Array) -> Array:
         """How large what is added and multiplied on the way is, for |z| ≤ size, ρ ≥ root, |u| ≤
         unit: each of about n roundings moves the value by no more than u times that.
 
@@ -226,12 +231,38 @@ class LiveNorm(Activation):
         return upward(np.abs(self.gamma) * inner + np.abs(self.beta)).reshape(size.shape)
 
     def rounding(self, computed: Array, precision: Precision) -> Array:
-        """In any order, the variance in one pass or in two; without eps nothing is known."""
-        if self.eps == 0:
+        """In any order, the variance in one pass or in two; without eps nothing is known.
+
+        n + 1 roundings of the mean, n + 3 of a difference; of a variance 3n + 7 in one pass, which
+        its root halves; casts, the root, quotients and products are 10 more. Underflow: of squares,
+        beside eps, and of what gamma multiplies.
+        """
+        if self.eps <= 4 * precision.tiny:
             return np.full_like(computed, inf)
         lost = precision.gamma(2 * self.channels + 24)
-        size = self.parts(computed, sqrt(self.eps), self.cap)
-        return upward(lost * size + 4 * self.channels * precision.tiny / sqrt(self.eps))
+        size = self.parts(computed, sqrt(self.eps), self.unit(computed))
+        most = 1 + float(np.abs(self.gamma).max())
+        below = 4 * self.channels * self.cap * precision.tiny * most / min(self.eps, 1.0)
+        return upward((1 + gamma(self.channels)) * (lost * size + below))
+
+    def on_line(self, error: Array) -> Array:
+        """|gamma P δ|/√eps: what errors of the input become where ρ is taken for √eps."""
+        return upward(np.abs(self.gamma) * self._spread(error)).reshape(error.shape)
+
+    def off_line(self, size: Array) -> Array:
+        """How far the norm may be off that line for |z| ≤ size: |gamma u|·|P z|²/(2·n·eps)."""
+        p = self._spread(size)
+        square = (p * p).mean(axis=-1, keepdims=True)
+        return upward((1 + gamma(self.channels)) * np.abs(self.gamma) * p * square / 2).reshape(
+            size.shape
+        )
+
+    def _spread(self, size: Array) -> Array:
+        """|P z|/√eps for |z| ≤ size, (…, positions, n)."""
+        z = self._rows(size)
+        mean = z.mean(axis=-1, keepdims=True) if self.centred else 0.0
+        with np.errstate(all="ignore"):
+            return upward((1 + gamma(self.channels)) * (z + mean) / sqrt(self.eps))
 
     def sizes(self, z: Array) -> Array:
         """The same at given z, in plain floats."""

@@ -1,0 +1,48 @@
+"""The checker's own rule for the rounding of live norms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates.affine import Forms
+from proofs_check.certificates.evaluation import Evaluation, NoBound, Value
+from reconstruct.networks import LayerNorm, LiveNorm, Network, Node, RMSNorm
+
+
+def behind(op: LiveNorm, size: np.ndarray, moved: float, kind: type = np.float32) -> Value:
+    network = Network(op.channels, (Node("n", op, ("input",)),), "n")
+    forms = Forms(network, {"input": "input"})
+    rule = Evaluation(forms, kind, {"n"}, lambda node: pytest.fail("no activation is asked for"))
+    return rule._live("n", op, Value.within(-size, size, np.full_like(size, moved)))
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("scale", [2.0**-60, 1e-3])
+def test_what_floats_make_of_a_norm_is_near_its_line(kind: type[LiveNorm], scale: float) -> None:
+    """Rounding where inputs are far below √eps, the defect where they are not, and what is moved
+    before: each is most of the bound in its turn, and none is several times too large."""
+    rng, n = np.random.default_rng(3), 30
+    gamma = (rng.choice([-1.0, 1.0], size=n) / scale).astype(np.float32)
+    op = kind(gamma, np.zeros(n), float(np.float32(1e-5)))
+    size = scale * np.ones((1, n))
+    z = (size * rng.choice([-1.0, 1.0], size=(2000, n))).astype(np.float32)
+    mean = z.astype(np.float64).mean(axis=1, keepdims=True) if op.centred else 0.0
+    gap = np.abs(op(z) - gamma.astype(np.float64) * (z - mean) / np.sqrt(op.eps))
+    found = behind(op, size, 0.0)
+    assert (gap <= found.moved).all()
+    assert found.moved.max() < (500 if scale < 1e-9 else 9) * gap.max()
+    assert (np.abs(op(z)) <= found.gross + found.moved).all()
+    error = 1e-3 * scale
+    moved = behind(op, size, error).moved - found.moved
+    step = z + np.float32(error) * np.sign(z)
+    apart = np.abs(op(step).astype(np.float64) - op(z)).max()
+    assert apart < (moved + found.moved).max() and moved.max() < 5 * apart
+
+
+def test_there_is_no_bound_where_the_format_loses_eps_or_gamma() -> None:
+    size = np.full((1, 4), 2.0**-70)
+    for op in (LayerNorm(np.ones(4), np.zeros(4), 1e-38), RMSNorm([1e38] * 4, [0.0] * 4, 1e-5)):
+        with pytest.raises(NoBound):
+            behind(op, size, 0.0)
+        assert np.isfinite(behind(op, size, 0.0, np.float64).moved).all()
