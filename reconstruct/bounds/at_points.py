@@ -36,15 +36,15 @@ from reconstruct.numbers.splitting import product
 
 def ranges_at(network: Network, x: Array) -> dict[str, Range]:
     """Bounds of all values at each row of x, each (rows, size)."""
-    found: dict[str, list[Range]] = {name: [] for name in network.sizes}
-    with np.errstate(all="ignore"):
-        for row in x:
-            for name, value in enclosures(network, row).items():
-                found[name].append(value.ends())
-    return {
-        name: (np.stack([lo for lo, _ in rows]), np.stack([hi for _, hi in rows]))
-        for name, rows in found.items()
+    found = {
+        name: (np.empty((len(x), size)), np.empty((len(x), size)))
+        for name, size in network.sizes.items()
     }
+    with np.errstate(all="ignore"):
+        for i, row in enumerate(x):
+            for name, value in enclosures(network, row).items():
+                found[name][0][i], found[name][1][i] = value.ends()
+    return found
 
 
 def enclosures(network: Network, x: Array) -> dict[str, Enclosure]:

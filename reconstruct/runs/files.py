@@ -8,7 +8,6 @@ elsewhere.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -86,9 +85,8 @@ def write_networks(folder: Path, result: Result, forms: Forms) -> Network:
         save(forms.spelled(fold_norms(result.network)), folder / FOLDED, dtype=dtype)
     if forms.guarded:
         write_guarded(network, result.watched, folder / GUARDED, dtype)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **_norm_arrays(result, dtype))
-    write_atomically(folder / "norms.npz", buffer.getvalue())
+    with written_whole(folder / "norms.npz") as file:
+        np.savez(file, allow_pickle=False, **_norm_arrays(result, dtype))
     return load(folder / NETWORK)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.formats.onnx import read
+from reconstruct.formats.onnx import agreement, read
 from reconstruct.formats.onnx.agreement import points
 from reconstruct.networks import Network, Node, Placement
 
@@ -80,3 +82,37 @@ def test_vast_values_are_compared_at_one_point():
     size = 2**24 + 1
     wide = Network(1, (Node("y", Placement(np.zeros(size, np.int64), 1), ("x",)),), "y", "x")
     assert len(points(wide, b"seed")) == 1
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_values_of_vast_models_go_on_from_session_to_session(absent, tmp_path, monkeypatch):
+    """One value at a time, each from those that are known: no node is evaluated twice, and one that
+    is misread far behind is named."""
+    import sys
+
+    limits = replace(agreement.EFFORT, vast=1, held_of_vast=1)
+    monkeypatch.setattr(agreement, "EFFORT", limits)
+    if absent:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    asked = []
+    plain = agreement._Evaluator._behind
+
+    def behind(self, names):
+        found = plain(self, names)
+        asked.extend(node.output[0] for node in found[0] if len(names) == 1)
+        return found
+
+    monkeypatch.setattr(agreement._Evaluator, "_behind", behind)
+    nodes = [
+        ("MatMul", ["x", "W"], "h"),
+        ("Relu", ["h"], "r"),
+        ("MatMul", ["r", "W"], "s"),
+        ("Add", ["s", "h"], "t"),  # what was known long before goes on, too
+        ("Neg", ["t"], "y", {"name": "last"}),
+    ]
+    path = stored(tmp_path, nodes, [1, 3], {"W": W})
+    assert load(path).metadata["compared"]["values"] == 5
+    assert set(asked) == {"h", "r", "s", "t", "y"} and asked.count("h") <= 2
+    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
+    with pytest.raises(UnsupportedError, match=r"node 'last' \(Neg\)"):
+        load(path)

@@ -25,7 +25,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import UNIT
 
 Array = NDArray[Any]
+Program: TypeAlias = Callable[[dict[str, Array]], list[Array]]  # outputs from inputs by name
 FOLDER = "session.model_external_initializers_file_folder_path"
 
 
@@ -67,6 +68,7 @@ class ComparisonEffort:
     scales: tuple[float, ...] = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
     operations: int = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
     held: int = 2**24  # values of another program that are held at once
+    held_of_vast: int = 2**22  # the same where memory counts
 
 
 EFFORT = ComparisonEffort()
@@ -171,35 +173,53 @@ class _Evaluator:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self.name = ""
-        self._open: Callable[[list[str]], Callable[[Array], list[Array]]] = self._runtime
+        # Of a vast model: values that are known and go on, so that none is computed twice.
+        self._known: dict[str, list[Array]] = {}
 
     def values(self, names: list[str], x: Array) -> Iterator[list[Array]]:
         """For each tensor its values at all points, some tensors at a time."""
         model, sizes = self._reading.model, self._sizes()
         kind = np.float64 if model.kind == DOUBLE else np.float32
         rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
+        vast = _vast(self._reading.network)
+        most = EFFORT.held_of_vast if vast else EFFORT.held
         while names:
             count, held = 1, sizes[names[0]]
-            while count < len(names) and (held + sizes[names[count]]) * len(x) <= EFFORT.held:
+            while count < len(names) and (held + sizes[names[count]]) * len(x) <= most:
                 held += sizes[names[count]]
                 count += 1
             now, names = names[:count], names[count:]
-            run, first = self._chosen(now, rows[0])
-            found = [first, *(run(row) for row in rows[1:])]
-            del run  # the session has a copy of all weights
+            feeds = [
+                {model.input: row, **{name: values[i] for name, values in self._known.items()}}
+                for i, row in enumerate(rows)
+            ]
+            run, first = self._chosen(now, feeds[0])
+            found = [first, *(run(feed) for feed in feeds[1:])]
+            del run, feeds  # the session has a copy of all weights
+            if vast:
+                self._known |= {now[i]: [v[i] for v in found] for i in range(count)}
+                _, needed = self._behind(names)
+                self._known = {name: v for name, v in self._known.items() if name in needed}
             for place in range(count):
                 yield [np.asarray(values[place]) for values in found]
             del first, found
+
+    def _behind(self, names: list[str]) -> tuple[list[Any], set[str]]:
+        """The nodes that these values need beyond those that are known, and all that they need."""
+        needed, kept = set(names), list[Any]()
+        for node in reversed(self._reading.model.nodes):
+            if needed.intersection(node.output) - self._known.keys():
+                needed.update(node.input)
+                kept.append(node)
+        return kept[::-1], needed
 
     def _sizes(self) -> dict[str, int]:
         found = {name: flow.size for name, flow in self._reading.flows.items()}
         return found | {name: array.size for name, array in self._reading.folded.items()}
 
-    def _chosen(
-        self, names: list[str], x: Array
-    ) -> tuple[Callable[[Array], list[Array]], list[Array]]:
+    def _chosen(self, names: list[str], feed: dict[str, Array]) -> tuple[Program, list[Array]]:
         """The program that can evaluate these values: onnxruntime, else ONNX's reference; and the
-        values at x."""
+        values for what it is fed."""
         reasons = []
         for opened, program in (
             (self._runtime, "onnxruntime"),
@@ -209,7 +229,7 @@ class _Evaluator:
                 continue
             try:
                 run = opened(names)
-                found = run(x)
+                found = run(feed)
             except Exception as error:  # each has its own exceptions, for want of a kernel or worse
                 told = str(error).splitlines()[0] if str(error) else repr(error)
                 reasons.append(f"{program}: {told[:160]}")
@@ -233,16 +253,15 @@ class _Evaluator:
         if not (model.rearranged or len(set(titles)) < len(titles) or _vast(self._reading.network)):
             more = onnx.GraphProto(output=[o for o in outputs if o.name != model.output])
             return bytes(content + onnx.ModelProto(graph=more).SerializeToString())
-        proto, needed, kept = onnx.ModelProto.FromString(content), set(names), []
-        for node in reversed(model.nodes):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                kept.append(node)
+        proto, (kept, needed) = onnx.ModelProto.FromString(content), self._behind(names)
         inputs, constants = (  # the one input, and constants that old files list as inputs too
-            [part for part in parts if part.name in {*needed, model.input}]
+            [part for part in parts if part.name in {*needed, model.input} - self._known.keys()]
             for parts in (proto.graph.input, proto.graph.initializer)
         )
-        parts = {"input": inputs, "initializer": constants, "node": kept[::-1], "output": outputs}
+        for name, (first, *_) in self._known.items():  # beyond which nothing is needed
+            kind = onnx.helper.np_dtype_to_tensor_dtype(first.dtype)
+            inputs.append(onnx.helper.make_tensor_value_info(name, kind, first.shape))
+        parts = {"input": inputs, "initializer": constants, "node": kept, "output": outputs}
         for field, found in parts.items():
             proto.graph.ClearField(field)
             getattr(proto.graph, field).extend(found)
@@ -250,7 +269,7 @@ class _Evaluator:
             node.name = ""
         return bytes(proto.SerializeToString())
 
-    def _runtime(self, names: list[str]) -> Callable[[Array], list[Array]]:
+    def _runtime(self, names: list[str]) -> Program:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
@@ -263,10 +282,9 @@ class _Evaluator:
         session = ort.InferenceSession(
             self._bytes(names), options, providers=["CPUExecutionProvider"]
         )
-        source = self._reading.model.input
-        return lambda x: list(session.run(names, {source: x}))
+        return lambda feed: list(session.run(names, feed))
 
-    def _reference(self, names: list[str]) -> Callable[[Array], list[Array]]:
+    def _reference(self, names: list[str]) -> Program:
         onnx = import_onnx("reading ONNX files")
         from onnx.external_data_helper import load_external_data_for_model
         from onnx.reference import ReferenceEvaluator
@@ -274,8 +292,7 @@ class _Evaluator:
         proto = onnx.ModelProto.FromString(self._bytes(names))
         load_external_data_for_model(proto, str(self._reading.folder.absolute()))
         opened = ReferenceEvaluator(proto)
-        source = self._reading.model.input
-        return lambda x: list(opened.run(names, {source: x}))
+        return lambda feed: list(opened.run(names, feed))
 
 
 # --- agreement ----------------------------------------------------------------------------------
@@ -375,23 +392,27 @@ def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Follow
             steps = _summands(node) + EFFORT.operations
             unit = arithmetic.unit + 2 * UNIT  # ours is rounded too
             size = size + carried  # wide values are large, so that few of them are held at once
-            made = steps * (unit * size + arithmetic.tiny)
+            made = unit * size
+            made += arithmetic.tiny
+            made *= steps
             if isinstance(node.op, Cast):
                 made += node.op.moved(size)
             carried = carried + made
             peak = np.maximum(peak, np.add(size, made, out=size).max(axis=1))
             values[node.name], errors[node.name] = value, carried
             telling = np.asarray(peak < arithmetic.largest)
-        yield Followed(node.name, value, errors[node.name], telling)
+        del size, made  # of wide values each part counts, while the others are computed
         for used in network.finished[node.name]:
             del values[used], errors[used]
+        yield Followed(node.name, value, carried, telling)
 
 
 def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:
     """How large the parts of the value are, and the errors of the inputs carried along."""
     op, first = node.op, node.inputs[0]
     if isinstance(op, Map):
-        size = op.absolute(np.abs(values[first])) + np.abs(op.shift)
+        size = op.absolute(np.abs(values[first]))
+        size += np.abs(op.shift)
         if isinstance(op, Norm) and op.mean.any():  # z − mean and beta − s mean may cancel
             size = size + 2 * op.absolute(np.broadcast_to(np.abs(op.spread(op.mean)), size.shape))
             size = size + np.abs(op.spread(op.beta))

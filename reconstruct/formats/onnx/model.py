@@ -66,7 +66,10 @@ def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
     graph = proto.graph
     data, external = read_external(proto, folder, budget)
     constants = _constants(graph.initializer, external)
-    del graph.initializer[:]  # the arrays hold the numbers: once is enough
+    # The arrays hold the numbers: once is enough. A message gives no memory back before it ends.
+    del graph.initializer[:]
+    proto = type(proto).FromString(proto.SerializeToString())
+    graph = proto.graph
     inputs = [i for i in graph.input if i.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
         raise UnsupportedError(

@@ -182,13 +182,17 @@ class Draft:
         make, kind = self.onnx.helper, self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
         ends = ((source, ["N", *self.shapes[source]]), (output, shape))
         first, last = (make.make_tensor_value_info(name, kind, size) for name, size in ends)
-        return make.make_model(
-            make.make_graph(self.nodes, "network", [first], [last], self.constants),
+        model = make.make_model(
+            make.make_graph(self.nodes, "network", [first], [last]),
             ir_version=IR_VERSION,
             opset_imports=[make.make_opsetid("", self.opset)],
             producer_name="reconstruct",
             producer_version=__version__,
         )
+        self.constants.reverse()
+        while self.constants:  # each is copied, and no more than one is held twice
+            model.graph.initializer.add().CopyFrom(self.constants.pop())
+        return model
 
     def constant(self, name: str, values: Any, dtype: Any = None) -> str:
         unique = self.fresh(name)

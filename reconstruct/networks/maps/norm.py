@@ -17,11 +17,12 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import Operation, Part, counted, register, set_once
-from reconstruct.numbers.arrays import Array, Vector, frozen_array
+from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval, rational_root, root_bounds, times
+from reconstruct.numbers.rounding import magnitude
 
 UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
 KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
@@ -140,6 +141,10 @@ class Norm(Diagonal):
         return s, self.beta - s * self.mean
 
     def enclosed(self) -> tuple[Enclosure, Enclosure]:
+        scale, shift = self._enclosed_channels()
+        return self._spread_enclosure(scale), self._spread_enclosure(shift)
+
+    def _enclosed_channels(self) -> tuple[Enclosure, Enclosure]:
         """Where var + eps is exactly 1, as in drawn networks, s is gamma itself, without doubt."""
         variance = Enclosure(
             *two_sum(self.var, np.full_like(self.var, self.eps)), np.zeros_like(self.var)
@@ -156,7 +161,19 @@ class Norm(Diagonal):
         shift = Enclosure.exact(self.beta)
         if self.mean.any():
             shift = shift - scale * Enclosure.exact(self.mean)
-        return self._spread_enclosure(scale), self._spread_enclosure(shift)
+        return scale, shift
+
+    def bounds(self) -> tuple[Range, Range]:
+        """Channel by channel, and then spread: hidden layers of convolutions are wide."""
+        with np.errstate(all="ignore"):  # what overflows is not known, and so not bounded
+            parts = [part.ends() for part in self._enclosed_channels()]
+        scale, shift = ((self.spread(lo), self.spread(hi)) for lo, hi in parts)
+        return scale, shift
+
+    def absolute(self, reach: Array) -> Array:
+        with np.errstate(all="ignore"):
+            scale = magnitude(*self._enclosed_channels()[0].ends())
+        return np.asarray(reach * self.spread(scale))
 
     def _spread_enclosure(self, part: Enclosure) -> Enclosure:
         return Enclosure(self.spread(part.high), self.spread(part.low), self.spread(part.radius))
