@@ -11,7 +11,6 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from reconstruct.certificates.verdicts import Certificate
     from reconstruct.constructions.construction import LayerSolution
     from reconstruct.equivalence.search import Search
-    from reconstruct.khatri_rao import RankProof
     from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
     from reconstruct.reports.inputs import ShownInputs
@@ -53,7 +51,6 @@ def build_report(
     options: Mapping[str, Any],
     seconds: float,
     guard: Mapping[str, Any] | None = None,
-    rank_proofs: Sequence[RankProof | None] | None = None,
     target_path: str | None = None,
     recipe: Mapping[str, Any] | None = None,
     examples: ShownInputs | None = None,
@@ -69,7 +66,7 @@ def build_report(
     return _frame(result.target, target_path, certificate, search, options, told) | {
         "frozen": _frozen_part(result),
         "domain": domain_part(result.domain),
-        "layers": _layers(result, certificate, rank_proofs),
+        "layers": [_layer(row, result, certificate) for row in result.layers],
         "cost": cost,
         "status": result.status.value,
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
@@ -170,15 +167,6 @@ def _frozen_part(result: Result) -> dict[str, Any]:
         "factors": result.describe(),
         "summary": known["summary"],
     }
-
-
-def _layers(
-    result: Result, certificate: Certificate, proofs: Sequence[RankProof | None] | None
-) -> list[dict[str, Any]]:
-    rows = [_layer(row, result, certificate) for row in result.layers]
-    for row, proof in zip(rows, proofs or (), strict=proofs is not None):
-        row["rank_proof"] = None if proof is None else asdict(proof)
-    return rows
 
 
 def _layer(row: LayerSolution, result: Result, certificate: Certificate) -> dict[str, Any]:

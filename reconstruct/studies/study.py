@@ -327,6 +327,7 @@ def read_rows(output: Path) -> tuple[Row, ...]:
 def page(study: Study, rows: Rows) -> str:
     """The page as HTML text."""
     names = [parameter.name for parameter in study.parameters]
+    heads = [name.replace("_", " ") for name in (*names, *study.columns)]
     findings = study.findings(rows)
     picture = drawing(
         study.name,
@@ -349,7 +350,7 @@ def page(study: Study, rows: Rows) -> str:
             for finding in findings
         ),
         figure(picture, f"{len(rows)} trials.") or missing(),
-        table("Means over the seeds", (*names, *study.columns), list(means(study, rows))[:400]),
+        table("Means over the seeds", heads, list(means(study, rows))[:400]),
     )
 
 
