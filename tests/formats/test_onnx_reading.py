@@ -150,3 +150,25 @@ def test_a_gelu_spelled_out_is_recognised(writer, wrong, tmp_path):
     else:
         with pytest.raises(rc.ReconstructError, match=r"only as a step of ELU.* of GELU"):
             load_nodes(*given, dtype=np.float32)
+
+
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("inverse", [False, True], ids=["root", "inverse root"])
+@pytest.mark.parametrize("centred", [False, True], ids=["rms", "layer"])
+def test_norms_that_are_spelled_out_are_recognised(centred, inverse, eps, tmp_path):
+    """In every way of PATTERNS; with the square by Pow where there is an eps, else by Mul."""
+    d, axes = "d" if centred else "x", {"axes": [-1], "keepdims": 1}
+    mean = [("ReduceMean", ["x"], "m", axes), ("Sub", ["x", "m"], "d")] if centred else []
+    square = ("Pow", [d, "two"], "q") if eps else ("Mul", [d, d], "q")
+    added = [("Add", ["v", "eps"], "w")] if eps else []
+    root = ("Sqrt", ["w" if eps else "v"], "r")
+    last = (
+        [("Reciprocal", ["r"], "i"), ("Mul", ["i", d], "y")]
+        if inverse
+        else [("Div", [d, "r"], "y")]
+    )
+    nodes = [*mean, square, ("ReduceMean", ["q"], "v", axes), *added, root, *last]
+    constants = {"two": np.array(2.0), "eps": np.array(eps or 0.0)}
+    (node,) = load_nodes(tmp_path, nodes, [1, 5], constants, dtype=np.float32).nodes
+    assert node.op.kind == ("LayerNorm" if centred else "RMSNorm")
+    assert node.op.eps == np.float32(eps or 0.0)
