@@ -107,50 +107,37 @@ def _short(values: Vector) -> Vector:
 def joined(network: Network) -> Network:
     """The network of which this one is `in_blocks`; this one itself if there is none.
 
-    Names tell what may belong together; spelled out again it has to be this network.
+    Its trees tell what may belong together; spelled out again it has to be this network.
     """
-    parts: dict[str, list[Node]] = {}
+    maps: dict[str, tuple[Mixing, str]] = {}
+    for root, tree in spelled_sums(network, ()).items():
+        blocks = [block for _, block in tree.blocks if isinstance(block, Dense)]
+        if f"{root}.part0" in tree.nodes and len(blocks) == len(tree.blocks):
+            weight = np.concatenate([block.weight for block in blocks], axis=1)
+            maps[root] = Dense(weight, blocks[0].bias), tree.source
     for node in network.nodes:
-        value, found, number = node.name.rpartition(".part")
-        if found and number == str(len(parts.get(value, []))) and "weight" in node.op.arrays():
-            parts.setdefault(value, []).append(node)
-    nodes = {node.name: node for node in network.nodes}
+        if isinstance(node.op, Convolution) and node.name.endswith(".sums"):
+            plain = Convolution(node.op.kernel, node.op.geometry, None, node.op.groups)
+            maps[node.name] = plain, node.inputs[0]
     centres, whole = {}, {}
-    for name, blocks in parts.items():
-        if name not in nodes or f"{name}.taken0" not in nodes:
-            continue
-        inputs, value = nodes[f"{name}.taken0"].inputs, name.removesuffix(".sums")
-        if len({len(block.op.arrays()["weight"]) for block in blocks}) > 1:
-            return network  # these are no blocks of one map
-        if inputs == (f"{value}.centred",) and value in nodes:
-            before = nodes[inputs[0]]
-            centres[value], inputs = -before.op.arrays().get("offset", np.zeros(1)), before.inputs
-        else:
-            value = name
-        whole[value] = Node(value, _side_by_side(blocks), inputs)
-    for name, node in nodes.items():
-        value, op = name.removesuffix(".sums"), node.op
-        centred = nodes.get(f"{value}.centred")
-        if isinstance(op, Convolution) and value != name and centred and value in nodes:
-            centres[value] = -centred.op.arrays().get("offset", np.zeros(1))
-            plain = Convolution(op.kernel, op.geometry, None, op.groups)
-            whole[value] = Node(value, plain, centred.inputs)
+    for name, (op, source) in maps.items():
+        value = name.removesuffix(".sums")
+        if source == f"{value}.centred":
+            (before,) = network.node(source).inputs
+            centres[value] = -network.node(source).op.arrays().get("offset", np.zeros(1))
+            whole[value] = Node(value, op, (before,))
+        elif isinstance(op, Dense):
+            whole[name] = Node(name, op, (source,))
     if not whole:
         return network
     words = ("taken", "part", "sum", "centred")
-    tree = tuple(f"{value}.{word}" for value in whole for word in words)
-    left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(tree))
+    gone = tuple(f"{value}.{word}" for value in whole for word in words)
+    left = (whole.get(n.name, n) for n in network.nodes if not n.name.startswith(gone))
     try:
         short = network.with_nodes(tuple(left))
         return short if in_blocks(short, centres=centres).same(network) else network
     except InputError:  # what is left does not hang together
         return network
-
-
-def _side_by_side(parts: list[Node]) -> Dense:
-    arrays = [node.op.arrays() for node in parts]
-    weight = np.concatenate([one["weight"] for one in arrays], axis=1)
-    return Dense(weight, arrays[0].get("bias"))
 
 
 class _Spelling:
