@@ -38,6 +38,9 @@ class PairingLimits:
     # place in a network of the same shape: training that goes on moves a unit farther than that.
     alike: float = 5e-3
     in_place: float = 0.5
+    digits: int = 12  # of a factor that is a short number but for noise
+    spread: float = 1.05  # times the least rest: up to there a factor of fewer digits is taken
+    noise: float = 2.0**-44  # of a unit's size: what float64 may invent at the probes
     dense: int = 2**16  # entries of a matrix that is multiplied without looking for zeros
     slopes: int = 2**10  # steps between 0 and 1 of the slope of a line around a rest
     pool: int = 20_000  # units among which a partner is looked for
@@ -71,7 +74,7 @@ class Pairing:
         self.guesses: dict[str, tuple[Pair, ...]] = {}
         self._values: dict[str, Array] | None = None
         self._pool = np.empty((LIMITS.probes, 0))
-        self._owners: list[tuple[str, int, float]] = []
+        self._owners: list[tuple[str, int]] = []
 
     def __call__(self, state: Ranges, node: Node, /) -> Swap | None:
         """The swap of the undecided units that are bounded better through a partner."""
@@ -119,9 +122,8 @@ class Pairing:
         found, alone = [], []
         for i, (best, sign) in enumerate(zip(*_nearest(self._pool, directions), strict=True)):
             if sign:
-                name, index, other = self._owners[best]
-                factor = _rounded(sign * lengths[i] / other)
-                found.append(Pair(int(units[i]), name, index, factor))
+                partner, index = self._owners[best]
+                found.append(self._pair(node.name, int(units[i]), partner, index, sign))
             else:
                 alone.append(i)
         if node.name in self.places:
@@ -130,22 +132,35 @@ class Pairing:
             near = np.linalg.norm(apart, axis=0) <= LIMITS.in_place * lengths[alone]
             found += [Pair(unit, like, unit, 1.0) for unit in left[near].tolist()]
             alone = np.array(alone)[~near].tolist()
-        return (*found, *self._among(node.name, units[alone], lengths[alone], directions[:, alone]))
+        return (*found, *self._among(node.name, units[alone], directions[:, alone]))
 
-    def _among(self, name: str, units: Array, lengths: Array, directions: Array) -> list[Pair]:
+    def _pair(self, node: str, unit: int, partner: str, index: int, sign: float) -> Pair:
+        """Both units with their factor: of the likely ones that of the fewest digits that leaves no
+        more of a rest but for a constant, which costs nothing."""
+        assert self._values is not None
+        own = self._values[self.inputs[node]][:, unit]
+        other = self._values[self.inputs[partner]][:, index]
+        length = float(np.linalg.norm(own))
+        fitted = sign * length / float(np.linalg.norm(other))
+        likely = [_shorter(fitted, LIMITS.digits), float(np.float32(fitted)), fitted]
+        spreads = [float(np.ptp(own - factor * other)) for factor in likely]
+        enough = LIMITS.spread * min(spreads) + LIMITS.noise * length
+        factor = next(f for f, spread in zip(likely, spreads, strict=True) if spread <= enough)
+        return Pair(unit, partner, index, factor)
+
+    def _among(self, name: str, units: Array, directions: Array) -> list[Pair]:
         """Pairs within one activation: the first of each kind stays, and joins the pool."""
         found: list[Pair] = []
         taken = np.zeros(len(units), dtype=bool)
         for i in range(len(units)):
             if taken[i] or len(self._owners) >= LIMITS.pool:
                 continue
-            self._owners.append((name, int(units[i]), float(lengths[i])))
+            self._owners.append((name, int(units[i])))
             rest = np.arange(i + 1, len(units))[~taken[i + 1 :]]
             _, signs = _nearest(directions[:, [i]], directions[:, rest])
             for j, sign in zip(rest[signs != 0], signs[signs != 0], strict=True):
                 taken[j] = True
-                factor = _rounded(sign * lengths[j] / lengths[i])
-                found.append(Pair(int(units[j]), name, int(units[i]), factor))
+                found.append(self._pair(name, int(units[j]), name, int(units[i]), sign))
         first = directions[:, ~taken]
         self._pool = np.column_stack([self._pool, first])[:, : len(self._owners)]
         return found
@@ -206,10 +221,10 @@ def _nearest(pool: Array, directions: Array) -> tuple[Array, Array]:
     return best, np.where(distance <= LIMITS.alike, signs, 0.0)
 
 
-def _rounded(factor: float) -> float:
-    """The factor as a float32 number where it is one but for noise: then c·z_j is often exact."""
-    near = float(np.float32(factor))
-    return near if abs(near - factor) <= 1e-9 * abs(factor) else factor
+def _shorter(factor: float, digits: int) -> float:
+    """The nearest number with so many binary digits."""
+    part, exponent = np.frexp(factor)
+    return float(np.ldexp(np.round(np.ldexp(part, digits)), exponent - digits))
 
 
 def _swap(

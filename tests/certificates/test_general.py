@@ -124,6 +124,17 @@ def test_units_split_in_two_and_joined_again_are_certified(seed):
         assert result.certified and result.boxes == 1
 
 
+def test_a_constant_between_units_is_no_factor():
+    """Biases off by 1e-6: a factor near 1 fits samples as well, and is far off at the corners."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(1.0, 2.0, (12, 40)), rng.normal(size=(2, 12))
+    bias = -first.sum(axis=1) / 4  # on [0, 1]^40 the units are mostly active
+    target = Network.mlp([first, second], [bias, np.zeros(2)])
+    moved = Network.mlp([first, second], [bias + 1e-6, np.zeros(2)])
+    found = bound_difference(target, moved, Box(0.0, 1.0).of_size(40), time_limit=0.0)
+    assert found.bound <= 1.001e-6 * np.abs(second).sum(axis=1).max()
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_nearly_alike_units_never_hide_a_difference(seed):
     """Pairs are guessed from samples: what separates them has to be inside of the bound."""
