@@ -35,6 +35,7 @@ from reconstruct.numbers.rounding import (
     UNIT,
     down,
     gamma,
+    inflate,
     magnitude,
     midpoint,
     up,
@@ -265,7 +266,7 @@ def _band(band: Band, reach: Array) -> Transfer:
     gap = np.minimum(below, above)
     gap = np.where((below == 0) & (above == 0), 0.0, down(gap))
     steep = np.maximum(_inexact(band.lower_slope), _inexact(band.upper_slope))
-    error = (UNIT * SLACK) * steep * reach
+    error = inflate(steep, UNIT * SLACK) * reach
     floor = TINY * reach.sum(axis=1) * SLACK
     return charged(_ByBand(band.lower_slope, band.upper_slope), plain, gap, error, floor)
 
@@ -278,13 +279,14 @@ def charged(pull: Pull, plain: Array, gap: Array, error: Array, floor: Array) ->
     """Charges the rounding of the two dot products too, γ_n(|p| + |q|) per unit of |Λ|.
 
     signed = q − e with e ≥ (error + γ_n(|p| + |q|))(1 + small), so that the rounding of
-    |Λ|·signed itself is covered; SLACK stands for the small terms. 8η per unit of |Λ| and 4n·η
-    in all cover underflow; they also keep `signed` off zero, so that no coefficient that
-    overflowed is lost in a product with zero.
+    |Λ|·signed itself is covered; SLACK stands for the small terms. 4n·η in all cover what the
+    products with Λ lose by underflow. Per unit of |Λ|, `error` and `own` lose at most η/2 each:
+    `down` takes off at least η, the distance to the next float less the rounding of the
+    difference, and of γ_{n+2} two roundings are to spare.
     """
     terms = int(plain.shape[1])
     own = gamma(terms + 2) * (np.abs(plain) + np.abs(gap))
-    total = (error + own) * (SLACK * SLACK) + 8 * TINY
+    total = (error + own) * (SLACK * SLACK)
     return Transfer(pull, plain, down(gap - total), up(floor * SLACK + 4 * terms * TINY))
 
 

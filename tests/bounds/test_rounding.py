@@ -14,7 +14,17 @@ from scipy import sparse
 
 from reconstruct.bounds import crown
 from reconstruct.bounds.transfers import transfer
-from reconstruct.networks import Activation, Affine, Geometry, MaxPool, Node, Norm, Relu
+from reconstruct.networks import (
+    Activation,
+    Affine,
+    Geometry,
+    LeakyRelu,
+    MaxPool,
+    Node,
+    Norm,
+    Relu,
+    Scaling,
+)
 from reconstruct.numbers import rounding
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -200,3 +210,28 @@ def test_coefficients_that_underflow_are_charged_for_what_they_would_have_met() 
     assert not step.pull(form).any()
     constant = step.constant(form, np.zeros((1, 1))).item()
     assert -(Fraction(2) ** -200) >= Fraction(constant)
+
+
+@pytest.mark.parametrize("op", [Scaling([1.49 * 2.0**-1021]), LeakyRelu(1.49 * 2.0**-1021)])
+def test_a_factor_whose_unit_roundoff_underflows_is_charged_for_all_of_it(op) -> None:
+    """u·1.49·2^-1021 is 1.49 of the smallest number, in floats 1; and inputs reach 2^1000."""
+    slope, reach = 1.49 * 2.0**-1021, 2.0**1000
+    step = transfer(Node("v", op, ("x",)), {"x": (np.full((1, 1), -reach), np.zeros((1, 1)))})
+    rng = np.random.default_rng(0)
+    for form in (2.0**50 * rng.uniform(1, 2, 2000) * rng.choice([-1, 1], 2000)).tolist():
+        rows = np.array([[[form]]])
+        constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
+        pulled, z = Fraction(step.pull(rows).item()), -Fraction(reach)
+        assert Fraction(form) * Fraction(slope) * z >= pulled * z + constant
+
+
+def test_products_with_coefficients_that_underflow_are_charged_in_all() -> None:
+    """64 products of an eighth of the smallest number each are none in floats."""
+    step = transfer(
+        Node("v", Affine(np.zeros((64, 1)), np.full(64, 2.0**-540)), ("x",)),
+        {"x": (np.zeros((1, 1)), np.zeros((1, 1)))},
+    )
+    form = np.full((1, 1, 64), -(2.0**-537))
+    assert not (form * 2.0**-540).any()
+    constant = step.constant(form, np.zeros((1, 1))).item()
+    assert -64 * Fraction(2) ** -1077 >= Fraction(constant)

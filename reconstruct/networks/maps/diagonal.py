@@ -25,7 +25,17 @@ from reconstruct.numbers.double_double import Enclosure, quotient, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, midpoint, times, up
+from reconstruct.numbers.rounding import (
+    SLACK,
+    TINY,
+    UNIT,
+    down,
+    inflate,
+    magnitude,
+    midpoint,
+    times,
+    up,
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,8 @@ class Diagonal(Map):
         """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
         scale, scale_error = self._centre
         shift, shift_error = midpoint(*self.bounds()[1])
-        error = (UNIT * np.abs(scale) + scale_error) * SLACK * reach + shift_error
+        # u·|s| of a factor near the smallest normal number underflows, and |z| may make it large
+        error = (inflate(np.abs(scale), UNIT) + scale_error) * SLACK * reach + shift_error
         floor = TINY * reach.sum(axis=1) * SLACK
         return RoundingError(shift[None], error, floor)
 
