@@ -15,7 +15,7 @@ from reconstruct.bounds import Method, Partition, Reach, reach
 from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
-from reconstruct.certificates.arithmetic import RationalNorm
+from reconstruct.certificates.arithmetic import NotRational, RationalNorm
 from reconstruct.certificates.at_points import bound_at_points, bound_by_values
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity, prove_live_identity
@@ -362,12 +362,17 @@ class _Work:
         """Adds the exact identity, when it holds; the figures stay those of the file."""
         if self.alignment is None or certificate.method not in ("layered", "pointwise"):
             return certificate
-        if _live(self.network):
-            outcome = prove_live_identity(self.target, self.network, norms, self.alignment)
-        else:
-            outcome = prove_identity(self._reach(), self.network, norms, self.alignment)
-        tried = (*certificate.tried, f"exact identity with rational norms: {outcome.reason}")
-        if not outcome.holds or certificate.verdict is not Verdict.CERTIFIED:
+        holds = certificate.verdict is Verdict.CERTIFIED
+        try:
+            if _live(self.network):
+                pair = self.target, self.network
+                reason = prove_live_identity(*pair, norms, self.alignment)
+            else:
+                reason = prove_identity(self._reach(), self.network, norms, self.alignment)
+        except (NotRational, UnsupportedError) as failure:
+            holds, reason = False, str(failure)
+        tried = (*certificate.tried, f"exact identity with rational norms: {reason}")
+        if not holds:
             return replace(certificate, tried=tried)
         return replace(certificate, tried=tried, rigor=Rigor.EXACT, exact_identity=True)
 

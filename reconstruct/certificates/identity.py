@@ -24,7 +24,6 @@ Rests on proofs_check: live-layers-exact, live-norm-cap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, lcm
 from typing import Any
 
@@ -36,31 +35,18 @@ from reconstruct.certificates.arithmetic import NotRational, Rational, RationalN
 from reconstruct.certificates.error_recursion import Arrival, Recursion
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form, merge
-from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, LiveNorm, Network, Node
 from reconstruct.numbers.rational_matrix import RationalMatrix
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Whether f ≡ g was proved, and if not, where it failed."""
-
-    holds: bool
-    reason: str
-
-
 def prove_identity(
     known: Reach, network: Network, norms: Mapping[str, RationalNorm], alignment: Alignment
-) -> Identity:
-    """Is `network`, with `norms` in place of its own, equal to the network whose values are `known`
-    on a box?"""
-    rules = Rational(), Rational(norms)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            _Proof(known, network, alignment, rules=rules).run()
-    except (NotRational, UnsupportedError) as failure:
-        return Identity(False, str(failure))
-    return Identity(True, "every composed map is equal, every inner unit on its line")
+) -> str:
+    """Proves that `network`, with `norms` in place of its own, equals the network whose values are
+    `known` on a box, and says how; raises `NotRational` where it cannot."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        _Proof(known, network, alignment, rules=(Rational(), Rational(norms))).run()
+    return "every composed map is equal, every inner unit on its line"
 
 
 class _Proof(Recursion):
@@ -84,13 +70,10 @@ class _Proof(Recursion):
 
 def prove_live_identity(
     target: Network, network: Network, norms: Mapping[str, RationalNorm], alignment: Alignment
-) -> Identity:
-    """Is `network`, with `norms` in place of its own, equal to `target` at every input?"""
-    try:
-        _LiveProof(target, network, norms, alignment).run()
-    except (NotRational, UnsupportedError) as failure:
-        return Identity(False, str(failure))
-    return Identity(True, "equal for every input at which the target is defined")
+) -> str:
+    """The same at every input, for networks with live norms."""
+    _LiveProof(target, network, norms, alignment).run()
+    return "equal for every input at which the target is defined"
 
 
 class _LiveProof:

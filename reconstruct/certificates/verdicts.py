@@ -19,50 +19,17 @@ PathLike = str | os.PathLike[str]
 class Rigor(StrEnum):
     """How a statement is known; the three words are never mixed."""
 
-    EXACT = "exact"
-    RIGOROUS = "rigorous"
-    NUMERICAL = "numerical"
-
-    @property
-    def explanation(self) -> str:
-        return {
-            Rigor.EXACT: "an identity of rational numbers, checked with ==",
-            Rigor.RIGOROUS: "a bound in which every rounding error is accounted for",
-            Rigor.NUMERICAL: "an observation at sampled points, which proves nothing about others",
-        }[self]
+    EXACT = "exact"  # an identity of rational numbers, checked with ==
+    RIGOROUS = "rigorous"  # a bound in which every rounding error is accounted for
+    NUMERICAL = "numerical"  # observed at sampled points, which proves nothing about others
 
 
 class Verdict(StrEnum):
     """The answer to: do the two networks agree on the domain to within the tolerance?"""
 
-    CERTIFIED = "certified"
-    REFUTED = "refuted"
-    UNDECIDED = "undecided"
-
-    @property
-    def explanation(self) -> str:
-        return _TEXTS[self][0]
-
-    @property
-    def remedy(self) -> str:
-        return _TEXTS[self][1]
-
-
-_TEXTS = {
-    Verdict.CERTIFIED: (
-        "the networks differ by at most the tolerance everywhere on the domain",
-        "nothing to do",
-    ),
-    Verdict.REFUTED: (
-        "there is an input in the domain where the networks differ by more than the tolerance",
-        "look at the witness; if its difference is acceptable, give a larger tolerance",
-    ),
-    Verdict.UNDECIDED: (
-        "no proof was found that the networks agree, and no input where they differ by more "
-        "than the tolerance",
-        "try a smaller domain, tighter bounds (split), a longer time limit or a larger tolerance",
-    ),
-}
+    CERTIFIED = "certified"  # they differ by at most the tolerance everywhere on the domain
+    REFUTED = "refuted"  # at an input in the domain, the witness, they differ by more
+    UNDECIDED = "undecided"  # no proof was found that they agree, and no input where they do not
 
 
 PUBLISHED = 1 + 2.0**-8  # claims are rounded up by this much, so that another proof may differ

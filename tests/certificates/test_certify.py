@@ -185,9 +185,6 @@ def test_the_certificate_reads_well() -> None:
     target, network, box = pair()
     certificate = certify(target, network, domain=box)
     assert repr(certificate).startswith("Certificate(certified, rigorous, bound ")
-    for verdict in Verdict:
-        assert verdict.explanation and verdict.remedy
-    assert all(rigor.explanation for rigor in Rigor)
     assert replace(certificate, bound=None).bound is None
 
 

@@ -6,6 +6,7 @@ can be made to stand alone. Values are compared as rational numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -14,8 +15,17 @@ import pytest
 
 from reconstruct.networks import Dense
 from reconstruct.numbers import rounding
-from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
+from reconstruct.numbers.double_double import (
+    Enclosure,
+    exponential,
+    quotient,
+    square_root,
+    two_product,
+    two_sum,
+    upward,
+)
 from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.rationals import exp_bounds
 from reconstruct.numbers.splitting import product
 
 U = 2.0**-53
@@ -59,6 +69,22 @@ def test_sums(name: str) -> None:
             assert_holds(a - b, x - y)
 
 
+def test_sums_and_products_of_floats_are_split_without_loss() -> None:
+    rng = np.random.default_rng(4)
+    for a, b in np.ldexp(rng.uniform(0.5, 1, (4000, 2)), rng.integers(-30, 30, (4000, 2))).tolist():
+        for x, y in ((a, b), (-a, b)):
+            (total, rest), (p, e) = two_sum(x, y), two_product(np.array(x), np.array(y))
+            assert total == x + y and Fraction(total) + Fraction(rest) == Fraction(x) + Fraction(y)
+            assert p == x * y and Fraction(p.item()) + Fraction(e.item()) == Fraction(x) * Fraction(
+                y
+            )
+
+
+def test_roots_and_quotients_are_known_to_nearly_twice_as_many_digits() -> None:
+    for found in (square_root(one(2.0)), square_root(one(3.0)), quotient(one(1.0), one(3.0))):
+        assert found.radius[0] <= 2.0**-98
+
+
 PRODUCTS = {
     "the first product of a high and a low part": (one(3.0), one(1.0, ROUGH * 2.0**-80)),
     "the second": (one(1.0, ROUGH * 2.0**-80), one(3.0)),
@@ -94,6 +120,23 @@ def test_products(name: str) -> None:
     for x in ends(a):
         for y in ends(b):
             assert_holds(a * b, x * y)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, -5.0, -50.0, -693.9, -694.1, -800.0])
+@pytest.mark.parametrize("radius", [0.0, 2.0**-60, 0.01, 10.0])
+def test_exponentials(value: float, radius: float) -> None:
+    """Down to what is nothing but a radius, where a wide enough one reaches above that again."""
+    found = exponential(one(value, 0.0, radius))
+    for x in {value - radius, value, min(value + radius, 0.0)}:
+        low, high = exp_bounds(Fraction(x), 1200)
+        assert holds(found, [low]) and holds(found, [high])
+    assert radius > 2.0**-60 or found.radius[0] <= max(2.0**-60 * math.exp(value) * 2, 2.0**-80)
+
+
+def test_ends_are_rounded_outward_where_nearly_all_cancels() -> None:
+    X = one(1.0, -(2.0**-60), 1 - 2.0**-53)
+    lo, hi = (Fraction(end.item()) for end in X.ends())
+    assert lo <= min(ends(X)) and max(ends(X)) <= hi
 
 
 def test_a_product_of_floats_that_underflows() -> None:
