@@ -53,7 +53,8 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     source = _walk(program, graph, names)
     graph.shapes[source] = tuple(rows.shape[1:])
     result = graph.make("Identity", [names[_output(program)]], "result")
-    content = graph.model(source, result, None).SerializeToString()
+    graph.outputs[result] = None
+    content = graph.model(source).SerializeToString()
     network = _with_eps(read_onnx(content, Path()), graph.eps)
     network = replace(network, metadata={**network.metadata, "module": type(module).__name__})
     _compare(torch, frozen, network, rows)

@@ -21,6 +21,7 @@ from reconstruct.formats.onnx.values import (
     broadcast_shape,
     expanded,
     moved,
+    positions,
     relabelled,
 )
 from reconstruct.networks import Add, Placement, Scaling
@@ -141,33 +142,21 @@ def concat(call: Call, build: Builder) -> Flow | Array:
     if all(isinstance(value, np.ndarray) for value in values):
         return np.concatenate([np.asarray(value) for value in values], axis=axis)
     build.budget.take(3 * VALUE * sum(math.prod(v.shape) for v in values), f"node {call.name!r}")
-    owner = np.concatenate([np.full(v.shape, i) for i, v in enumerate(values)], axis=axis)
-    shape = build.budget.tensor(owner.shape, f"the value of node {call.name!r}")
-    counts = np.bincount(owner.ravel(), minlength=len(values))
-    places = np.split(np.argsort(owner.ravel(), kind="stable"), np.cumsum(counts)[:-1])
-    offset = np.zeros(owner.size)
-    for value, place in zip(values, places, strict=True):
-        if isinstance(value, np.ndarray):
-            offset[place] = real(call, value).ravel()
+
+    fixed = [np.zeros(v.shape) if isinstance(v, Flow) else real(call, v) for v in values]
+    offset = np.concatenate(fixed, axis=axis)
+    shape = build.budget.tensor(offset.shape, f"the value of node {call.name!r}")
     parts: list[Flow] = []
-    for value, place in zip(values, places, strict=True):
-        if isinstance(value, Flow):
-            shift = None if parts or not np.any(offset) else offset
-            parts.append(_embedded(call, build, value, place, shift, shape))
+    for place, flow in enumerate(values):
+        if isinstance(flow, Flow):
+            rows = [np.full(v.shape, -1) for v in values]
+            rows[place] = positions(flow)
+            op = Placement(np.concatenate(rows, axis=axis).ravel(), flow.size)
+            parts.append(build.emit(f"{call.name}/part", op, (flow,), shape))
+    if np.any(offset):
+        shift = Scaling(np.ones(offset.size), offset=offset.ravel())
+        parts[0] = build.emit(f"{call.name}/part", shift, (parts[0],), shape)
     return parts[0] if len(parts) == 1 else build.emit(call.name, Add(), tuple(parts), shape)
-
-
-def _embedded(
-    call: Call, build: Builder, flow: Flow, place: Array, offset: Array | None, shape: Any
-) -> Flow:
-    """The flow's values at `place` of a larger value, and the constant `offset`."""
-    size, name = math.prod(shape), f"{call.name}/part"
-    index = np.full(size, -1)
-    index[place] = np.arange(place.size)
-    moved = build.emit(name, Placement(index, flow.size), (flow,), shape)
-    if offset is None:
-        return moved
-    return build.emit(name, Scaling(np.ones(size), offset=offset), (moved,), shape)
 
 
 def split(call: Call, build: Builder) -> list[Flow | Array]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.errors import UnsupportedError
 from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
@@ -64,23 +64,22 @@ def write_onnx(
     network: Network,
     path: str | os.PathLike[str],
     dtype: Any = np.float64,
-    finish: Callable[[Any], None] = lambda model: None,
+    finish: Callable[[Draft], None] = lambda draft: None,
 ) -> None:
     """Writes the network with its numbers rounded to `dtype`, whole or not at all.
 
-    Beyond 512 MiB they go to `<path>.data` beside the model. `finish` may add to the model.
+    Beyond 512 MiB they go to `<path>.data` beside the model. `finish` may add to the graph.
     """
     kind, goal = np.dtype(dtype), Path(path)
     if stored_bytes(network, kind) <= LIMITS.message:
-        model = onnx_model(network, kind)
+        model = onnx_model(network, kind, finish)
     else:
         beside = goal.with_name(goal.name + ".data")
         with written_whole(beside) as file:
             data = DataFile(import_onnx("writing ONNX files"), file, beside.name)
-            model = onnx_model(network, kind, data)
+            model = onnx_model(network, kind, finish, data)
             data.sign(model)
             goal.unlink(missing_ok=True)  # an older model must not meet the new weights
-    finish(model)
     write_atomically(goal, model.SerializeToString())
 
 
@@ -99,12 +98,11 @@ def stored_bytes(network: Network, dtype: Any) -> int:
     )
 
 
-def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None = None) -> Any:
+def onnx_model(
+    network: Network, kind: Any, finish: Callable[[Draft], None], data: DataFile | None = None
+) -> Any:
     """The network as an onnx.ModelProto, its weights in `data` if that is given."""
     onnx = import_onnx("writing ONNX files")
-    kind = np.dtype(dtype)
-    if kind not in (np.float32, np.float64):
-        raise InputError(f"ONNX files are written in float32 or float64, but got {kind}")
     require_writable(network, kind)
     draft = Draft(onnx, kind, {network.source, *(n.name for n in network.nodes)}, data)
     draft.shapes[network.source] = input_shape(network)
@@ -121,8 +119,11 @@ def onnx_model(network: Network, dtype: Any = np.float64, data: DataFile | None 
     if output == network.source:
         output = draft.node("Identity", [output], draft.fresh("output"))
         draft.shapes[output] = draft.shapes[network.source]
-    output = _flattened(network, output, draft)
-    return draft.model(network.source, output, ["N", network.size_out])
+    if draft.shapes[output] != (network.size_out,):  # a row of numbers, if it can be by its name
+        output = draft.flat(output)
+    draft.outputs[output] = ["N", network.size_out]
+    finish(draft)
+    return draft.model(network.source)
 
 
 def _means(network: Network) -> dict[str, Node]:
@@ -142,13 +143,6 @@ def _means(network: Network) -> dict[str, Node]:
             if before.name == f"{node.name}/sum" and alone and flat and node.op.same(mean):
                 found[node.name] = before
     return found
-
-
-def _flattened(network: Network, output: str, draft: Draft) -> str:
-    """The output as a row of numbers, under the name of the node that makes it if that can be."""
-    if draft.shapes[output] == (network.size_out,):
-        return output
-    return draft.flat(output)
 
 
 # --- draft --------------------------------------------------------------------------------------
@@ -175,15 +169,18 @@ class Draft:
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    outputs: dict[str, list[Any] | None] = field(default_factory=dict)
     opset: int = OPSET
 
-    def model(self, source: str, output: str, shape: list[Any] | None) -> Any:
-        """The onnx.ModelProto from the input `source` to the value `output` of this shape."""
+    def model(self, source: str) -> Any:
+        """The onnx.ModelProto from the input `source` to the outputs."""
         make, kind = self.onnx.helper, self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
-        ends = ((source, ["N", *self.shapes[source]]), (output, shape))
-        first, last = (make.make_tensor_value_info(name, kind, size) for name, size in ends)
+        ends = {source: ["N", *self.shapes[source]], **self.outputs}
+        first, *last = (
+            make.make_tensor_value_info(*end) for end in ((n, kind, s) for n, s in ends.items())
+        )
         model = make.make_model(
-            make.make_graph(self.nodes, "network", [first], [last]),
+            make.make_graph(self.nodes, "network", [first], last),
             ir_version=IR_VERSION,
             opset_imports=[make.make_opsetid("", self.opset)],
             producer_name="reconstruct",
@@ -214,6 +211,13 @@ class Draft:
     def step(self, kind: str, inputs: list[str], name: str) -> str:
         """A node of our own making, between the network's."""
         return self.node(kind, inputs, self.fresh(f"{name}/{kind.lower()}"))
+
+    def reduced(self, kind: str, value: str, made: str, axis: int) -> str:
+        """ReduceMean and the like over one axis, which is an input from operator set 18 on."""
+        if self.opset < 18:
+            return self.node(kind, [value], made, axes=[axis], keepdims=1)
+        axes = self.constant(f"{made}.axes", [axis], np.int64)
+        return self.node(kind, [value, axes], made, keepdims=1)
 
     def fresh(self, name: str) -> str:
         unique, count = name, 1
@@ -314,21 +318,14 @@ def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
         return shape
     eps = draft.constant(f"{node.name}.eps", op.eps)
     if isinstance(op, LayerNorm):
-        mean = _mean(node.name, value, draft)
+        mean = draft.reduced("ReduceMean", value, draft.fresh(f"{node.name}/mean"), -1)
         value = draft.step("Sub", [value, mean], node.name)
-    square = _mean(node.name, draft.step("Mul", [value, value], node.name), draft)
+    square = draft.step("Mul", [value, value], node.name)
+    square = draft.reduced("ReduceMean", square, draft.fresh(f"{node.name}/mean"), -1)
     root = draft.step("Sqrt", [draft.step("Add", [square, eps], node.name)], node.name)
     value = draft.step("Div", [value, root], node.name)
     draft.node("Add", [draft.step("Mul", [value, parts[0]], node.name), parts[1]], node.name)
     return shape
-
-
-def _mean(name: str, value: str, draft: Draft) -> str:
-    made = draft.fresh(f"{name}/mean")
-    if draft.opset < GELU_OPSET:  # from 18 on axes are an input
-        return draft.node("ReduceMean", [value], made, axes=[-1], keepdims=1)
-    axes = draft.constant(f"{name}.axes", [-1], np.int64)
-    return draft.node("ReduceMean", [value, axes], made, keepdims=1)
 
 
 def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
