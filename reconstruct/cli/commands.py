@@ -128,12 +128,8 @@ def _time_limit(options: Namespace) -> float | None:
 
 def _report_outcome(outcome: RunOutcome, options: Namespace) -> int:
     """Says what came out; the exit code."""
-    from reconstruct.reports.words import summary
-
-    report = outcome.report
-    if not _brief(report, options):
-        print(summary(report))
-        print(f"{'written to':<23}{outcome.output / 'report.html'} and beside it")
+    place = f"{'written to':<23}{outcome.output / 'report.html'} and beside it"
+    _answer_report(options, outcome.report, place)
     failed = [row for row in outcome.result.layers if not row.solved]
     for row in failed:
         say(f"map {row.index} ({row.name}): {row.message}", options)
@@ -151,7 +147,6 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
-    from reconstruct.reports.words import summary
     from reconstruct.runs.verify import verify as verify_pair
 
     if options.instances is not None:
@@ -172,14 +167,12 @@ def verify(options: Namespace) -> int:
         bounds=_bounds(options),
         time_limit=_time_limit(options),
     )
-    if not _brief(outcome.report, options):
-        print(summary(outcome.report))
+    _answer_report(options, outcome.report)
     return _exit_code(outcome.certificate)
 
 
 def _verify_property(options: Namespace) -> int:
     """Domain and tolerance from a property of both networks."""
-    from reconstruct.reports.words import summary
     from reconstruct.runs.verify import NEVER, verify_property
 
     if options.domain is not None or options.tolerance is not None:
@@ -191,9 +184,7 @@ def _verify_property(options: Namespace) -> int:
     result, outcome, asked = _call(verify_property, options, time_limit=limit)
     if asked.never:
         say(NEVER, options)
-    if not _brief(outcome.report, options):
-        print(summary(outcome.report))
-        print(f"{'the property is':<23}{result}")
+    _answer_report(options, outcome.report, f"{'the property is':<23}{result}")
     return _exit_code(outcome.certificate)
 
 
@@ -273,10 +264,7 @@ def report(options: Namespace) -> int:
     from reconstruct.runs.rebuild import report as make_page
 
     page = make_page(options.path)
-    if options.json:
-        _print_json(read_run(Path(options.path)).report)
-    else:
-        print(page)
+    _answer(options, read_run(Path(options.path)).report, str(page))
     return 0
 
 
@@ -284,14 +272,9 @@ def rebuild(options: Namespace) -> int:
     from reconstruct.runs.rebuild import rebuild as make_again
 
     made = _call(make_again, options, output=options.path)
-    if options.json:
-        _print_json({"files": [str(path) for path in made.files], "sha256": made.sha256})
-    elif options.quiet:
-        print(f"REBUILT: the bytes are those of the certificate (sha256 {made.sha256})")
-    else:
-        for path in made.files:
-            print(path)
-        print(f"the same bits as certified: sha256 {made.sha256}")
+    files = [str(path) for path in made.files]
+    line = f"REBUILT: the bytes are those of the certificate (sha256 {made.sha256})"
+    _answer(options, {"files": files, "sha256": made.sha256}, line, *files)
     return 0
 
 
@@ -307,11 +290,8 @@ def export(options: Namespace) -> int:
             f"{' and '.join(missing)} did not come; give what is missing"
         )
     written = _question(options) if options.peft is None else _adapter(options)
-    if options.json:
-        _print_json({role: str(path) for role, path in written.items()})
-    elif not options.quiet:
-        for path in written.values():
-            print(path)
+    files = {role: str(path) for role, path in written.items()}
+    _answer(options, files, "\n".join(files.values()))
     return 0
 
 
@@ -356,15 +336,13 @@ def pairs(options: Namespace) -> int:
             f"2-4-1,3-6-6-2, but is {options.sizes!r}"
         ) from None
     made = _call(make_pairs, options, sizes=sizes or LADDER)
-    if options.json:
-        print(json.dumps([asdict(answer) for answer in made], indent=2, ensure_ascii=False))
-    elif not options.quiet:
-        proved = sum(bool(answer.certificate) for answer in made)
-        others = ", the others are known by construction" if proved < len(made) else ""
-        print(
-            f"{len(made)} pairs in {options.output}, answers in answers.csv; {proved} answers have "
-            f"a certificate{others}"
-        )
+    proved = sum(bool(answer.certificate) for answer in made)
+    others = ", the others are known by construction" if proved < len(made) else ""
+    line = (
+        f"{len(made)} pairs in {options.output}, answers in answers.csv; {proved} answers have "
+        f"a certificate{others}"
+    )
+    _answer(options, [asdict(answer) for answer in made], line)
     return 0
 
 
@@ -373,19 +351,16 @@ def reach(options: Namespace) -> int:
     from reconstruct.runs.reach import reach as prove_limit
 
     found = _call(prove_limit, options)
-    if options.json:
-        _print_json(found.report)
-    else:
-        print(found.sentence)
-    if not (options.json or options.quiet):
-        print(f"a fit with all units active reaches {found.fitted:.4g} (numerical)")
-        if found.update is not None:
-            print(
-                f"of the update {100 * found.update:.4g} % cannot be expressed by norms "
-                f"(random weights: {100 * (found.random or 0):.4g} %)"
-            )
-        if found.output is not None:
-            print(f"written to {found.output / 'certificate.json'}; reconstruct check proves it")
+    more = [f"a fit with all units active reaches {found.fitted:.4g} (numerical)"]
+    if found.update is not None:
+        more.append(
+            f"of the update {100 * found.update:.4g} % cannot be expressed by norms "
+            f"(random weights: {100 * (found.random or 0):.4g} %)"
+        )
+    if found.output is not None:
+        place = found.output / "certificate.json"
+        more.append(f"written to {place}; reconstruct check proves it")
+    _answer(options, found.report, found.sentence, *more)
     return EXIT["certified" if found.bound > 0 else "undecided"]
 
 
@@ -417,12 +392,9 @@ def study(options: Namespace) -> int:
     output = Path(options.output)
     rows = _call(run_study, options, study=chosen, output=output, settings=settings)
     findings = chosen.findings(rows)
-    if options.json:
-        print(json.dumps([{**vars(f), "evidence": f.evidence.value} for f in findings], indent=2))
-        return 0
-    for finding in findings:
-        print(f"{finding.sentence} ({finding.evidence.value})")
-    print(f"{len(rows)} rows in {output / 'rows.jsonl'}, the page is {output / 'report.html'}")
+    said = "\n".join(f"{finding.sentence} ({finding.evidence.value})" for finding in findings)
+    place = f"{len(rows)} rows in {output / 'rows.jsonl'}, the page is {output / 'report.html'}"
+    _answer(options, [{**vars(f), "evidence": f.evidence.value} for f in findings], said, place)
     return 0
 
 
@@ -454,11 +426,7 @@ def train(options: Namespace) -> int:
     )
     for remark in found["notes"]:
         say(remark, options)
-    if options.json:
-        _print_json(found)
-    else:
-        print(summary(found))
-        print(f"{'written to':<22} {options.output}")
+    _answer(options, found, summary(found), f"{'written to':<22} {options.output}")
     return 0
 
 
@@ -500,19 +468,17 @@ def say(message: str, options: Namespace) -> None:
         note(message)
 
 
-def _brief(report: Mapping[str, Any], options: Namespace) -> bool:
-    """Prints the report as JSON or its verdict line, where one of them is all that is wanted."""
-    from reconstruct.reports.words import verdict_line
-
+def _answer(options: Namespace, document: Any, line: str, *more: str) -> None:
+    """What was found on stdout: as JSON, or its line and, unless quiet, what follows it."""
     if options.json:
-        _print_json(report)
-    elif options.quiet:
-        print(verdict_line(report))
-    return bool(options.json or options.quiet)
+        line = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    print("\n".join([line] if options.json or options.quiet else [line, *more]))
 
 
-def _print_json(document: Mapping[str, Any]) -> None:
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+def _answer_report(options: Namespace, report: Mapping[str, Any], *more: str) -> None:
+    from reconstruct.reports.words import summary, verdict_line
+
+    _answer(options, report, verdict_line(report) if options.quiet else summary(report), *more)
 
 
 def _exit_code(certificate: Certificate) -> int:

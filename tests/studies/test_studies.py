@@ -79,7 +79,7 @@ def test_processes_give_the_rows_of_one(tmp_path):
     assert (one / "rows.jsonl").read_bytes() == (two / "rows.jsonl").read_bytes()
 
 
-WORDS = ["study", "sparsity", "--grid", "d=3", "--grid", "p=0.3,1", "--seeds", "3", "--quiet"]
+WORDS = ["study", "sparsity", "--grid", "d=3", "--grid", "p=0.3,1", "--seeds", "3"]
 
 
 def test_two_ranks_give_the_rows_of_one(tmp_path):
@@ -205,7 +205,7 @@ def cli_study(tmp_path, capsys):
     from reconstruct.cli import main
 
     def call(*words: str):
-        code = main(["study", *words, "-o", str(tmp_path / "out"), "--force", "--quiet"])
+        code = main(["study", *words, "-o", str(tmp_path / "out"), "--force"])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
