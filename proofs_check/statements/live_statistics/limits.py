@@ -2,7 +2,9 @@
 
 Eps. With r = √(1 + a), a ≥ 0: a/2 − (1 − 1/r) = (r − 1)²(r + 2)/(2r) ≥ 0 and 1 − 1/r ≥ 0. So where
 |P z|² ≤ R², 1/ρ = (1/√eps)/√(1 + |P z|²/(n·eps)) is 1/√eps up to the relative error R²/(2·n·eps).
-And LN_eps(κ y) = LN_{eps/κ²}(y): with eps a factor κ is seen as another eps.
+And LN_eps(κ y) = LN_{eps/κ²}(y): with eps a factor κ is seen as another eps. What that changes is
+|p/q − 1| of the value, p² = v + eps, q² = v + eps', which |p² − q²|/(2·min(p², q²)) bounds: the gap
+is (p − q)²/(2q²) for p ≥ q and (q − p)²(q + 2p)/(2p²q) for p ≤ q.
 
 Directions. Without eps and biases P z and ρ of z = M1 (a x) are a times those of M1 x: f(a x) =
 f(x) for a > 0. If |f − g| ≤ e at both, |g(x) − g(a x)| ≤ 2e; a constant between both attains it.
@@ -47,6 +49,7 @@ class Eps:
     error: Callable[[Any], Any] = lambda a: a / 2
     seen: Callable[[Any, Any], Any] = lambda eps, factor: eps / factor**2
     taken: Callable[[Matrix], Matrix] = centred
+    moved: Callable[[Any, Any], Any] = lambda square, least: square / (2 * least)
 
 
 @by(Method.STEP)
@@ -58,6 +61,18 @@ def defect_in_symbols(claim: Eps, effort: Effort) -> Finding:
     seen = sympy.expand((q + claim.seen(eps, factor)) * factor**2)
     identical("kappa² (q + eps') - (kappa² q + eps)", seen, factor**2 * q + eps)
     return Finding("all a ≥ 0 and κ > 0", "two identities, no sign left open")
+
+
+@by(Method.STEP)
+def another_eps_in_symbols(claim: Eps, effort: Effort) -> Finding:
+    """|p/q − 1| below |p² − q²|/(2·min(p², q²)), on both sides, by what is between them."""
+    p, q = sympy.symbols("p q", positive=True)
+    above = claim.moved(p**2 - q**2, q**2) - (p - q) / q
+    below = claim.moved(q**2 - p**2, p**2) - (q - p) / q
+    identical("2q² (bound - |p/q - 1|), p ≥ q", sympy.expand(2 * q**2 * above), (p - q) ** 2)
+    left = sympy.expand(2 * p**2 * q * below)
+    identical("2p²q (bound - |p/q - 1|), p ≤ q", left, (q - p) ** 2 * (q + 2 * p))
+    return Finding("all p, q > 0", "two identities, no sign left open")
 
 
 @by(Method.RATIONAL)
@@ -77,16 +92,19 @@ def near_the_constant_norm(claim: Eps, effort: Effort) -> Finding:
 EPS = Statement(
     name="live-eps",
     claim="A live norm whose input has |P z| ≤ R is the norm with the constant 1/√eps up to the "
-    "relative error R²/(2·n·eps); and it sees a factor κ ahead of it as eps/κ² in place of eps.",
+    "relative error R²/(2·n·eps). It sees a factor κ ahead of it as eps' = eps/κ² in place of eps, "
+    "which changes its value by a relative |eps − eps'|/(2·(v + min(eps, eps'))) at most, v the "
+    "variance.",
     hypotheses=("eps > 0",),
     paper="not in the paper; live statistics",
     depends_on=(),
     subject=Eps(),
-    checks=(defect_in_symbols, near_the_constant_norm),
+    checks=(defect_in_symbols, another_eps_in_symbols, near_the_constant_norm),
     negatives=(
         Negative("half the error", Eps(error=lambda a: a / 4)),
         Negative("eps/κ", Eps(seen=lambda eps, factor: eps / factor)),
         Negative("eps as it is", Eps(seen=lambda eps, factor: eps)),
+        Negative("a quarter of the gap", Eps(moved=lambda square, least: square / (4 * least))),
     ),
 )
 
