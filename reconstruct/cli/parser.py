@@ -56,7 +56,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--slack": _word("widen ranges seen on data by 1 + S (default 1)", "S", float),
     "--guard": _flag("write network_guarded.onnx too (always for data)"),
     "--memory": _word(
-        "memory that the run may take, such as 2G: refused beforehand if it needs more", "SIZE"
+        "memory that the run may take, such as 2G: refused beforehand if it needs more (what the "
+        "machine has)",
+        "SIZE",
     ),
     "--time-limit": _word(
         "for everything: what is solved by then is kept for --resume, a proof stays undecided",
@@ -75,7 +77,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "relu leakyrelu elu selu relu6 hardtanh gelu silu softplus tanh",
     ),
     "--construction": _choice(
-        "(wide)",
+        "of each map: wide (two layers), grouped (the same in groups, for large networks), factored "
+        "(by its rank), deep (narrow layers with skip connections), stacked (without these), "
+        "fitted (fewer units than equations: an approximation) (wide)",
         "wide grouped factored deep stacked fitted",
         default="wide",
     ),
@@ -151,6 +155,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seeds": {},
 }
 
+NEEDED = {"-o!": "-o OUT", "--domain!": "--domain DOMAIN"}  # as the line of usage has them
 LONG = {"-o": ("-o", "--output"), "-v": ("-v", "--verbose")}
 
 # Each command: what it does, its arguments, its options (with ! where they are required).
@@ -302,7 +307,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (text, arguments, options) in COMMANDS.items():
         about = f"{text[0].upper()}{text[1:]}."
-        command = commands.add_parser(name, help=text, description=about)
+        needed = [NEEDED[word] for word in options.split() if word in NEEDED]
+        usage = " ".join(["%(prog)s", *arguments.upper().split(), *needed, "[options]"])
+        command = commands.add_parser(name, help=text, description=about, usage=usage)
         for word in arguments.split():
             command.add_argument(word, **{**OPTIONS[word], **CHANGED.get((name, word), {})})
         for part in options.split(" | "):
