@@ -78,8 +78,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "--construction": _choice(
         "of each map: wide (two layers), grouped (the same in groups, for large networks), "
-        "factored (by its rank), deep (narrow layers with skip connections), stacked (without these), "
-        "fitted (fewer units than equations: an approximation) (wide)",
+        "factored (by its rank), deep (narrow layers with skip connections), stacked (without "
+        "these), fitted (fewer units than equations: an approximation) (wide)",
         "wide grouped factored deep stacked fitted",
         default="wide",
     ),
