@@ -33,7 +33,7 @@ SLOWEST = (
     "cli/test_run.py",
     "studies/test_studies.py",
     "reports/test_browser.py",
-    "proofs_check/certificates/test_pointwise.py",
+    "proofs_check/certificates/test_points.py",
     "cli/test_speech.py",
     "formats/test_resources.py",
     "proofs_check/test_formal.py",

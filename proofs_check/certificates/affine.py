@@ -18,25 +18,25 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from math import lcm
 
 import numpy as np
-import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import (
     CHUNK,
     Floats,
     Whole,
     carried,
-    dot,
     exact,
-    largest,
-    nearest,
-    plus,
-    times,
 )
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.columns import BITS, Column, RationalNorm, columns_of
+from proofs_check.certificates.rationals import (
+    BITS,
+    Places,
+    RationalNorm,
+    Rationals,
+    columns_of,
+    common_unit,
+)
 from proofs_check.certificates.report import NotCheckable
 from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Convolution, LiveNorm, Network, Node
@@ -44,13 +44,10 @@ from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
 
-MOST_BITS = 2**20  # a denominator of more bits than this is refused
 MOST_WORK = 2**37  # products of one composition: about half an hour
 GROUPED = 512  # rows of a grouped layer to a block, about: its columns are all that they see
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
 SMALL = 2**11  # units up to which what only moved is taken unit by unit
-
-Places = npt.NDArray[np.int64]
 
 
 # --- what columns look at -------------------------------------------------------------------------
@@ -132,18 +129,15 @@ def _along(size: int, kernel: int, stride: int, dilation: int, first: int, last:
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class Form(Rationals):
     """Rows of [A_1 … A_J | c]: `layout` says what the columns look at, in their order, one view for
     each source. Each row stands for `positions` units."""
 
-    layout: Layout
-    whole: Whole
-    unit: int
-    radius: Floats
+    layout: Layout = ()
     positions: int = 1
 
     @classmethod
-    def of(cls, source: str, index: Places, matrix: Floats) -> Form:
+    def over_source(cls, source: str, index: Places, matrix: Floats) -> Form:
         """Rows of floats, the constant last, over columns that look there; those that look alike
         are added up, and those that look at nothing left out."""
         whole, unit = exact(matrix)
@@ -157,32 +151,16 @@ class Form:
             digits = carried(total[start:].transpose(1, 2, 0))
         layout = (View.of(source, seen[start:]),) if len(seen) > start else ()
         radius = np.zeros(digits.shape[1:])
-        return cls(layout, Whole(digits), unit, radius, index.shape[1])
-
-    @classmethod
-    def constant(cls, values: npt.ArrayLike, positions: int = 1) -> Form:
-        """A constant vector of floats: no sources, one column."""
-        column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
-        return cls((), *exact(column), np.zeros(column.shape), positions)
-
-    @property
-    def rows(self) -> int:
-        return self.whole.shape[0]
-
-    def part(self, start: int, stop: int) -> Form:
-        rows = slice(start, stop)
-        return replace(self, whole=self.whole.part(rows), radius=self.radius[rows])
-
-    def placed(self, index: Places) -> Form:
-        """The rows of these places, zeros for −1."""
-        there = (index >= 0)[:, None]
-        whole = Whole(np.where(there, self.whole.digits[:, index], 0))
-        return replace(self, whole=whole, radius=np.where(there, self.radius[index], 0.0))
+        return cls(Whole(digits), unit, radius, layout, index.shape[1])
 
     def parts(self) -> list[tuple[View, slice]]:
         """The columns of each view; the constant is the last column."""
         ends = np.cumsum([0, *(view.columns for view in self.layout)]).tolist()
         return [(v, slice(*ends[i : i + 2])) for i, v in enumerate(self.layout)]
+
+    def columns(self, part: slice) -> Rationals:
+        """Some of the columns, as numbers."""
+        return Rationals(self.whole.part(slice(None), part), self.unit, self.radius[:, part])
 
     def over(self, layout: Layout, unit: int) -> Form:
         """The same rows with more columns (zeros) and a multiple of the denominator."""
@@ -197,62 +175,40 @@ class Form:
         digits = np.zeros((len(whole.digits), self.rows, last + 1), dtype=np.int64)
         radius = np.zeros((self.rows, last + 1))
         digits[:, :, columns], radius[:, columns] = whole.digits, self.radius
-        return Form(layout, Whole(digits), unit, radius, self.positions)
+        return Form(Whole(digits), unit, radius, layout, self.positions)
 
     def plus(self, other: Form) -> Form:
+        """The sum over the columns of both."""
         if self.positions != other.positions:
             raise NotCheckable(f"{self.positions} and {other.positions} positions are added")
-        layout, unit = _joined(self.layout, other.layout), lcm(self.unit, other.unit)
-        if unit.bit_length() > MOST_BITS:
-            raise NotCheckable(f"numbers over a denominator of {unit.bit_length()} bits")
-        a, b = self.over(layout, unit), other.over(layout, unit)
-        return Form(layout, a.whole + b.whole, unit, plus(a.radius, b.radius), self.positions)
+        layout, unit = _joined(self.layout, other.layout), common_unit(self, other)
+        return super(Form, self.over(layout, unit)).plus(other.over(layout, unit))
 
-    def minus(self, other: Form) -> Form:
-        return self.plus(replace(other, whole=-other.whole))
-
-    def scaled(self, column: Column) -> Form:
-        """Each row times its own factor, known to within the column's slip."""
-        whole = self.whole.times(column.whole)
-        radius = times(self.radius, column.largest()[:, None])
-        if column.slip.any():
-            radius = plus(radius, times(self.largest(), column.slip[:, None]))
-        return replace(self, whole=whole, unit=self.unit * column.unit, radius=radius)
-
-    def shifted(self, column: Column) -> Form:
+    def shifted(self, column: Rationals) -> Form:
         """Each row plus its own constant."""
-        slip = column.slip[:, None]
-        return self.plus(Form((), column.whole, column.unit, slip, self.positions))
+        return self.plus(Form(column.whole, column.unit, column.radius, positions=self.positions))
 
-    def mixed(self, weight: Floats) -> Form:
-        """`weight @ self`."""
-        whole, unit = exact(weight)
-        radius = np.zeros((len(weight), self.radius.shape[1]))
-        if self.radius.any():
-            radius = dot(np.abs(weight), self.radius)
-        return replace(self, whole=whole @ self.whole, unit=self.unit * unit, radius=radius)
-
-    def largest(self) -> Floats:
-        """An upper bound of every |entry|; an exact zero stays zero."""
-        return plus(largest(self.whole, self.unit), self.radius)
-
-    def floats(self) -> tuple[Floats, Floats]:
-        """(F, E) with |exact − F| ≤ E entry by entry."""
-        middle, error = nearest(self.whole, self.unit)
-        return middle, plus(error, self.radius)
+    def at(self, values: Mapping[str, Rationals]) -> Rationals:
+        """What the rows are of these columns of values, a unit for each row and position."""
+        ones = Rationals.of(np.ones((1, self.positions)))
+        total = ones.mixed(self.columns(slice(-1, None)))
+        for view, part in self.parts():
+            met = values[view.source].placed(view.index.ravel())
+            met = met.reshaped(*view.index.shape)
+            total = total.plus(met.mixed(self.columns(part)))
+        return total.reshaped(self.rows * self.positions, 1)
 
 
 def stacked(parts: list[Form]) -> Form:
     """Forms one below the other."""
     if len(parts) == 1:
         return parts[0]
-    layout, unit = reduce(_joined, (p.layout for p in parts)), lcm(*(p.unit for p in parts))
+    layout, unit = reduce(_joined, (p.layout for p in parts)), common_unit(*parts)
     found = [part.over(layout, unit) for part in parts]
     length = max(len(part.whole.digits) for part in found)
-    shapes = [(length - len(part.whole.digits), *part.whole.shape) for part in found]
     longer = [
-        np.concatenate([part.whole.digits, np.zeros(shape, dtype=np.int64)])
-        for part, shape in zip(found, shapes, strict=True)
+        np.pad(part.whole.digits, ((0, length - len(part.whole.digits)), (0, 0), (0, 0)))
+        for part in found
     ]
     radius = np.concatenate([part.radius for part in found])
     return replace(found[0], whole=Whole(carried(np.concatenate(longer, axis=1))), radius=radius)
@@ -264,23 +220,22 @@ def stacked(parts: list[Form]) -> Form:
 class Forms:
     """The forms of a network's nodes over its sources (`sources`: node name → shared name)."""
 
-    chunk = CHUNK
-
     def __init__(
         self,
         network: Network,
         sources: Mapping[str, str],
         norms: Mapping[str, RationalNorm] | None = None,
         bits: int = BITS,
+        chunk: int = CHUNK,
     ) -> None:
-        self.network, self.sources, self.bits = network, sources, bits
+        self.network, self.sources, self.bits, self.chunk = network, sources, bits, chunk
         self.norms = norms or {}  # rational gammas and betas in place of the file's
         self.nodes: dict[str, Node] = {node.name: node for node in network.nodes}
         self.doubts: dict[str, Floats] = {}  # per inner activation: how far from its line
-        self.scales: dict[str, Column] = {}  # of inner live norms: gamma/(n·ρ), as far as known
+        self.scales: dict[str, Rationals] = {}  # of inner live norms: gamma/(n·ρ), as far as known
         self.bends: dict[str, Bend] = {}
         self._held: dict[tuple[str, int], Form] = {}
-        self._columns: dict[tuple[str, int], tuple[Column, Column]] = {}
+        self._columns: dict[tuple[str, int], tuple[Rationals, Rationals]] = {}
         self._windows: dict[str, Places] = {}
         self._moved: dict[str, tuple[str, Places] | None] = {}
         self._positions: dict[str, int] = {}
@@ -378,7 +333,7 @@ class Forms:
             return self._computed(self.nodes[name], start, stop, positions)
         source, index = found
         eye = np.eye(stop - start, stop - start + 1)
-        return Form.of(source, index.reshape(-1, positions)[start:stop], eye)
+        return Form.over_source(source, index.reshape(-1, positions)[start:stop], eye)
 
     def _computed(self, node: Node, start: int, stop: int, positions: int) -> Form:
         """The same from what the node takes."""
@@ -394,7 +349,7 @@ class Forms:
         if isinstance(op, LiveNorm):
             if (name, 1) not in self._held:
                 scaled = self.centred(node, op).scaled(self.scales[name])
-                self._held[name, 1] = scaled.shifted(Column.of_floats(op.beta))
+                self._held[name, 1] = scaled.shifted(Rationals.of(op.beta))
             return self._held[name, 1].part(start, stop)
         form = self.rows(node.inputs[0], start, stop, positions)
         if isinstance(op, Add):
@@ -406,20 +361,22 @@ class Forms:
             return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
         if isinstance(op, Unitwise):
             slope = op.piece.slope
-            line = form if slope == 1 else form.scaled(Column.of_floats(np.full(form.rows, slope)))
+            line = form if slope == 1 else form.scaled(Rationals.of(np.full(form.rows, slope)))
             doubt = self.doubts[name].reshape(-1, positions).max(axis=1)[start:stop]
-            return line.shifted(Column.doubt(doubt)) if doubt.any() else line
+            return line.shifted(Rationals.of(np.zeros(len(doubt)), doubt)) if doubt.any() else line
         raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")
 
     def centred(self, node: Node, op: LiveNorm) -> Form:
         """n·P z of a live norm, all of its units."""
         form, n = self.whole(node.inputs[0]), op.channels
-        scaled = form.scaled(Column.of_floats(np.full(n, float(n))))
+        scaled = form.scaled(Rationals.of(np.full(n, float(n))))
         if not op.centred:
             return scaled
-        return scaled.minus(form.mixed(np.ones((1, n))).placed(np.zeros(n, dtype=np.int64)))
+        return scaled.minus(
+            form.mixed(Rationals.of(np.ones((1, n)))).placed(np.zeros(n, dtype=np.int64))
+        )
 
-    def _diagonal(self, name: str, op: Diagonal, positions: int) -> tuple[Column, Column]:
+    def _diagonal(self, name: str, op: Diagonal, positions: int) -> tuple[Rationals, Rationals]:
         key = name, positions
         if key not in self._columns:
             self._columns[key] = columns_of(op, self.norms.get(name), self.bits, positions)
@@ -437,7 +394,9 @@ class Forms:
         if found is not None and positions == 1:
             source, index = found
             bias = np.asarray(op.bias[start:stop], dtype=np.float64)
-            return Form.of(source, index[:, None], np.column_stack([op.tile(start, stop), bias]))
+            return Form.over_source(
+                source, index[:, None], np.column_stack([op.tile(start, stop), bias])
+            )
         key = node.name, positions
         if key not in self._held:
             self._held[key] = self._composed(node, op, positions)
@@ -466,11 +425,11 @@ class Forms:
                     f"{node.name!r} is composed of {len(weight)} × {inputs} × "
                     f"{form.radius.shape[1]} products, more than the checker's {MOST_WORK:.0e}"
                 )
-            return form.mixed(np.asarray(weight, dtype=np.float64))
+            return form.mixed(Rationals.of(weight))
 
         parts = []
         for group in range(groups):
-            total = Form.constant(bias[group * rows : (group + 1) * rows], positions)
+            total = replace(Form.of(bias[group * rows : (group + 1) * rows]), positions=positions)
             spans = self.blocks(inside, positions, group * inputs, (group + 1) * inputs)
             for form in side_by_side(product, spans):
                 total = total.plus(form)
@@ -487,7 +446,7 @@ def _of_windows(op: Convolution, source: str, places: Places, start: int, stop: 
     matrix = np.zeros((len(kernel), (last - first) * seen + 1))
     np.put_along_axis(matrix, ((group - first) * seen)[:, None] + np.arange(seen), kernel, axis=1)
     matrix[:, -1] = op.channel_bias[start:stop]
-    return Form.of(source, places[first * seen : last * seen], matrix)
+    return Form.over_source(source, places[first * seen : last * seen], matrix)
 
 
 def alike(op: Diagonal, positions: int) -> bool:

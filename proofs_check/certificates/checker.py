@@ -18,13 +18,12 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import gradual_underflow
 from proofs_check.certificates.claims import Claims, covers
-from proofs_check.certificates.columns import RationalNorm
 from proofs_check.certificates.figures import KINDS, figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.joint import prove_jointly
 from proofs_check.certificates.live_identity import prove_live_identity
-from proofs_check.certificates.point import check_witness
-from proofs_check.certificates.pointwise import prove_at_points
+from proofs_check.certificates.points import check_witness, prove_at_points
+from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.reach import prove_reach
 from proofs_check.certificates.reading import REACH, Json, as_file, digest, parse, read
 from proofs_check.certificates.recursion import Recursion

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import Box
 

@@ -38,7 +38,7 @@ import numpy as np
 
 from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.arithmetic import Floats, above, below, times
-from proofs_check.certificates.columns import BITS, columns_of
+from proofs_check.certificates.rationals import columns_of
 from reconstruct.networks import Convolution, LiveNorm, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
@@ -215,7 +215,7 @@ class Evaluation:
             value = Value(value.moved, gross, own.weight, max(value.reach, own.reach), own.count)
         parts: tuple[Floats, ...]
         if isinstance(op, Norm):
-            scale = op.spread(columns_of(op, None, BITS, op.positions)[0].largest())
+            scale = columns_of(op)[0].largest()[:, 0]
             gamma, mean, beta = (np.abs(op.spread(p)) for p in (op.gamma, op.mean, op.beta))
             divisor, constant = op.spread(op.var + op.eps), beta + scale * mean
             count = PLAIN if self._plain(op) else NORM
@@ -223,7 +223,7 @@ class Evaluation:
                 raise NoBound(f"the variances of {node.name!r} leave the format")
             parts = scale, gamma, mean, beta, 1.001 / np.sqrt(divisor)
         else:
-            scale = columns_of(op, None, BITS)[0].largest()
+            scale = columns_of(op)[0].largest()[:, 0]
             count, constant = SCALING, np.abs(op.offset)
             if self._only_adds(op):
                 count = 1

@@ -29,8 +29,8 @@ from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import UNIT, Floats, above, dot, plus
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, Range, upper
-from proofs_check.certificates.ranges import interval, needed
-from proofs_check.certificates.recursion import Recursion, Step, at_position
+from proofs_check.certificates.ranges import needed, over_boxes
+from proofs_check.certificates.recursion import Recursion, Step
 from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Node
 from reconstruct.networks.activations import Line
@@ -158,11 +158,7 @@ class _Mode:
             by = plus(by, _applied(size, view, self.errors[view.source]))
         if self.shared.boxes == 1:
             return np.full(by.shape, -np.inf), np.full(by.shape, np.inf), by
-        rows = [at_position(form, floats, position) for position in range(form.positions)]
-        low, high = (
-            np.stack(e, axis=2) for e in zip(*(interval(r, self.far) for r in rows), strict=True)
-        )
-        return low.reshape(by.shape), high.reshape(by.shape), by
+        return (*over_boxes(form, floats, self.far), by)
 
 
 def _applied(matrix: Floats, view: View, values: Floats) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from proofs_check.certificates.affine import windows
+from proofs_check.certificates.affine import Form, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
@@ -37,7 +37,7 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.bends import Band, Bend
-from proofs_check.certificates.columns import BITS, columns_of
+from proofs_check.certificates.rationals import Range, columns_of
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.windows import Windows
@@ -46,7 +46,6 @@ from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
-Range = tuple[Floats, Floats]
 Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 Numbers = npt.NDArray[np.intp]
 Kind = TypeVar("Kind", bound=np.generic)
@@ -102,9 +101,10 @@ def rows_of(node: Node, sizes: Mapping[str, int]) -> Rows:
         picked = sparse.csr_array(ones, shape=(size, sizes[first]))
         return Rows((Term(first, None, picked),), nothing, nothing)
     if isinstance(op, Diagonal):
-        (scale, off), (shift, doubt) = (column.floats() for column in columns_of(op, None, BITS))
-        middle, error = (sparse.csr_array(sparse.diags_array(x)) for x in (scale, off))
-        return Rows((Term(first, None, middle, error if off.any() else None),), shift, doubt)
+        (scale, off), (shift, doubt) = (column.floats() for column in columns_of(op))
+        middle, error = (sparse.csr_array(sparse.diags_array(x[:, 0])) for x in (scale, off))
+        terms = (Term(first, None, middle, error if off.any() else None),)
+        return Rows(terms, shift[:, 0], doubt[:, 0])
     if not isinstance(op, Mixing):
         raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
     bias = np.asarray(op.bias, dtype=np.float64)
@@ -151,6 +151,43 @@ def interval(rows: Rows, values: Mapping[str, Range]) -> Range:
             rounding = np.where(plain | (reached == 0), 0.0, rounding)
             ends[side] = ends[side].add(value, rounding, *missed)
     return ends[0].lowest(), -ends[1].lowest()
+
+
+def at_position(form: Form, floats: Range, position: int) -> Rows:
+    """A form at one position, as rows over the units that it sees there."""
+    middle, error = floats
+    terms = []
+    for view, part in form.parts():
+        places = view.index[:, position]
+        kept = places >= 0
+        matrix, doubt = middle[:, part][:, kept], error[:, part][:, kept]
+        terms.append(Term(view.source, places[kept], matrix, doubt if doubt.any() else None))
+    return Rows(tuple(terms), middle[:, -1], error[:, -1])
+
+
+def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
+    """Bounds of a form by intervals, (boxes, rows · positions): here every position of a box is a
+    box of its own."""
+    middle, error = floats
+    boxes, terms, met = len(next(iter(values.values()))[0]), [], dict[str, Range]()
+    for view, part in form.parts():
+        doubt = error[:, part]
+        terms.append(Term(view.source, None, middle[:, part], doubt if doubt.any() else None))
+        lo, hi = (
+            np.where(view.index.T >= 0, end[:, view.index.T], 0.0).reshape(-1, view.columns)
+            for end in values[view.source]
+        )
+        met[view.source] = lo, hi
+    found = interval(Rows(tuple(terms), middle[:, -1], error[:, -1]), met)
+    shape = boxes, form.positions, form.rows
+    low, high = (
+        np.broadcast_to(end, (boxes * form.positions, form.rows))
+        .reshape(shape)
+        .transpose(0, 2, 1)
+        .reshape(boxes, -1)
+        for end in found
+    )
+    return low, high
 
 
 def _positive(matrix: Matrix) -> Matrix:

@@ -18,7 +18,7 @@ import numpy as np
 
 from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.claims import Claims, FilePart, PairClaim, Segment, Witness
-from proofs_check.certificates.columns import RationalNorm
+from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.report import CheckFailed, NotCheckable, Unreadable
 from reconstruct.errors import InputError
 from reconstruct.networks import Box

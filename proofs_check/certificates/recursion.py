@@ -19,17 +19,14 @@ from proofs_check.certificates.affine import Form, Forms, View, common, runs
 from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.claims import Claims, Derived
-from proofs_check.certificates.columns import Column, RationalNorm
-from proofs_check.certificates.live import nearly_constant
 from proofs_check.certificates.ranges import (
-    Range,
     Ranges,
-    Rows,
-    Term,
+    at_position,
     boxes_of,
-    interval,
     needed,
+    over_boxes,
 )
+from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.windows import Windows
@@ -193,14 +190,13 @@ class Recursion:
 
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
         """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
-        found = []
-        for position in range(form.positions):
-            rows = at_position(form, floats, position)
-            if quick:
-                low, high = interval(rows, self.ranges.values)
-                found.append((low.min(axis=0), high.max(axis=0)))
-            else:
-                found.append(self.ranges.worst(rows))
+        if quick:
+            low, high = over_boxes(form, floats, self.ranges.values)
+            return low.min(axis=0), high.max(axis=0)
+        found = [
+            self.ranges.worst(at_position(form, floats, position))
+            for position in range(form.positions)
+        ]
         lows, highs = zip(*found, strict=True)
         return np.stack(lows, axis=1).ravel(), np.stack(highs, axis=1).ravel()
 
@@ -245,8 +241,8 @@ class Recursion:
         if self.exact or op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
         square = sum((Fraction(x) ** 2 for x in size.tolist()), Fraction(0))
-        scales = nearly_constant(op, square)
-        self.theirs.scales[node.name] = Column.between(scales, self.theirs.bits)
+        scales = nearly_constant(op, square, self.theirs.bits)
+        self.theirs.scales[node.name] = Rationals.between(scales, self.theirs.bits)
 
     def _linearise(self) -> None:
         """The same for the target's own activations that are not cut."""
@@ -257,16 +253,14 @@ class Recursion:
                 self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
 
 
-def at_position(form: Form, floats: Range, position: int) -> Rows:
-    """A form at one position, as rows over the units that it sees there."""
-    middle, error = floats
-    terms = []
-    for view, part in form.parts():
-        places = view.index[:, position]
-        kept = places >= 0
-        matrix, doubt = middle[:, part][:, kept], error[:, part][:, kept]
-        terms.append(Term(view.source, places[kept], matrix, doubt if doubt.any() else None))
-    return Rows(tuple(terms), middle[:, -1], error[:, -1])
+def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]:
+    """gamma/(n·ρ) of each unit where |n·P z|² is no more than `square`; ρ² is no less than eps."""
+    n = op.channels
+    if op.eps == 0:
+        raise NotCheckable(f"{op.kind} without eps is nowhere nearly a map")
+    (least, _), (_, most) = (root(Fraction(op.eps) + more, bits) for more in (0, square / n**3))
+    ends = 1 / (n * most), 1 / (n * least)
+    return [(min(g * e for e in ends), max(g * e for e in ends)) for g in map(Fraction, op.gamma)]
 
 
 def widened(lo: Floats, hi: Floats, by: Floats) -> Range:

@@ -11,14 +11,13 @@ Rests on proofs_check: window-maximum.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from proofs_check.certificates.arithmetic import Floats, Marks
 from proofs_check.certificates.bends import Band
+from proofs_check.certificates.rationals import Places
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.activations import MaxPool
 
-Places = npt.NDArray[np.int64]
 TIE = 2.0**-30  # of the largest end in a window
 
 
@@ -31,6 +30,11 @@ class Windows:
         fits = self.places.ndim == 2 and bool((self.places < inputs).all())
         if not fits or not self.there.any(axis=0).all():
             raise NotCheckable("a maximum over windows that hold nothing, or more than there is")
+
+    def held(self) -> list[list[int]]:
+        """The places of each window, pads left out."""
+        pairs = zip(self.places.T, self.there.T, strict=True)
+        return [places[there].tolist() for places, there in pairs]
 
     def largest(self, values: Floats) -> Floats:
         """The maximum over each window, (…, windows); NaN is infinite."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.points import evaluate
 from reconstruct.certificates.alignment import Alignment, alignments, seams
 from reconstruct.errors import InputError
 from reconstruct.formats import load, save

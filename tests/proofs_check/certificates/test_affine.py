@@ -10,7 +10,7 @@ import pytest
 
 from proofs_check.certificates.affine import Form, stacked
 from proofs_check.certificates.arithmetic import LONG, exact
-from proofs_check.certificates.columns import Column
+from proofs_check.certificates.rationals import Rationals
 from proofs_check.certificates.threads import side_by_side
 
 
@@ -20,7 +20,7 @@ def drawn(rng: np.random.Generator, rows: int, source: str, positions: int = 2) 
     index[0] = -1
     index[1] = index[2]
     matrix = rng.standard_normal((rows, 7)).astype(np.float32).astype(np.float64)
-    return Form.of(source, index, matrix), index, matrix
+    return Form.over_source(source, index, matrix), index, matrix
 
 
 def value(form: Form, sources: dict[str, list[Fraction]]) -> list[Fraction]:
@@ -51,7 +51,7 @@ def test_forms_are_added_over_all_columns_that_occur(seed: int) -> None:
     weight = rng.standard_normal((2, 3))
     rows = np.array(value(total, sources), dtype=object).reshape(3, 2)
     exactly = np.array([[Fraction(entry) for entry in row] for row in weight], dtype=object)
-    assert value(total.mixed(weight), sources) == (exactly @ rows).ravel().tolist()
+    assert value(total.mixed(Rationals.of(weight)), sources) == (exactly @ rows).ravel().tolist()
 
 
 def test_columns_that_look_alike_are_one_and_pads_none() -> None:
@@ -76,9 +76,9 @@ def test_columns_that_look_alike_are_one_and_pads_none() -> None:
 
 def test_what_is_not_known_of_a_scale_is_in_every_entry() -> None:
     matrix = np.array([[3.0, -2.0, 7.0], [0.0, 1.0, 0.5]])
-    form = Form.of("x", np.array([[0], [1]]), matrix)
+    form = Form.over_source("x", np.array([[0], [1]]), matrix)
     ends = [(Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**6)), (Fraction(2), Fraction(2, 1))]
-    scaled = form.scaled(Column.between(ends, 64))
+    scaled = form.scaled(Rationals.between(ends, 64))
     numbers = np.array(scaled.whole.integers(), dtype=object).reshape(matrix.shape)
     for row, (pair, entries) in enumerate(zip(ends, matrix.tolist(), strict=True)):
         for column, entry in enumerate(entries):
@@ -89,7 +89,7 @@ def test_what_is_not_known_of_a_scale_is_in_every_entry() -> None:
 
 
 def test_rows_that_look_at_pads_alone_are_constants() -> None:
-    form = Form.of("x", np.full((2, 3), -1), np.array([[1.0, 2.0, 5.0]]))
+    form = Form.over_source("x", np.full((2, 3), -1), np.array([[1.0, 2.0, 5.0]]))
     assert form.layout == () and value(form, {}) == [Fraction(5)] * 3
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from proofs_check.certificates import CheckStatus, affine, check
 from proofs_check.certificates.affine import Forms
-from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.points import evaluate
 from proofs_check.certificates.windows import Windows
 from reconstruct.certificates import Verdict, enclose
 from reconstruct.constructions import draw
