@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from proofs_check.certificates.arithmetic import gradual_underflow
-from proofs_check.certificates.claims import Claims, covers
 from proofs_check.certificates.figures import KINDS, figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.joint import prove_jointly
@@ -25,7 +24,16 @@ from proofs_check.certificates.live_identity import prove_live_identity
 from proofs_check.certificates.points import check_witness, prove_at_points
 from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.reach import prove_reach
-from proofs_check.certificates.reading import REACH, Json, as_file, digest, parse, read
+from proofs_check.certificates.reading import (
+    REACH,
+    Claims,
+    Json,
+    as_file,
+    covers,
+    digest,
+    parse,
+    read,
+)
 from proofs_check.certificates.recursion import Recursion
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.scaling import scaled
@@ -113,7 +121,7 @@ def _check_reach(
     """A lower bound: what no norms can do."""
     given = {"target": target, "candidate": candidate}
     networks = {
-        name: read_network(as_file(document, name), name, place, folder)
+        name: read_network(as_file(document.get(name), name), name, place, folder)
         for name, place in given.items()
     }
     reason = prove_reach(document, networks["target"], networks["candidate"])

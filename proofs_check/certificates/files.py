@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from proofs_check.certificates.claims import FilePart
+from proofs_check.certificates.reading import FilePart
 from proofs_check.certificates.report import CheckFailed, Missing, Unreadable
 from proofs_check.reader import NotPlain, read_plain
 from reconstruct.errors import InputError

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from proofs_check.certificates.affine import Form, Forms
-from proofs_check.certificates.claims import Claims
 from proofs_check.certificates.ranges import needed
 from proofs_check.certificates.rationals import RationalNorm
+from proofs_check.certificates.reading import Claims
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import LiveNorm, Network, Node, Operation
 from reconstruct.networks.activations import Activation, Unitwise

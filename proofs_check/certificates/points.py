@@ -35,9 +35,9 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.bends import Bend, exponential
-from proofs_check.certificates.claims import Claims, Witness, covers
 from proofs_check.certificates.ranges import needed, over_boxes
 from proofs_check.certificates.rationals import Interval, Range, Rationals, columns_of, root
+from proofs_check.certificates.reading import Claims, Witness, covers
 from proofs_check.certificates.recursion import deviation
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side

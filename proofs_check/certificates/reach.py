@@ -17,7 +17,7 @@ from math import isqrt
 
 import numpy as np
 
-from proofs_check.certificates.reading import Json, as_domain, as_float, as_list, digest
+from proofs_check.certificates.reading import Json, as_domain, as_list, digest, number
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Network
 from reconstruct.networks.activations import Unitwise
@@ -38,7 +38,7 @@ def prove_reach(document: Mapping[str, Json], target: Network, frozen: Network) 
     if set(document) != FIELDS:
         odd = sorted(set(document) ^ FIELDS)
         raise CheckFailed(odd[0], "a field that is missing, or that this checker does not know")
-    bound = Fraction(as_float(document["bound"], "bound"))
+    bound = Fraction(number(document["bound"], "bound"))
     W, (M1, M2, c) = _affine(target), _site(frozen)
     m, k = len(W), len(W[0])
     if (m, k) != (len(M2), len(M1[0])):

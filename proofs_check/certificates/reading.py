@@ -1,24 +1,24 @@
-"""The certificate as the checker reads it: every field named, every number exact.
+"""The certificate as the checker reads it: what it claims, every number exact, nothing believed.
 
 A document is JSON; floats are hexadecimal text exactly as Python writes it, so that none is
 rounded while reading, rationals are "p/q" in hexadecimal. Whatever is not built so is rejected by
-the name of the field.
+the name of the field. A reader makes something typed of a value; an object is read field by field
+(`Fields`), and what nobody asked for is rejected, too: no claim stands in a certificate unread.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats
-from proofs_check.certificates.claims import Claims, FilePart, PairClaim, Segment, Witness
-from proofs_check.certificates.rationals import RationalNorm
+from proofs_check.certificates.rationals import Interval, RationalNorm
 from proofs_check.certificates.report import CheckFailed, NotCheckable, Unreadable
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
@@ -26,30 +26,107 @@ from reconstruct.networks import Box
 SCHEMA = "reconstruct.certificate/2"
 REACH = "reconstruct.reach/1"
 OLD = "reconstruct.certificate/1"
-DOMAINS = ("box", "boxes", "points")
 NODES = 2**18  # a tree of more nodes than this is refused
 POWERS = 1000  # a power of two beyond this is refused
 DIGITS = 2**16  # a rational of longer text than this is refused: its gcd takes a third of a second
-WORDS = {
-    "verdict": ("certified", "refuted", "undecided"),
-    "rigor": ("exact", "rigorous", "numerical"),
-    "method": ("layered", "pointwise", "general", "witness", "none"),
-}
-
-FIELDS = {  # what may stand in an object, by its place; whatever else does is no part of a proof
-    "certificate": "schema verdict rigor method target candidate domain tolerance output_scale "
-    "bound float64_bound float32_bound alignment lines places tree pairs scales segments "
-    "exact_identity exact_norms witness tried seconds digest",
-    "domain": "kind lo hi",
-    "target": "file sha256 data_sha256 path nnet_header unchecked_reading casts",
-    "candidate": "file sha256 data_sha256 path nnet_header unchecked_reading casts",
-    "segments": "target_node candidate_node maps rows columns residual_bound constant_bound "
-    "error_in error_out inner margin",
-    "exact_norms": "gamma beta",
-    "witness": "point target candidate difference strictly_inside",
-}
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Item = TypeVar("Item")
+Reader = Callable[[Json, str], Item]  # of a value, and of the name of its field
+
+
+# --- what is claimed ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What is claimed, or was derived, of one affine piece."""
+
+    target_node: str
+    candidate_node: str
+    residual_bound: float
+    constant_bound: float
+    error_in: float
+    error_out: float
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point, the values that are claimed there, and their difference."""
+
+    point: tuple[float, ...]
+    target: tuple[Interval, ...]
+    candidate: tuple[Interval, ...]
+    difference: Fraction
+    strictly_inside: bool
+
+
+@dataclass(frozen=True)
+class PairClaim:
+    """Unit `unit` of an activation may be written through unit `index` of `partner`, an earlier
+    one: their inputs are nearly multiples of each other by `factor`."""
+
+    node: str
+    unit: int
+    partner: str
+    index: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """How a document names a network: its file, the hashes that pin it, where it may lie."""
+
+    file: str
+    path: str | None
+    sha256: str
+    data_sha256: Mapping[str, str]
+    nnet_header: bool
+    casts: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """A certificate, read and typed; nothing in it is believed yet."""
+
+    verdict: str
+    rigor: str
+    method: str
+    target: FilePart
+    candidate: FilePart
+    domain: tuple[Box, ...]  # the boxes that it is made of
+    tolerance: float | None
+    bound: float | None
+    float64_bound: float | None
+    float32_bound: float | None
+    alignment: tuple[tuple[str, str], ...]
+    tree: bytes | None
+    pairs: tuple[PairClaim, ...]
+    scales: Mapping[str, tuple[int, ...]]
+    segments: tuple[Segment, ...]
+    exact_identity: bool
+    exact_norms: Mapping[str, RationalNorm] | None
+    witness: Witness | None
+
+    def check_segment(self, index: int, derived: Segment) -> None:
+        """The claims of one segment have to cover what was derived."""
+        if index >= len(self.segments):
+            raise CheckFailed("segments", f"there is no segment {index}")
+        row, path = self.segments[index], f"segments[{index}]."
+        names = derived.target_node, derived.candidate_node
+        if (row.target_node, row.candidate_node) != names:
+            raise CheckFailed(path + "target_node", f"the cut here is at {names}")
+        for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
+            covers(path + field, getattr(row, field), getattr(derived, field))
+
+
+def covers(field: str, claimed: float | None, derived: float) -> None:
+    """The claimed upper bound has to be at least what was derived."""
+    if claimed is None or not claimed >= derived:
+        raise CheckFailed(field, f"{claimed} is claimed, but only {derived} follows")
+
+
+# --- documents ------------------------------------------------------------------------------------
 
 
 def parse(content: bytes) -> dict[str, Json]:
@@ -88,260 +165,277 @@ def digest(document: Mapping[str, Json]) -> str:
 
 def read(document: Mapping[str, Json]) -> Claims:
     """Every field, by its name and type."""
-    _object(dict(document), "certificate", "certificate")
-    domain = as_domain(document.get("domain"))
-    norms, method = document.get("exact_norms"), _word(document, "method")
-    return Claims(
-        verdict=_word(document, "verdict"),
-        rigor=_word(document, "rigor"),
+    take = Fields(dict(document), "", "schema digest output_scale tried seconds lines places")
+    method = take("method", word("layered", "pointwise", "general", "witness", "none"))
+    domain = take("domain", as_domain)
+    claims = Claims(
+        verdict=take("verdict", word("certified", "refuted", "undecided")),
+        rigor=take("rigor", word("exact", "rigorous", "numerical")),
         method=method,
-        target=as_file(document, "target"),
-        candidate=as_file(document, "candidate"),
+        target=take("target", as_file),
+        candidate=take("candidate", as_file),
         domain=domain,
-        tolerance=_bound(document.get("tolerance"), "tolerance"),
-        bound=_bound(document.get("bound"), "bound"),
-        float64_bound=_bound(document.get("float64_bound"), "float64_bound"),
-        float32_bound=_bound(document.get("float32_bound"), "float32_bound"),
-        alignment=_pairs(document.get("alignment")),
-        tree=_tree(document.get("tree"), domain, method),
-        pairs=_unit_pairs(document.get("pairs", [])),
-        scales=_whole_numbers(document.get("scales"), "scales", -POWERS, POWERS),
-        segments=_segments(document.get("segments")),
-        exact_identity=_flag(document.get("exact_identity", False), "exact_identity"),
-        exact_norms=None if norms is None else _norms(norms),
-        witness=_witness(document.get("witness")),
+        tolerance=take("tolerance", maybe(bound)),
+        bound=take("bound", maybe(bound)),
+        float64_bound=take("float64_bound", maybe(bound)),
+        float32_bound=take("float32_bound", maybe(bound)),
+        alignment=take("alignment", many(_pair_of_names)),
+        tree=take("tree", maybe(_tree)),
+        pairs=take("pairs", many(_unit_pair), []),
+        scales=take("scales", by_name(many(_power))),
+        segments=tuple(
+            _segment(row, f"segments[{i}]") for i, row in enumerate(take("segments", as_list))
+        ),
+        exact_identity=take("exact_identity", flag, False),
+        exact_norms=take("exact_norms", maybe(by_name(_norm))),
+        witness=take("witness", maybe(_witness)),
     )
+    take.end()
+    if claims.tree is not None and len(domain) != 1 and method != "general":
+        raise CheckFailed("tree", f"one box can be cut, but the domain has {len(domain)}")
+    return claims
 
 
-def _word(document: Mapping[str, Json], field: str) -> str:
-    word = _text(document.get(field), field)
-    if word not in WORDS[field]:
-        raise CheckFailed(field, f"one of {', '.join(WORDS[field])} is needed")
-    return word
+# --- objects --------------------------------------------------------------------------------------
 
 
-def _text(value: Json, field: str) -> str:
+class Fields:
+    """An object whose fields are taken one by one; `notes` names those that are for people."""
+
+    def __init__(self, value: Json, path: str, notes: str = "") -> None:
+        self.found, self.path, self.known = as_object(value, path), path, set(notes.split())
+
+    def __call__(self, name: str, reader: Reader[Item], default: Json = None) -> Item:
+        self.known.add(name)
+        return reader(self.found.get(name, default), self.named(name))
+
+    def named(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def end(self) -> None:
+        """Nothing else may stand in the object."""
+        for name in self.found.keys() - self.known:
+            raise CheckFailed(
+                self.named(name), "this field is not known to the checker; leave it out"
+            )
+
+
+def as_domain(value: Json, field: str = "domain") -> tuple[Box, ...]:
+    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
+    take = Fields(value, field)
+    kind = take("kind", text, "box")
+    if kind not in ("box", "boxes", "points"):
+        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
+    rows = _only_row if kind == "box" else many(many(number))
+    lows, highs = take("lo", rows), take("hi", rows)
+    take.end()
+    if not lows or len(lows) != len(highs):
+        raise CheckFailed(field, f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
+    boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
+    if len({box.size for box in boxes}) != 1:
+        raise CheckFailed(field, "its boxes do not have the same number of inputs")
+    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
+        raise CheckFailed(field, "points have no width")
+    return boxes
+
+
+def _only_row(value: Json, field: str) -> tuple[tuple[float, ...], ...]:
+    return (many(number)(value, field),)
+
+
+def _box(lower: tuple[float, ...], upper: tuple[float, ...]) -> Box:
+    if not lower or len(lower) != len(upper):
+        ends = f"{len(lower)} and {len(upper)}"
+        raise CheckFailed("domain", f"two ends per input are needed, not {ends}")
+    try:
+        return Box(np.array(lower), np.array(upper))
+    except InputError as error:
+        raise CheckFailed("domain", str(error)) from None
+
+
+def as_file(value: Json, field: str) -> FilePart:
+    take = Fields(value, field, "unchecked_reading")
+    part = FilePart(
+        take("file", text),
+        take("path", maybe(text)),
+        take("sha256", text),
+        take("data_sha256", by_name(text), {}),
+        take("nnet_header", flag, False),
+        take("casts", by_name(text), {}),
+    )
+    take.end()
+    return part
+
+
+def _segment(value: Json, field: str) -> Segment:
+    take = Fields(value, field, "maps rows columns inner margin")
+    names = take("target_node", text), take("candidate_node", text)
+    figures = "residual_bound", "constant_bound", "error_in", "error_out"
+    segment = Segment(*names, *(take(figure, bound) for figure in figures))
+    take.end()
+    return segment
+
+
+def _norm(value: Json, field: str) -> RationalNorm:
+    take = Fields(value, field)
+    norm = take("gamma", many(rational)), take("beta", many(rational))
+    take.end()
+    return norm
+
+
+def _witness(value: Json, field: str) -> Witness:
+    take = Fields(value, field)
+    witness = Witness(
+        take("point", many(number)),
+        take("target", many(_interval)),
+        take("candidate", many(_interval)),
+        take("difference", rational),
+        take("strictly_inside", flag),
+    )
+    take.end()
+    return witness
+
+
+def _interval(value: Json, field: str) -> Interval:
+    ends = many(rational)(value, field)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
+    return ends[0], ends[1]
+
+
+def _pair_of_names(value: Json, field: str) -> tuple[str, str]:
+    names = many(text)(value, field)
+    if len(names) != 2:
+        raise CheckFailed(field, "pairs of names are needed")
+    return names[0], names[1]
+
+
+def _unit_pair(value: Json, field: str) -> PairClaim:
+    row = as_list(value, field)
+    if len(row) != 5:
+        raise CheckFailed(field, "node, unit, node, unit and a hex float are needed")
+    names, units = (text(row[0], field), text(row[2], field)), (row[1], row[3])
+    first, second = (whole(unit, field) for unit in units)
+    return PairClaim(names[0], first, names[1], second, number(row[4], field))
+
+
+def _power(value: Json, field: str) -> int:
+    found = whole(value, field)
+    if abs(found) > POWERS:
+        raise CheckFailed(field, f"whole numbers from {-POWERS} to {POWERS} are needed")
+    return found
+
+
+def _tree(value: Json, field: str) -> bytes:
+    """Bytes as two hexadecimal digits each, and nothing between them, one per node of the tree."""
+    digits = text(value, field)
+    if len(digits) > 2 * NODES:
+        raise CheckFailed(field, f"at most {NODES} nodes are checked, but it has more")
+    try:
+        if digits and not (digits.isascii() and digits.isalnum()):
+            raise ValueError
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise _unlike(value, field, "bytes in hexadecimal are") from None
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def many(reader: Reader[Item]) -> Reader[tuple[Item, ...]]:
+    return lambda value, field: tuple(reader(entry, field) for entry in as_list(value, field))
+
+
+def by_name(reader: Reader[Item]) -> Reader[dict[str, Item]]:
+    """An object of any names: what the reader makes of each value."""
+
+    def named(value: Json, field: str) -> dict[str, Item]:
+        found = as_object(value, field)
+        return {name: reader(entry, f"{field}.{name}") for name, entry in found.items()}
+
+    return named
+
+
+def maybe(reader: Reader[Item]) -> Reader[Item | None]:
+    """None where the certificate has null."""
+    return lambda value, field: None if value is None else reader(value, field)
+
+
+def word(*known: str) -> Reader[str]:
+    def one(value: Json, field: str) -> str:
+        if text(value, field) not in known:
+            raise CheckFailed(field, f"one of {', '.join(known)} is needed")
+        return text(value, field)
+
+    return one
+
+
+def text(value: Json, field: str) -> str:
     if not isinstance(value, str):
-        raise CheckFailed(field, f"text is needed, not {_shown(value)}")
+        raise _unlike(value, field, "text is")
     return value
 
 
-def _flag(value: Json, field: str) -> bool:
+def flag(value: Json, field: str) -> bool:
     if not isinstance(value, bool):
-        raise CheckFailed(field, f"true or false is needed, not {_shown(value)}")
+        raise _unlike(value, field, "true or false is")
+    return value
+
+
+def whole(value: Json, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _unlike(value, field, "a whole number is")
     return value
 
 
 def as_list(value: Json, field: str) -> list[Json]:
     if not isinstance(value, list):
-        raise CheckFailed(field, f"a list is needed, not {_shown(value)}")
+        raise _unlike(value, field, "a list is")
     return value
 
 
-def _object(value: Json, field: str, kind: str | None = None) -> dict[str, Json]:
-    """An object; of a `kind` that has fields, with these alone."""
+def as_object(value: Json, field: str) -> dict[str, Json]:
     if not isinstance(value, dict):
-        raise CheckFailed(field, f"an object is needed, not {_shown(value)}")
-    if kind is not None:
-        for name in value.keys() - set(FIELDS[kind].split()):
-            where = name if kind == "certificate" else f"{field}.{name}"
-            raise CheckFailed(where, "this field is not known to the checker; leave it out")
+        raise _unlike(value, field, "an object is")
     return value
 
 
-def as_float(value: Json, field: str) -> float:
+def number(value: Json, field: str) -> float:
     """A hex float exactly as Python writes it: nothing is rounded while reading."""
-    text = _text(value, field)
+    digits = text(value, field)
     try:
-        number = float.fromhex(text)
-    except (ValueError, OverflowError):
-        raise CheckFailed(field, f"a hex float is needed, not {_shown(value)}") from None
-    if not isfinite(number) or number.hex() != text:
-        raise CheckFailed(field, f"a finite hex float of 53 bits is needed, not {_shown(value)}")
-    return number
-
-
-def _bound(value: Json, field: str) -> float | None:
-    """A hex float ≥ 0, or None where the certificate has null."""
-    if value is None:
-        return None
-    number = as_float(value, field)
-    if number < 0:
-        raise CheckFailed(field, f"a number ≥ 0 is needed, not {number}")
-    return number
-
-
-def _floats(value: Json, field: str) -> Floats:
-    return np.array([as_float(entry, field) for entry in as_list(value, field)], dtype=np.float64)
-
-
-def _rational(value: Json, field: str) -> Fraction:
-    """A rational "p/q", both in hexadecimal (decimal text is limited to 4,300 digits)."""
-    text = _text(value, field)
-    try:
-        if len(text) > DIGITS:
+        found = float.fromhex(digits)
+        if not isfinite(found) or found.hex() != digits:
             raise ValueError
-        above, below = text.split("/")
+    except (ValueError, OverflowError):
+        raise _unlike(value, field, "a finite hex float of 53 bits is") from None
+    return found
+
+
+def bound(value: Json, field: str) -> float:
+    found = number(value, field)
+    if found < 0:
+        raise CheckFailed(field, f"a number ≥ 0 is needed, not {found}")
+    return found
+
+
+def rational(value: Json, field: str) -> Fraction:
+    """A rational "p/q", both in hexadecimal (decimal text is limited to 4,300 digits)."""
+    digits = text(value, field)
+    try:
+        if len(digits) > DIGITS:
+            raise ValueError
+        above, below = digits.split("/")
         return Fraction(int(above, 16), int(below, 16))
     except (ValueError, ZeroDivisionError):
-        raise CheckFailed(field, f"a rational p/q is needed, not {_shown(value)}") from None
+        raise _unlike(value, field, "a rational p/q is") from None
 
 
-def _rationals(value: Json, field: str) -> list[Fraction]:
-    return [_rational(entry, field) for entry in as_list(value, field)]
-
-
-def as_domain(value: Json) -> tuple[Box, ...]:
-    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
-    sides = _object(value, "domain", "domain")
-    kind = _text(sides.get("kind", "box"), "domain.kind")
-    if kind not in DOMAINS:
-        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
-    rows = {side: sides.get(side) for side in ("lo", "hi")}
-    if kind == "box":
-        return (_box(rows["lo"], rows["hi"]),)
-    lows, highs = (as_list(rows[side], f"domain.{side}") for side in ("lo", "hi"))
-    if not lows or len(lows) != len(highs):
-        raise CheckFailed("domain", f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
-    boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
-    if len({box.size for box in boxes}) != 1:
-        raise CheckFailed("domain", "its boxes do not have the same number of inputs")
-    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
-        raise CheckFailed("domain", "points have no width")
-    return boxes
-
-
-def _box(lower: Json, upper: Json) -> Box:
-    lo, hi = _floats(lower, "domain.lo"), _floats(upper, "domain.hi")
-    if not len(lo) or len(lo) != len(hi):
-        raise CheckFailed("domain", f"two ends per input are needed, not {len(lo)} and {len(hi)}")
-    try:
-        return Box(lo, hi)
-    except InputError as error:
-        raise CheckFailed("domain", str(error)) from None
-
-
-def as_file(document: Mapping[str, Json], field: str) -> FilePart:
-    entry = _object(document.get(field), field, field)
-    path = entry.get("path")
-    data = _object(entry.get("data_sha256", {}), f"{field}.data_sha256")
-    casts = _object(entry.get("casts", {}), f"{field}.casts")
-    return FilePart(
-        _text(entry.get("file"), f"{field}.file"),
-        None if path is None else _text(path, f"{field}.path"),
-        _text(entry.get("sha256"), f"{field}.sha256"),
-        {name: _text(code, f"{field}.data_sha256") for name, code in data.items()},
-        _flag(entry.get("nnet_header", False), f"{field}.nnet_header"),
-        {name: _text(to, f"{field}.casts") for name, to in casts.items()},
-    )
-
-
-def _pairs(value: Json) -> tuple[tuple[str, str], ...]:
-    found = []
-    for pair in as_list(value, "alignment"):
-        names = [_text(name, "alignment") for name in as_list(pair, "alignment")]
-        if len(names) != 2:
-            raise CheckFailed("alignment", "pairs of names are needed")
-        found.append((names[0], names[1]))
-    return tuple(found)
-
-
-def _bytes(value: Json, field: str) -> bytes:
-    """Bytes as two hexadecimal digits each, and nothing between them."""
-    text = _text(value, field)
-    if text and not (text.isascii() and text.isalnum()):
-        raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}")
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise CheckFailed(field, f"bytes in hexadecimal are needed, not {_shown(value)}") from None
-
-
-def _tree(value: Json, domain: tuple[Box, ...], method: str) -> bytes | None:
-    """Bytes in hexadecimal, one per node of the tree; only one box can be divided, but where both
-    networks are bounded together."""
-    if value is None:
-        return None
-    if len(domain) != 1 and method != "general":
-        raise CheckFailed("tree", f"one box can be cut, but the domain has {len(domain)}")
-    text = _text(value, "tree")
-    if len(text) > 2 * NODES:
-        raise CheckFailed("tree", f"at most {NODES} nodes are checked, but it has more")
-    return _bytes(text, "tree")
-
-
-def _unit_pairs(value: Json) -> tuple[PairClaim, ...]:
-    found = []
-    for entry in as_list(value, "pairs"):
-        row = as_list(entry, "pairs")
-        kinds = (str, int, str, int, str)
-        if len(row) != 5 or any(type(x) is not k for x, k in zip(row, kinds, strict=True)):
-            raise CheckFailed("pairs", "node, unit, node, unit and a hex float are needed")
-        node, unit, partner, index, factor = row
-        assert isinstance(unit, int) and isinstance(index, int)
-        number = as_float(factor, "pairs")
-        found.append(PairClaim(_text(node, "pairs"), unit, _text(partner, "pairs"), index, number))
-    return tuple(found)
-
-
-def _whole_numbers(value: Json, field: str, least: int, most: int) -> dict[str, tuple[int, ...]]:
-    """Whole numbers by cut, one for each unit."""
-    found = {}
-    for name, row in _object(value, field).items():
-        numbers = [n for n in as_list(row, field) if isinstance(n, int) and least <= n <= most]
-        if len(numbers) != len(as_list(row, field)) or any(isinstance(n, bool) for n in numbers):
-            raise CheckFailed(field, f"whole numbers from {least} to {most} are needed")
-        found[name] = tuple(numbers)
-    return found
-
-
-def _segments(value: Json) -> tuple[Segment, ...]:
-    found = []
-    for index, entry in enumerate(as_list(value, "segments")):
-        path = f"segments[{index}]"
-        row = _object(entry, path, "segments")
-        names = [_text(row.get(n), f"{path}.{n}") for n in ("target_node", "candidate_node")]
-        numbers = []
-        for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
-            number = _bound(row.get(field), f"{path}.{field}")
-            if number is None:
-                raise CheckFailed(f"{path}.{field}", "a hex float is needed")
-            numbers.append(number)
-        found.append(Segment(names[0], names[1], *numbers))
-    return tuple(found)
-
-
-def _norms(value: Json) -> dict[str, RationalNorm]:
-    found: dict[str, RationalNorm] = {}
-    for name, entry in _object(value, "exact_norms").items():
-        path = f"exact_norms.{name}"
-        row = _object(entry, path, "exact_norms")
-        gamma, beta = (_rationals(row.get(p), f"{path}.{p}") for p in ("gamma", "beta"))
-        found[name] = (gamma, beta)
-    return found
-
-
-def _witness(value: Json) -> Witness | None:
-    if value is None:
-        return None
-    row = _object(value, "witness", "witness")
-    sides = []
-    for side in ("target", "candidate"):
-        field = f"witness.{side}"
-        pairs = [_rationals(pair, field) for pair in as_list(row.get(side), field)]
-        if any(len(pair) != 2 or pair[0] > pair[1] for pair in pairs):
-            raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
-        sides.append(tuple((low, high) for low, high in pairs))
-    return Witness(
-        tuple(_floats(row.get("point"), "witness.point").tolist()),
-        sides[0],
-        sides[1],
-        _rational(row.get("difference"), "witness.difference"),
-        _flag(row.get("strictly_inside"), "witness.strictly_inside"),
-    )
+def _unlike(value: Json, field: str, needed: str) -> CheckFailed:
+    return CheckFailed(field, f"{needed} needed, not {_shown(value)}")
 
 
 def _shown(value: Json) -> str:
     """A value in a sentence: short, and of plain characters."""
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    said = ascii(value)
+    return said if len(said) <= 60 else said[:57] + "..."

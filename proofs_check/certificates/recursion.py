@@ -18,7 +18,6 @@ import numpy as np
 from proofs_check.certificates.affine import Form, Forms, View, common, runs
 from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
 from proofs_check.certificates.bends import Bend
-from proofs_check.certificates.claims import Claims, Derived
 from proofs_check.certificates.ranges import (
     Ranges,
     at_position,
@@ -27,6 +26,7 @@ from proofs_check.certificates.ranges import (
     over_boxes,
 )
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
+from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
 from proofs_check.certificates.windows import Windows
@@ -182,9 +182,9 @@ class Recursion:
         own = op if isinstance(op, Unitwise) else None
         parts = gap.parts(), gap.positions, size, difference, local, value, taken
         self.steps.append(Step(name, ours, *parts, node, own, bend))
-        derived = Derived(residual, float(np.max(difference[:, -1])), before, float(np.max(error)))
         names = name, name if node is None else node.name
-        self.claims.check_segment(self.segment, names, derived)
+        found = residual, float(np.max(difference[:, -1])), before, float(np.max(error))
+        self.claims.check_segment(self.segment, Segment(*names, *found))
         self.segment += 1
         return error
 

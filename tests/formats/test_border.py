@@ -352,7 +352,7 @@ def test_rationals_whose_gcd_takes_long_are_refused():
     from proofs_check.certificates.report import CheckFailed
 
     with pytest.raises(CheckFailed, match="a rational p/q is needed"):
-        reading._rational("0x" + "f" * 2**20 + "/0x3", "witness.difference")
+        reading.rational("0x" + "f" * 2**20 + "/0x3", "witness.difference")
 
 
 @pytest.mark.parametrize(

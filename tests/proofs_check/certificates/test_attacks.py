@@ -12,7 +12,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.points import evaluate
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.bends import Bend
@@ -142,8 +142,8 @@ def test_a_cut_that_no_output_depends_on_is_rejected_by_name(tmp_path) -> None:
 def test_forms_over_a_source_without_a_name_keep_their_constant() -> None:
     from proofs_check.certificates.affine import Form
 
-    named = Form.of("", np.array([[0], [1]]), np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 7.0]]))
-    other = Form.of("x", np.array([[0]]), np.zeros((2, 2)))
+    named = Form.over_source("", np.array([[0], [1]]), np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 7.0]]))
+    other = Form.over_source("x", np.array([[0]]), np.zeros((2, 2)))
     moved = other.plus(named)
     assert moved.whole.integers() == [0, 1, 0, 5, 0, 0, 1, 7]
 

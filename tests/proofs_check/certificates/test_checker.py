@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proofs_check.certificates.point import evaluate
+from proofs_check.certificates.points import evaluate
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.affine import Forms

@@ -46,7 +46,7 @@ def test_other_powers_prove_nothing(tmp_path) -> None:
 def test_what_are_no_powers_is_rejected_by_name(tmp_path, value) -> None:
     balanced(tmp_path)
     edit(tmp_path, "scales", value=value)
-    assert check(tmp_path).field == "scales"
+    assert (check(tmp_path).field or "").split(".")[0] == "scales"
 
 
 def test_the_scaled_target_is_the_target_in_rationals() -> None:
