@@ -25,13 +25,16 @@ from proofs_check.certificates.arithmetic import (
     CHUNK,
     Floats,
     Whole,
+    above,
     carried,
     exact,
+    gamma,
 )
 from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.rationals import (
     BITS,
     Places,
+    Range,
     RationalNorm,
     Rationals,
     columns_of,
@@ -76,14 +79,23 @@ class View:
         """What the columns meet of numbers of the source's units: (columns, positions)."""
         return np.where(self.index >= 0, values[self.index], 0.0)
 
-    def forms(self, rows: Floats, size: int) -> Floats:
-        """Rows over the columns as rows over the units, position after position of each row."""
-        columns, positions = self.index.shape
-        whole = np.zeros((len(rows), positions, size + 1))
-        where = np.where(self.index >= 0, self.index, size)
-        for column in range(columns):
-            whole[:, np.arange(positions), where[column]] += rows[:, column, None]
-        return whole[:, :, :size].reshape(len(rows) * positions, size)
+    def unrolled(self, numbers: Range, position: int, size: int) -> Range:
+        """Rows over the columns, and what is not known of them, as rows over the units at one
+        position. Where columns meet in one unit, what rounding takes of their sum is added."""
+        places = np.where(self.index[:, position] >= 0, self.index[:, position], size)
+        middle, error = np.zeros((2, len(numbers[0]), size + 1))
+        if len(np.unique(places)) == len(places):
+            middle[:, places], error[:, places] = numbers
+        else:
+            sizes = np.zeros_like(middle)
+            for whole, part in zip(
+                (middle, error, sizes), (*numbers, np.abs(numbers[0])), strict=True
+            ):
+                np.add.at(whole.T, places, part.T)
+            error = above(
+                above((error + gamma(len(places)) * sizes) * (1 + len(places) * 2.0**-51))
+            )
+        return middle[:, :size], error[:, :size]
 
     def within(self, other: View) -> Places:
         """The columns of another view that look as these do."""

@@ -230,7 +230,7 @@ class _Walk:
             if view.source not in self.forms:
                 continue  # the input, which has no error
             units = self.shared.recursion.target.sizes[view.source]
-            matrix, doubt = (view.forms(m[:, part], units) for m in (middle, error))
+            matrix, doubt = _unrolled(view, (middle[:, part], error[:, part]), units)
             self.terms += units + 8
             before = self.forms[view.source]
             flat = before.reshape(-1, units) @ matrix.T
@@ -245,6 +245,13 @@ class _Walk:
         reached = np.abs(forms).transpose(0, 2, 1) @ self.symbols
         found = upper(reached + upper(slip * size) + fresh)
         return np.where(np.isnan(found), np.inf, found), forms, size, fresh
+
+
+def _unrolled(view: View, numbers: Range, size: int) -> Range:
+    """Rows over the columns of a view as rows over the units, position after position of each."""
+    pairs = [view.unrolled(numbers, place, size) for place in range(view.index.shape[1])]
+    middle, error = (np.stack(part, axis=1).reshape(-1, size) for part in zip(*pairs, strict=True))
+    return middle, error
 
 
 def _passed(step: Step, total: Floats, behind: Floats) -> Floats:

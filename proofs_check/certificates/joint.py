@@ -157,9 +157,7 @@ class _Both(Ranges):
                 second[row, pairs[i].index] -= pairs[i].factor
                 scales[pairs[i].unit, pairs[i].index] = abs(pairs[i].factor)
             forms = {source: first, taken: first + second if taken == source else second}
-            waiting: Waiting = {
-                name: (None, np.concatenate([a, -a])[None]) for name, a in forms.items()
-            }
+            waiting: Waiting = {name: np.concatenate([a, -a])[None] for name, a in forms.items()}
             below = self.lower(waiting)
             low[:, some], high[:, some] = below[:, : len(some)], -below[:, len(some) :]
             moves.append((partner, taken, scales))

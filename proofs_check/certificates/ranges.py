@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,9 +48,7 @@ from reconstruct.networks.operation import Add
 
 Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 Numbers = npt.NDArray[np.intp]
-Kind = TypeVar("Kind", bound=np.generic)
-Units = Numbers | None  # whose coefficients these are; None: all units of the value
-Waiting = dict[str, tuple[Units, Floats]]
+Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
 MOST_ENTRIES = 2**28  # of a map, unrolled
 
@@ -60,15 +58,11 @@ MOST_ENTRIES = 2**28  # of a map, unrolled
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """What rows see of a value: some of its units, by a matrix known to within `error`."""
+    """What rows see of a value, by a matrix known to within `error`."""
 
     source: str
-    units: Units
     matrix: Matrix
     error: Matrix | None = None
-
-    def of(self, ends: Floats) -> Floats:
-        return ends if self.units is None else ends[:, self.units]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +75,7 @@ class Rows:
 
     def take(self, some: Numbers) -> Rows:
         terms = tuple(
-            Term(t.source, t.units, t.matrix[some], None if t.error is None else t.error[some])
+            Term(t.source, t.matrix[some], None if t.error is None else t.error[some])
             for t in self.terms
         )
         return Rows(terms, self.constant[some], self.doubt[some])
@@ -93,22 +87,22 @@ def rows_of(node: Node, sizes: Mapping[str, int]) -> Rows:
     nothing = np.zeros(size)
     if isinstance(op, Add):
         eye = sparse.eye_array(size, format="csr")
-        return Rows(tuple(Term(name, None, eye) for name in node.inputs), nothing, nothing)
+        return Rows(tuple(Term(name, eye) for name in node.inputs), nothing, nothing)
     if isinstance(op, Select | Placement):
         index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
         there = np.flatnonzero(index >= 0)
         ones = np.ones(len(there)), (there, index[there])
         picked = sparse.csr_array(ones, shape=(size, sizes[first]))
-        return Rows((Term(first, None, picked),), nothing, nothing)
+        return Rows((Term(first, picked),), nothing, nothing)
     if isinstance(op, Diagonal):
         (scale, off), (shift, doubt) = (column.floats() for column in columns_of(op))
         middle, error = (sparse.csr_array(sparse.diags_array(x[:, 0])) for x in (scale, off))
-        terms = (Term(first, None, middle, error if off.any() else None),)
+        terms = (Term(first, middle, error if off.any() else None),)
         return Rows(terms, shift[:, 0], doubt[:, 0])
     if not isinstance(op, Mixing):
         raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
     bias = np.asarray(op.bias, dtype=np.float64)
-    return Rows((Term(first, None, _matrix(node.name, op)),), bias, nothing)
+    return Rows((Term(first, _matrix(node.name, op)),), bias, nothing)
 
 
 def _matrix(name: str, op: Mixing) -> Matrix:
@@ -136,7 +130,7 @@ def interval(rows: Rows, values: Mapping[str, Range]) -> Range:
     """
     ends = [Tally.start(sign * rows.constant[None], rows.doubt[None]) for sign in (1.0, -1.0)]
     for term in rows.terms:
-        lo, hi = (term.of(end) for end in values[term.source])
+        lo, hi = values[term.source]
         size, most = abs(term.matrix), np.maximum(np.abs(lo), np.abs(hi))
         parts = _positive(term.matrix), _positive(-term.matrix)
         missed = () if term.error is None else (weigh(most, term.error),)
@@ -153,16 +147,21 @@ def interval(rows: Rows, values: Mapping[str, Range]) -> Range:
     return ends[0].lowest(), -ends[1].lowest()
 
 
-def at_position(form: Form, floats: Range, position: int) -> Rows:
-    """A form at one position, as rows over the units that it sees there."""
-    middle, error = floats
+def at_position(form: Form, floats: Range, position: int, sizes: Mapping[str, int]) -> Rows:
+    """A form at one position, as rows over the units of the values that it sees."""
     terms = []
     for view, part in form.parts():
-        places = view.index[:, position]
-        kept = places >= 0
-        matrix, doubt = middle[:, part][:, kept], error[:, part][:, kept]
-        terms.append(Term(view.source, places[kept], matrix, doubt if doubt.any() else None))
-    return Rows(tuple(terms), middle[:, -1], error[:, -1])
+        numbers = floats[0][:, part], floats[1][:, part]
+        matrix, error = view.unrolled(numbers, position, sizes[view.source])
+        doubt = error if error.any() else None
+        terms.append(Term(view.source, _thin(matrix), None if doubt is None else _thin(doubt)))
+    return Rows(tuple(terms), floats[0][:, -1], floats[1][:, -1])
+
+
+def _thin(matrix: Floats) -> Matrix:
+    """A matrix that is mostly zeros, as the ones of images are, without them."""
+    few = np.count_nonzero(matrix) * 8 < matrix.size
+    return sparse.csr_array(matrix) if few else matrix
 
 
 def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
@@ -172,7 +171,7 @@ def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
     boxes, terms, met = len(next(iter(values.values()))[0]), [], dict[str, Range]()
     for view, part in form.parts():
         doubt = error[:, part]
-        terms.append(Term(view.source, None, middle[:, part], doubt if doubt.any() else None))
+        terms.append(Term(view.source, middle[:, part], doubt if doubt.any() else None))
         lo, hi = (
             np.where(view.index.T >= 0, end[:, view.index.T], 0.0).reshape(-1, view.columns)
             for end in values[view.source]
@@ -330,8 +329,8 @@ class Ranges:
 
         def one(start: int) -> None:
             some = units[start : start + step]
-            eye = np.eye(len(some))
-            found = self.lower({name: (some, np.concatenate([eye, -eye])[None])})
+            eye = np.eye(lo.shape[1])[some]
+            found = self.lower({name: np.concatenate([eye, -eye])[None]})
             ends = np.stack([found[:, : len(some)], found[:, len(some) :]])
             if self.alone:
                 ends = np.where(doubt[:, some], ends, -np.inf)
@@ -372,7 +371,7 @@ class Ranges:
         quick, count = np.concatenate([low, -high], axis=1), len(rows.constant)
         best = np.full(2 * count, np.inf)
         sources = [term.source for term in rows.terms]
-        if self.point or set(sources) <= {self.network.source} or not all(map(_apart, rows.terms)):
+        if self.point or set(sources) <= {self.network.source}:
             best = quick.min(axis=0)
             return best[:count], -best[count:]
         with np.errstate(all="ignore"):
@@ -396,21 +395,18 @@ class Ranges:
         tally, waiting = Tally.start((sign * part.constant)[None], part.doubt[None]), Waiting()
         for term in part.terms:
             if term.error is not None:
-                missed = weigh(term.of(self._largest(term.source)[box]), term.error)
+                missed = weigh(self._largest(term.source)[box], term.error)
                 tally = tally.add(np.zeros(missed.shape), missed)
-            units, every = term.units, np.arange(self.network.sizes[term.source])
-            units = None if units is None or np.array_equal(units, every) else units
-            matrix = np.asarray(sign[:, None] * term.matrix)[None]
-            tally = self._wait(waiting, term.source, units, matrix, tally, box)
+            matrix = term.matrix.toarray() if sparse.issparse(term.matrix) else term.matrix
+            more = np.asarray(sign[:, None] * matrix)[None]
+            tally = self._wait(waiting, term.source, more, tally, box)
         return waiting, tally
 
-    def lower(self, waiting: Waiting, start: Tally | None = None) -> Floats:
+    def lower(self, waiting: Waiting) -> Floats:
         """Lower bounds of Σ coefficients·values on every box, the best of the kinds of lines."""
-        count = next(iter(waiting.values()))[1].shape[1]
-        nothing = np.zeros((self.boxes, count))
-        tally, every = start or Tally.start(nothing, nothing), slice(None)
-        kinds = range(1 if self.alone else len(Support))
-        found = [self._carried(dict(waiting), tally, k, every) for k in kinds]
+        tally = Tally.start(*np.zeros((2, self.boxes, next(iter(waiting.values())).shape[1])))
+        kinds, every = range(1 if self.alone else len(Support)), slice(None)
+        found = [self._carried(dict(waiting), tally, kind, every) for kind in kinds]
         return np.asarray(np.maximum.reduce(found))
 
     def _carried(
@@ -423,54 +419,44 @@ class Ranges:
         for node in reversed(self.network.nodes):
             if node.name not in waiting:
                 continue
-            step, (units, a) = self.steps[node.name], waiting.pop(node.name)
+            step, a = self.steps[node.name], waiting.pop(node.name)
             if isinstance(step, _Curve):
-                tally = self._over_curve(node, step, units, a, tally, waiting, kind, box)
+                tally = self._over_curve(node, step, a, tally, waiting, kind, box)
                 continue
-            tally = self._over_map(step, units, a, tally, waiting, box)
+            tally = self._over_map(step, a, tally, waiting, box)
             if enough is not None:
                 best[rows] = np.maximum(best[rows], self._put_in(waiting, tally, box)[0])
                 going = ~(best[rows] >= enough[rows])
-                if not going.all():
-                    rows = rows[going]
-                    tally = Tally(tally.value[:, going], tally.slack[:, going])
-                    waiting = {name: (u, a[:, going]) for name, (u, a) in waiting.items()}
+                rows = rows[going]
+                tally = Tally(tally.value[:, going], tally.slack[:, going])
+                waiting = {name: a[:, going] for name, a in waiting.items()}
                 if not len(rows):
                     break
         return best[None] if enough is not None else self._put_in(waiting, tally, box)
 
     def _put_in(self, waiting: Waiting, tally: Tally, box: slice) -> Floats:
-        for name, (units, a) in waiting.items():
-            lo, hi = (_of(end[box], units) for end in self.values[name])
+        for name, a in waiting.items():
+            lo, hi = (end[box] for end in self.values[name])
             with np.errstate(all="ignore"):
                 value = _rowwise(np.maximum(a, 0.0), lo) + _rowwise(np.minimum(a, 0.0), hi)
             size = weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
             tally = tally.add(value, product_error(size, 2 * a.shape[2] + 2, 1.0))
         return tally.lowest()
 
-    def _over_map(
-        self, step: _Map, units: Units, a: Floats, tally: Tally, waiting: Waiting, box: slice
-    ) -> Tally:
+    def _over_map(self, step: _Map, a: Floats, tally: Tally, waiting: Waiting, box: slice) -> Tally:
         """a·z = a·c + Σ (a A)·h: coefficients go to the sources, a·c into the tally."""
-        rows = step.rows if units is None else step.rows.take(units)
         with np.errstate(all="ignore"):
-            plain = a @ rows.constant
+            plain = a @ step.rows.constant
         floor = above(np.full(1, 4 * a.shape[2] * TINY))
-        lost = weighted(np.abs(a), _of(step.loss[box], units))
-        tally = tally.add(plain, lost, floor, step.floor[box])
-        for term in rows.terms:
-            matrix, seen = term.matrix, term.units
-            if units is not None and sparse.issparse(matrix):
-                seen = np.unique(matrix.indices)
-                matrix = matrix[:, seen].toarray()
-            tally = self._wait(waiting, term.source, seen, _matmul(a, matrix), tally, box)
+        tally = tally.add(plain, weighted(np.abs(a), step.loss[box]), floor, step.floor[box])
+        for term in step.rows.terms:
+            tally = self._wait(waiting, term.source, _matmul(a, term.matrix), tally, box)
         return tally
 
     def _over_curve(
         self,
         node: Node,
         step: _Curve,
-        units: Units,
         a: Floats,
         tally: Tally,
         waiting: Waiting,
@@ -479,15 +465,9 @@ class Ranges:
     ) -> Tally:
         """a·f(z) ≥ d·z + const with d = a·slope: the line below where a ≥ 0, above where a < 0."""
         if node.name in self.swaps:
-            if units is not None:  # a swap speaks of all units; those that do not wait have 0
-                every = np.zeros((*a.shape[:2], self.network.sizes[node.name]))
-                every[..., units] = a
-                a, units = every, None
             tally, a = self._swapped(node, a, tally, waiting, box)
         band = step.bands[kind]
-        below, over, low, high = (
-            _of(end[box], units) for end in (band.below, band.above, band.low, band.high)
-        )
+        below, over, low, high = (end[box] for end in (band.below, band.above, band.low, band.high))
         rising, falling = np.maximum(a, 0.0), np.minimum(a, 0.0)
         with np.errstate(all="ignore"):
             d = rising * below[:, None] + falling * over[:, None]
@@ -495,52 +475,31 @@ class Ranges:
         size = weighted(np.abs(a), np.maximum(np.abs(low), np.abs(high)))
         tally = tally.add(const, product_error(size, 2 * a.shape[2] + 2, 1.0))
         if step.chosen is None:
-            tally = self._charged(tally, step.source, units, d, box)
-            return self._wait(waiting, step.source, units, d, tally, box)
-        chosen = _of(step.chosen[box], units)  # slopes are 0 and 1, but entries may be shared
+            tally = self._charged(tally, step.source, d, box)
+            return self._wait(waiting, step.source, d, tally, box)
+        chosen = step.chosen[box]  # slopes are 0 and 1, but entries may be shared
         moved = np.zeros((len(d), d.shape[1], self.network.sizes[step.source]))
         for one, entries, into in zip(d, chosen, moved, strict=True):
             np.add.at(into.T, entries, one.T)
         most = np.take_along_axis(self._largest(step.source)[box], chosen, axis=1)
         lost = times(weighted(np.abs(d), most), np.full(1, gamma(d.shape[2] + 1)))
         tally = tally.add(np.zeros(lost.shape), lost)
-        return self._wait(waiting, step.source, None, moved, tally, box)
+        return self._wait(waiting, step.source, moved, tally, box)
 
-    def _wait(
-        self, waiting: Waiting, name: str, units: Units, more: Floats, tally: Tally, box: slice
-    ) -> Tally:
+    def _wait(self, waiting: Waiting, name: str, more: Floats, tally: Tally, box: slice) -> Tally:
         """Coefficients that wait at a value, added to those that are there."""
-        if name not in waiting or not more.shape[2]:
-            if more.shape[2]:  # dead units see nothing
-                waiting[name] = units, more
+        if name not in waiting:
+            waiting[name] = more
             return tally
-        both, units = self._joined(name, waiting[name], (units, more))
-        waiting[name] = units, both
-        return self._charged(tally, name, units, both, box)
+        with np.errstate(all="ignore"):
+            waiting[name] = waiting[name] + more
+        return self._charged(tally, name, waiting[name], box)
 
-    def _charged(self, tally: Tally, name: str, units: Units, a: Floats, box: slice) -> Tally:
+    def _charged(self, tally: Tally, name: str, a: Floats, box: slice) -> Tally:
         """Less what coefficients lose that are sums or products, rounded once."""
-        most = _of(self._largest(name)[box], units)
+        most = self._largest(name)[box]
         lost = times(weighted(np.abs(a), most), np.full(1, 4 * UNIT))
         return tally.add(np.zeros(lost.shape), lost, above(total(most)[:, None] * (4 * TINY)))
-
-    def _joined(
-        self, name: str, first: tuple[Units, Floats], second: tuple[Units, Floats]
-    ) -> tuple[Floats, Units]:
-        """The sum of coefficients of different units."""
-        (u, a), (v, b) = first, second
-        if (u is None and v is None) or (u is not None and v is not None and np.array_equal(u, v)):
-            with np.errstate(all="ignore"):
-                return a + b, u
-        every = np.arange(self.network.sizes[name])
-        u, v = (every if x is None else x for x in (u, v))
-        both = np.union1d(u, v)
-        shape = np.broadcast_shapes((*a.shape[:2], 1), (*b.shape[:2], 1))[:2]
-        found = np.zeros((*shape, len(both)))
-        found[..., np.searchsorted(both, u)] = a
-        with np.errstate(all="ignore"):
-            found[..., np.searchsorted(both, v)] += b
-        return found, both
 
     def _swapped(
         self, node: Node, a: Floats, tally: Tally, waiting: Waiting, box: slice
@@ -560,8 +519,8 @@ class Ranges:
         own = self._largest(source)[box]
         lost = weighted(size, plus(swap.beyond[box], times(own, np.full(1, gamma(2)))))
         tally = tally.add(nothing, lost, above(total(own)[:, None] * (4 * TINY)))
-        tally = self._wait(waiting, source, None, share, tally, box)
-        here: Waiting = {node.name: (None, rest)}
+        tally = self._wait(waiting, source, share, tally, box)
+        here: Waiting = {node.name: rest}
         for partner, taken, matrix in swap.moves:
             moved, drawn = (_matmul(x, matrix) for x in (s, other))
             reach = plus(self._largest(partner)[box], self._largest(taken)[box])
@@ -569,9 +528,9 @@ class Ranges:
             floor = above(total(reach)[:, None] * (4 * len(matrix) * TINY))
             tally = tally.add(nothing, weighted(size, slip), floor)
             where = here if partner == node.name else waiting
-            tally = self._wait(where, partner, None, moved, tally, box)
-            tally = self._wait(waiting, taken, None, -drawn, tally, box)
-        return tally, here[node.name][1]
+            tally = self._wait(where, partner, moved, tally, box)
+            tally = self._wait(waiting, taken, -drawn, tally, box)
+        return tally, here[node.name]
 
     def _largest(self, name: str) -> Floats:
         return np.maximum(*map(np.abs, self.values[name]))
@@ -598,15 +557,6 @@ def _open(node: Node, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
     bend = Bend(node.op)
     inside = [(lo < point) & (point < hi) for point in bend.breaks]
     return np.asarray(np.logical_or.reduce([*inside, ~bend.straight(lo)]))
-
-
-def _apart(term: Term) -> bool:
-    """Whether no unit is seen twice: coefficients of such would have to be added first."""
-    return term.units is None or len(np.unique(term.units)) == len(term.units)
-
-
-def _of(ends: npt.NDArray[Kind], units: Units) -> npt.NDArray[Kind]:
-    return ends if units is None else ends[:, units]
 
 
 def _matmul(a: Floats, matrix: Matrix) -> Floats:

@@ -194,7 +194,7 @@ class Recursion:
             low, high = over_boxes(form, floats, self.ranges.values)
             return low.min(axis=0), high.max(axis=0)
         found = [
-            self.ranges.worst(at_position(form, floats, position))
+            self.ranges.worst(at_position(form, floats, position, self.target.sizes))
             for position in range(form.positions)
         ]
         lows, highs = zip(*found, strict=True)

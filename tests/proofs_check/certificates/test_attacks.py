@@ -12,10 +12,10 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from proofs_check.certificates.points import evaluate
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.bends import Bend
+from proofs_check.certificates.points import evaluate
 from proofs_check.certificates.report import NotCheckable
 from proofs_check.cli import main
 from reconstruct.certificates import Verdict

@@ -7,9 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
-from proofs_check.certificates.ranges import Ranges, Rows, Term, boxes_of, interval, rows_of
+from proofs_check.certificates.affine import Form
+from proofs_check.certificates.ranges import (
+    Ranges,
+    Rows,
+    Term,
+    at_position,
+    boxes_of,
+    interval,
+    rows_of,
+)
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import (
     Add,
@@ -90,7 +99,7 @@ def test_ranges_hold_in_exact_arithmetic(seed: int, lean: bool) -> None:
     names = {"act1": 4, "sum": 4, "act3": 8}
     for ranges in (whole, leaves):
         name = list(names)[seed % 3]
-        term = Term(name, None, rng.normal(size=(3, names[name])))
+        term = Term(name, rng.normal(size=(3, names[name])))
         require(network, ranges, Rows((term,), rng.normal(size=3), np.zeros(3)), rng)
 
 
@@ -109,7 +118,7 @@ def test_ranges_hold_through_maxima_over_windows(seed: int) -> None:
     network, box = Network(2, nodes, "out"), Box([-1.0, -0.5], [0.5, 1.0])
     for boxes in ((box.lo[None], box.hi[None]), boxes_of(box, TREE)):
         ranges = Ranges(network, *boxes, sharp={"out"})
-        term = Term("act2", None, rng.normal(size=(3, 4)))
+        term = Term("act2", rng.normal(size=(3, 4)))
         require(network, ranges, Rows((term,), rng.normal(size=3), np.zeros(3)), rng)
 
 
@@ -122,18 +131,35 @@ def test_an_unrolled_convolution_is_its_matrix(op: Convolution) -> None:
     assert np.array_equal(rows.constant, op.bias)
 
 
-def test_rows_that_see_some_units_are_bounded_as_if_they_saw_all() -> None:
-    """The way back over few units, and over all of them, through unrolled convolutions."""
+def test_a_form_is_bounded_as_its_unrolled_rows_are() -> None:
+    """Columns that meet in one unit are added, and what the sum may lose is not forgotten."""
     rng = np.random.default_rng(3)
     network = branches(rng, 1.0, Relu())
     ranges = Ranges(network, np.full((1, 2), -1.0), np.full((1, 2), 0.5))
-    matrix, units = rng.normal(size=(5, 3)), np.array([6, 1, 3])
-    whole = np.zeros((5, 8))
-    whole[:, units] = matrix
-    nothing = np.zeros(5)
-    few = ranges.worst(Rows((Term("act3", units, matrix),), nothing, nothing))
-    full = ranges.worst(Rows((Term("act3", None, whole),), nothing, nothing))
-    assert np.allclose(few, full, rtol=1e-12, atol=1e-12)
+    index = np.array([[6, 0], [1, -1], [3, 3], [6, 2]])
+    matrix = np.hstack([rng.normal(size=(5, 4)), np.zeros((5, 1))])
+    matrix[:, 3] = -matrix[:, 0] * (1 + 2.0**-50)
+    form = Form.over_source("act3", index, matrix)
+    for position, places in enumerate(index.T):
+        rows = at_position(form, form.floats(), position, network.sizes)
+        (term,) = rows.terms
+        middle, error = (
+            np.asarray(m.todense() if issparse(m) else m)
+            for m in (term.matrix, 0 * term.matrix if term.error is None else term.error)
+        )
+        for row in range(5):
+            exact = [Fraction(0)] * 8
+            for column, unit in enumerate(places):
+                if unit >= 0:
+                    exact[unit] += Fraction(matrix[row, column])
+            for unit in range(8):
+                gap = abs(Fraction(middle[row, unit]) - exact[unit])
+                assert gap <= Fraction(error[row, unit]) and error[row, unit] < 1e-14
+        assert np.allclose(
+            ranges.worst(rows),
+            ranges.worst(Rows((Term("act3", middle),), rows.constant, rows.doubt)),
+            atol=1e-12,
+        )
 
 
 def least(network: Network, name: str, row: np.ndarray, box: Box) -> Fraction:
@@ -183,9 +209,9 @@ def test_what_rounding_takes_from_coefficients_that_cancel_is_counted(kind: str,
     network = Network(3, tuple(nodes), nodes[-1].name)
     ranges = Ranges(network, box.lo[None], box.hi[None])
     for sign in (1.0, -1.0):
-        terms = (Term(network.output, None, sign * row[None]),)
+        terms = (Term(network.output, sign * row[None]),)
         if kind == "branches":
-            terms = tuple(Term(name, None, sign * row[None]) for name in ("p", "q"))
+            terms = tuple(Term(name, sign * row[None]) for name in ("p", "q"))
         low, high = ranges.worst(Rows(terms, np.zeros(1), np.zeros(1)))
         assert Fraction(low[0]) <= least(network, network.output, sign * row, box)
         assert Fraction(high[0]) >= -least(network, network.output, -sign * row, box)
@@ -200,7 +226,7 @@ def test_units_that_see_nothing_are_constants(sparse: bool) -> None:
         Node("out", Affine(csr_array(np.eye(2))), ("act",)),
     )
     ranges = Ranges(Network(3, nodes, "out"), np.zeros((2, 3)), np.ones((2, 3)), sharp={"out"})
-    rows = Rows((Term("act", np.array([1]), np.ones((1, 1))),), np.zeros(1), np.zeros(1))
+    rows = Rows((Term("act", np.array([[0.0, 1.0]])),), np.zeros(1), np.zeros(1))
     for name, expected in (("dead", [0.5, -1.0]), ("out", [0.5, 0.0])):
         assert np.allclose(ranges.values[name], np.array([expected] * 2), atol=1e-12)
     assert np.allclose(ranges.worst(rows), 0.0, atol=1e-12)
@@ -214,7 +240,7 @@ def test_branches_that_come_from_one_value_cancel() -> None:
     )
     network = Network(1, (*nodes, Node("out", Add(), ("a", "b"))), "out")
     ranges = Ranges(network, np.zeros((1, 1)), np.ones((1, 1)))
-    terms = Term("a", None, np.ones((1, 1))), Term("b", None, -np.ones((1, 1)))
+    terms = Term("a", np.ones((1, 1))), Term("b", -np.ones((1, 1)))
     low, high = ranges.worst(Rows(terms, np.zeros(1), np.zeros(1)))
     assert -1e-12 < low[0] <= 0 <= high[0] < 1e-12
 
@@ -222,14 +248,14 @@ def test_branches_that_come_from_one_value_cancel() -> None:
 def test_what_is_never_negative_stays_so() -> None:
     """Sums of values that begin at 0, with weights that are not negative."""
     values = {"h": (np.zeros((1, 3)), np.array([[0.1, 0.2, 0.3]]))}
-    rows = Rows((Term("h", None, np.array([[0.1, 0.7, 0.0], [0.0, 1.0, 0.0]])),), *np.zeros((2, 2)))
+    rows = Rows((Term("h", np.array([[0.1, 0.7, 0.0], [0.0, 1.0, 0.0]])),), *np.zeros((2, 2)))
     low, high = interval(rows, values)
     assert (low == 0).all() and high[0, 1] == 0.2
 
 
 def test_the_error_of_a_matrix_widens_its_rows() -> None:
     values = {"h": (-np.ones((1, 2)), 2 * np.ones((1, 2)))}
-    term = Term("h", None, np.zeros((1, 2)), np.full((1, 2), 0.5))
+    term = Term("h", np.zeros((1, 2)), np.full((1, 2), 0.5))
     low, high = interval(Rows((term,), np.zeros(1), np.array([0.25])), values)
     assert low[0, 0] <= -2.25 and high[0, 0] >= 2.25
 
