@@ -18,13 +18,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import inf, nextafter
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 Floats = npt.NDArray[np.float64]
 Digits = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
+Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 
 UNIT, TINY = 2.0**-53, 2.0**-1074
 BITS, CHUNK = 20, 2**11  # CHUNK ≤ 2^13 products to a sum
@@ -293,22 +296,19 @@ def times(x: Floats, y: Floats) -> Floats:
     return np.where((x == 0) | (y == 0), 0.0, product)
 
 
-def dot(matrix: Floats, other: Floats) -> Floats:
-    """`matrix @ other` of non-negative floats, from above.
+def dot(matrix: Matrix, other: Floats) -> Floats:
+    """`matrix @ other` of numbers that are not negative, from above, the matrix dense, one of many
+    or sparse; 0 only where all terms are 0, infinity where nothing is known.
 
     true ≤ (fl + n·η)/(1 − γ_n) ≤ (fl + n·η)(1 + n·2^-51): twice the room that is needed.
     """
     n = matrix.shape[-1]
-    unbounded = not (np.isfinite(matrix).all() and np.isfinite(other).all())
-    a, b = (np.where(np.isfinite(x), x, 0.0) if unbounded else x for x in (matrix, other))
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        value = a @ b
+    with np.errstate(all="ignore"):
+        value = np.asarray(matrix @ other)
         bound = above(above(value + n * TINY) * (1 + n * 2.0**-51))
-    if unbounded:
-        lost = _meet(~np.isfinite(matrix), other > 0) | _meet(matrix > 0, ~np.isfinite(other))
-        bound = np.where(lost | (_meet(~np.isfinite(matrix), np.isnan(other))), np.inf, bound)
-    if (value == 0).any():
-        bound = np.where(_meet(matrix != 0, other != 0), bound, 0.0)
+        if not (value > 0).all():
+            left, right = ((part != 0).astype(np.float32) for part in (matrix, other))
+            bound = np.where(np.asarray(left @ right) == 0, 0.0, bound)
     return bound
 
 
@@ -323,11 +323,6 @@ def norms(columns: Floats) -> Floats:
         value = np.sqrt((columns * columns).sum(axis=0))
         bound = above(value * (1 + (n + 4) * 2.0**-51) + n * 2.0**-536)
     return np.where((columns == 0).all(axis=0), 0.0, bound)
-
-
-def _meet(left: Marks, right: Marks) -> Marks:
-    """Whether some column of the left is marked where the row of the right is."""
-    return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0)
 
 
 def gamma(n: int) -> float:

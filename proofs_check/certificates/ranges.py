@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +28,10 @@ from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
     Floats,
+    Matrix,
     Tally,
     above,
+    dot,
     gamma,
     plus,
     product_error,
@@ -46,7 +47,6 @@ from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
-Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 Numbers = npt.NDArray[np.intp]
 Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
@@ -198,16 +198,8 @@ def _apply(values: Floats, matrix: Matrix) -> Floats:
 
 
 def weigh(values: Floats, size: Matrix) -> Floats:
-    """`values @ size.T` of numbers that are not negative, from above; 0 only where all terms are
-    0, infinity where nothing is known."""
-    n = values.shape[1]
-    with np.errstate(all="ignore"):
-        value = _apply(values, size)
-        bound = above(above(value + n * TINY) * (1 + n * 2.0**-51))
-        if (value == 0).any():
-            met = _apply((values != 0).astype(np.float64), (size != 0).astype(np.float64))
-            bound = np.where(met == 0, 0.0, bound)
-    return bound
+    """`values @ size.T` of numbers that are not negative, from above."""
+    return dot(size, values.T).T
 
 
 # --- ranges of all values -------------------------------------------------------------------------
@@ -573,10 +565,8 @@ def _rowwise(a: Floats, values: Floats) -> Floats:
 
 
 def weighted(size: Floats, values: Floats) -> Floats:
-    """The same for numbers that are not negative, from above; infinity where nothing is known."""
-    n = size.shape[2]
-    with np.errstate(all="ignore"):
-        return above(above(_rowwise(size, values) + n * TINY) * (1 + n * 2.0**-51))
+    """`size·values` of numbers that are not negative, for every row on every box, from above."""
+    return dot(size, values[:, :, None])[..., 0]
 
 
 def total(values: Floats) -> Floats:

@@ -125,12 +125,13 @@ def test_a_tally_is_never_above_its_sum(terms) -> None:
     assert low == -np.inf or Fraction(low) <= sum(map(Fraction, terms))
 
 
-def test_what_is_not_known_is_infinite_and_zero_times_it_is_zero() -> None:
+def test_what_is_not_known_is_infinite_and_nothing_times_it_is_zero() -> None:
     unknown = np.array([[np.inf, 1.0], [0.0, 1.0], [np.nan, 0.0]])
     assert dot(unknown, np.array([2.0, 3.0]))[0] == np.inf
     assert dot(unknown, np.array([2.0, 3.0]))[1] < 3.01
     assert dot(unknown, np.array([2.0, 3.0]))[2] == np.inf
-    assert dot(np.array([[0.0, 1.0]]), np.array([np.inf, 2.0]))[0] < 2.01
+    assert dot(np.array([[0.0, 1.0]]), np.array([np.inf, 2.0]))[0] == np.inf
+    assert dot(np.array([[0.0, 1.0]]), np.array([np.inf, 0.0]))[0] == 0
     assert times(np.array([0.0]), np.array([np.inf]))[0] == 0
     assert plus(np.array([np.nan]), np.array([1.0]))[0] == np.inf
 
