@@ -21,6 +21,7 @@ from functools import reduce
 
 import numpy as np
 
+from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.arithmetic import (
     CHUNK,
     Floats,
@@ -30,7 +31,6 @@ from proofs_check.certificates.arithmetic import (
     exact,
     gamma,
 )
-from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.rationals import (
     BITS,
     Places,

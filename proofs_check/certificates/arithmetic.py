@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import inf, nextafter
+from sys import float_info
 from typing import TypeAlias
 
 import numpy as np
@@ -241,14 +242,12 @@ def largest(whole: Whole, unit: int) -> Floats:
 
 
 def float_above(value: Fraction) -> float:
-    """A float that is no less than a rational ≥ 0; 0 only for 0."""
-    if value == 0:
-        return 0.0
+    """A float that is no less than a rational; of those ≥ 0 it is 0 for 0 alone."""
     try:
         near = float(value)
     except OverflowError:
-        return inf
-    return near if Fraction(near) == value else nextafter(near, inf)
+        return inf if value > 0 else -float_info.max
+    return near if Fraction(near) >= value else nextafter(near, inf)
 
 
 # --- floats, rounded outward ----------------------------------------------------------------------

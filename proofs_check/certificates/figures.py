@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import UNIT, Floats, above, dot, plus
-from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, Range, upper
 from proofs_check.certificates.ranges import needed, over_boxes
 from proofs_check.certificates.recursion import Recursion, Step

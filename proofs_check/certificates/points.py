@@ -24,6 +24,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from proofs_check.certificates.activations import Bend, Windows, exponential
 from proofs_check.certificates.affine import Form, Forms, stacked
 from proofs_check.certificates.arithmetic import (
     Floats,
@@ -34,14 +35,12 @@ from proofs_check.certificates.arithmetic import (
     plus,
     times,
 )
-from proofs_check.certificates.bends import Bend, exponential
 from proofs_check.certificates.ranges import needed, over_boxes
 from proofs_check.certificates.rationals import Interval, Range, Rationals, columns_of, root
 from proofs_check.certificates.reading import Claims, Witness, covers
 from proofs_check.certificates.recursion import deviation
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.windows import Windows
 from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from proofs_check.certificates.activations import Band, Bend, Windows
 from proofs_check.certificates.affine import Form, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
@@ -37,11 +38,9 @@ from proofs_check.certificates.arithmetic import (
     product_error,
     times,
 )
-from proofs_check.certificates.bends import Band, Bend
 from proofs_check.certificates.rationals import Range, columns_of
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Box, Convolution, Network, Node
 from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select

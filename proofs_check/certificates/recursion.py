@@ -15,9 +15,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, View, common, runs
 from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
-from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.ranges import (
     Ranges,
     at_position,
@@ -29,7 +29,6 @@ from proofs_check.certificates.rationals import Interval, Range, RationalNorm, R
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
-from proofs_check.certificates.windows import Windows
 from reconstruct.networks import LiveNorm, Network, Node
 from reconstruct.networks.activations import MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from proofs_check.certificates.bends import exponential
+from proofs_check.certificates.activations import exponential
 from proofs_check.certificates.curves import NEARLY, value
 from reconstruct.certificates.document import write_certificate
 from reconstruct.errors import UnsupportedError

@@ -10,7 +10,7 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates import curves
-from proofs_check.certificates.bends import Bend, exponential
+from proofs_check.certificates.activations import Bend, exponential
 from reconstruct.certificates.document import write_certificate
 from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.networks.activations import SMOOTH, Smooth

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
-from proofs_check.certificates.bends import Bend
+from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.points import evaluate
 from proofs_check.certificates.report import NotCheckable
 from proofs_check.cli import main

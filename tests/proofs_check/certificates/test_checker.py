@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, check
+from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.affine import Forms
-from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.points import evaluate
 from proofs_check.certificates.recursion import deviation, moved
 from reconstruct.bounds import Adaptive, Crown, Interval

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates import CheckStatus, affine, check
+from proofs_check.certificates.activations import Windows
 from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.points import evaluate
-from proofs_check.certificates.windows import Windows
 from reconstruct.certificates import Verdict, enclose
 from reconstruct.constructions import draw
 from reconstruct.formats import load, save, sha256_file
@@ -117,5 +117,7 @@ def test_placements_move_rows_and_leave_zeros() -> None:
     network = Network(3, (Node("m", Placement(index, 3), ("input",)),), "m")
     form = Forms(network, {"input": "x"}).whole("m")
     (view,) = form.layout
-    matrix = view.forms(form.floats()[0][:, :-1], 3)
+    middle, error = (part[:, :-1] for part in form.floats())
+    matrix, error = view.unrolled((middle, error), 0, 3)
+    assert not error.any()
     assert np.array_equal(matrix, np.where(index[:, None] == np.arange(3), 1.0, 0.0))

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, View, windows
 from proofs_check.certificates.arithmetic import Whole, exact
-from proofs_check.certificates.bends import Bend
 from proofs_check.certificates.points import apart, bent, greatest
 from proofs_check.certificates.ranges import over_boxes
 from proofs_check.certificates.rationals import Rationals
 from proofs_check.certificates.report import NotCheckable
-from proofs_check.certificates.windows import Windows
 from reconstruct.networks import Convolution, Elu, LeakyRelu, MaxPool, Relu
 from reconstruct.networks.activations import Clip
 from reconstruct.networks.maps.convolution import Geometry

@@ -1,11 +1,17 @@
-"""What an activation means, derived from its pieces alone.
+"""What an activation means, derived from its pieces alone, or from its windows.
 
 An activation declares itself as lines and exponentials from −∞ to ∞. From these numbers the
 checker takes its values, its range over an interval, its Lipschitz constant, and lines below and
 above it: where it is straight between its breakpoints, f(z) − slope·z has its extremes at the
 ends and at breakpoints, so that *any* slope gives a bound.
 
-Rests on proofs_check: back-substitution.
+A maximum over windows, from the places that it declares: y_i = max of z over window i, pads left
+out. It is monotone, so ranges go through it end by end; and |max z − max z'| ≤ max|z − z'|, so
+errors do. For linear bounds let j be the place of the window with the largest lower bound: y_i ≥
+z_j always, y_i = z_j where no other place can exceed it, and y_i ≤ the largest upper bound
+otherwise.
+
+Rests on proofs_check: back-substitution, window-maximum.
 """
 
 from __future__ import annotations
@@ -18,9 +24,11 @@ import numpy as np
 
 from proofs_check.certificates import curves
 from proofs_check.certificates.arithmetic import Floats, Marks, above, below, float_above
+from proofs_check.certificates.rationals import Interval, Places, Range
 from proofs_check.certificates.report import NotCheckable
-from reconstruct.networks.activations import Curve, Exponential, Line, Unitwise
+from reconstruct.networks.activations import Curve, Exponential, Line, MaxPool, Unitwise
 
+Piece = Line | Exponential | Curve
 DEEP = -800  # e^z is below 2^-1100 from here on
 EXP_BITS = 192
 
@@ -65,8 +73,8 @@ class Bend:
         for left, right in zip(self.pieces, self.pieces[1:], strict=False):
             if left.hi != right.lo or not isfinite(left.hi):
                 raise NotCheckable(f"{what} with a gap")
-            ends = _value_at(left, left.hi), _value_at(right, left.hi)
-            if None in ends or ends[0] != ends[1]:
+            ends = (_enclosed(piece, Fraction(left.hi), EXP_BITS) for piece in (left, right))
+            if len({end for pair in ends for end in pair}) != 1:
                 raise NotCheckable(f"{what} that do not meet at {left.hi}")
 
     def steepness(self, slope: float) -> float:
@@ -91,7 +99,7 @@ class Bend:
 
     # --- floats ---------------------------------------------------------------------------------
 
-    def values(self, z: Floats) -> tuple[Floats, Floats]:
+    def values(self, z: Floats) -> Range:
         """f(z) between two floats; equal where nothing is rounded."""
         low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
         for piece in self.pieces:
@@ -100,7 +108,7 @@ class Bend:
                 low[here], high[here] = _on_piece(piece, z[here])
         return low, high
 
-    def range(self, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+    def range(self, lo: Floats, hi: Floats) -> Range:
         """f over `[lo, hi]`: every piece is monotone, so its ends and the breakpoints decide."""
         pairs = [self.values(z) for z in self._vertices(lo, hi)]
         low = np.minimum.reduce([small for small, _ in pairs])
@@ -120,7 +128,7 @@ class Bend:
         ends = [p.hi for p in self.pieces if isinstance(p, Exponential | Curve)]
         return np.asarray(lo >= max(ends)) if ends else np.ones(lo.shape, dtype=bool)
 
-    def band(self, lo: Floats, hi: Floats, slopes: tuple[Floats, Floats]) -> Band:
+    def band(self, lo: Floats, hi: Floats, slopes: Range) -> Band:
         """Lines of these slopes, where f is made of lines, and the range elsewhere."""
         usable = self.straight(lo)
         first, second = (np.where(usable & np.isfinite(s), s, 0.0) for s in slopes)
@@ -136,7 +144,7 @@ class Bend:
 
     # --- rationals ------------------------------------------------------------------------------
 
-    def at(self, low: Fraction, high: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    def at(self, low: Fraction, high: Fraction, bits: int) -> Interval:
         """f over an interval of rationals, to within 2^-bits where it is irrational."""
         inside = [Fraction(b) for b in self.breaks if low < b < high]
         ends = [self._at(z, bits) for z in (low, *inside, high)]
@@ -145,19 +153,11 @@ class Bend:
             ends.append((dip[2], dip[2]))
         return min(a for a, _ in ends), max(b for _, b in ends)
 
-    def _at(self, z: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-        piece = next(p for p in self.pieces if z <= p.hi)
-        if isinstance(piece, Line):
-            value = Fraction(piece.slope) * z + Fraction(piece.intercept)
-            return value, value
-        if isinstance(piece, Curve):
-            return curves.value(piece.rule, z, bits, exponential)
-        factor = Fraction(piece.gain) * Fraction(piece.alpha)
-        ends = [factor * (e - 1) for e in exponential(z, bits)]
-        return min(ends), max(ends)
+    def _at(self, z: Fraction, bits: int) -> Interval:
+        return _enclosed(next(p for p in self.pieces if z <= p.hi), z, bits)
 
 
-def _numbers(piece: Line | Exponential | Curve) -> tuple[float, ...]:
+def _numbers(piece: Piece) -> tuple[float, ...]:
     if isinstance(piece, Curve):
         return ()
     if isinstance(piece, Line):
@@ -165,7 +165,7 @@ def _numbers(piece: Line | Exponential | Curve) -> tuple[float, ...]:
     return piece.alpha, piece.gain
 
 
-def _slopes(piece: Line | Exponential | Curve) -> tuple[Fraction, ...]:
+def _slopes(piece: Piece) -> tuple[Fraction, ...]:
     """The extremes of the derivative: 0 and gain·alpha below zero."""
     if isinstance(piece, Curve):
         return -curves.SLOPES[piece.rule], curves.SLOPES[piece.rule]
@@ -174,34 +174,31 @@ def _slopes(piece: Line | Exponential | Curve) -> tuple[Fraction, ...]:
     return Fraction(0), Fraction(piece.gain) * Fraction(piece.alpha)
 
 
-def _value_at(piece: Line | Exponential | Curve, z: float) -> Fraction | None:
-    """The exact value at a breakpoint, None where it is irrational."""
+def _enclosed(piece: Piece, z: Fraction, bits: int) -> Interval:
+    """The piece at z, to within 2^-bits where it is irrational."""
     if isinstance(piece, Line):
-        return Fraction(piece.slope) * Fraction(z) + Fraction(piece.intercept)
-    return Fraction(0) if z == 0 else None
+        value = Fraction(piece.slope) * z + Fraction(piece.intercept)
+        return value, value
+    if isinstance(piece, Curve):
+        return curves.value(piece.rule, z, bits, exponential)
+    factor = Fraction(piece.gain) * Fraction(piece.alpha)
+    ends = [factor * (e - 1) for e in exponential(z, bits)]
+    return min(ends), max(ends)
 
 
-def _on_piece(piece: Line | Exponential | Curve, z: Floats) -> tuple[Floats, Floats]:
+def _on_piece(piece: Piece, z: Floats) -> Range:
+    """The same between two floats; a curve at an end at infinity may be anything."""
     if isinstance(piece, Line):
         return _line_value(piece, z)
-    if isinstance(piece, Curve):
-        return _curve_value(piece.rule, z)
-    factor = Fraction(piece.gain) * Fraction(piece.alpha)
-    pairs = [_exponential_value(factor, x) for x in z.tolist()]
-    return np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
-
-
-def _curve_value(rule: str, z: Floats) -> tuple[Floats, Floats]:
-    """Between two floats; where z is no number, or an end at infinity, nothing is known."""
     low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
-    for place, x in enumerate(z.tolist()):
-        if isfinite(x):
-            least, most = curves.value(rule, Fraction(x), EXP_BITS, exponential)
-            low[place], high[place] = -_float_at_least(-least), _float_at_least(most)
+    known = z if isinstance(piece, Curve) else np.maximum(z, 2 * DEEP)  # e^z hardly changes below
+    for place in np.flatnonzero(np.isfinite(known)).tolist():
+        least, most = _enclosed(piece, Fraction(known[place]), EXP_BITS)
+        low[place], high[place] = -float_above(-least), float_above(most)
     return low, high
 
 
-def _line_value(piece: Line, z: Floats) -> tuple[Floats, Floats]:
+def _line_value(piece: Line, z: Floats) -> Range:
     slope, shift = piece.slope, piece.intercept
     with np.errstate(all="ignore"):
         value = np.zeros_like(z) if slope == 0 else slope * z
@@ -217,20 +214,6 @@ def _line_value(piece: Line, z: Floats) -> tuple[Floats, Floats]:
     return below(total[0]), above(total[1])
 
 
-def _exponential_value(factor: Fraction, z: float) -> tuple[float, float]:
-    """factor·(e^z − 1) between two floats."""
-    low, high = exponential(Fraction(z), EXP_BITS) if isfinite(z) else (Fraction(0), Fraction(0))
-    ends = sorted((factor * (low - 1), factor * (high - 1)))
-    return -_float_at_least(-ends[0]), _float_at_least(ends[1])
-
-
-def _float_at_least(value: Fraction) -> float:
-    """A float that is no less than any rational."""
-    if value >= 0:
-        return float_above(value)
-    return float(above(float(value))) if Fraction(float(value)) < value else float(value)
-
-
 def _less(value: Floats, slope: Floats, z: Floats, *, upward: bool) -> Floats:
     """`value − slope·z` rounded outward; an exact product and an exact zero stay as they are."""
     with np.errstate(all="ignore"):
@@ -242,7 +225,7 @@ def _less(value: Floats, slope: Floats, z: Floats, *, upward: bool) -> Floats:
     return np.where(exact, gap, above(gap) if upward else below(gap))
 
 
-def exponential(z: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def exponential(z: Fraction, bits: int) -> Interval:
     """Rationals around e^z for z ≤ 0, about 2^-bits apart: (e^(z/2^k))^(2^k) in integers.
 
     With 0 ≤ y = −z/2^k ≤ 1/2 the terms y^n/n! fall by half or more: what is left out is no more
@@ -269,3 +252,51 @@ def exponential(z: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     for _ in range(halvings):
         low, high = low * low // one, -(-high * high // one)
     return Fraction(low, one), Fraction(high, one)
+
+
+# --- maxima over windows --------------------------------------------------------------------------
+
+TIE = 2.0**-30  # of the largest end in a window
+
+
+class Windows:
+    """Places of each window, (places, outputs), −1 for a pad."""
+
+    def __init__(self, op: MaxPool, inputs: int) -> None:
+        self.places: Places = np.asarray(op.windows, dtype=np.int64)
+        self.there: Marks = self.places >= 0
+        fits = self.places.ndim == 2 and bool((self.places < inputs).all())
+        if not fits or not self.there.any(axis=0).all():
+            raise NotCheckable("a maximum over windows that hold nothing, or more than there is")
+
+    def held(self) -> list[list[int]]:
+        """The places of each window, pads left out."""
+        pairs = zip(self.places.T, self.there.T, strict=True)
+        return [places[there].tolist() for places, there in pairs]
+
+    def largest(self, values: Floats) -> Floats:
+        """The maximum over each window, (…, windows); NaN is infinite."""
+        known = np.where(np.isnan(values), np.inf, values)
+        return np.asarray(np.where(self.there, known[..., self.places], -np.inf).max(axis=-2))
+
+    def range(self, lo: Floats, hi: Floats) -> Range:
+        return self.largest(np.where(np.isnan(lo), -np.inf, lo)), self.largest(hi)
+
+    def chosen(self, lo: Floats, hi: Floats) -> Places:
+        """For each window the place with the largest lower bound, the first of those that are so
+        but for rounding, (boxes, windows): then no choice hangs on who computes. Any is sound."""
+        known = np.where(self.there, lo[:, self.places], -np.inf)
+        size = np.where(self.there, np.maximum(np.abs(lo), np.abs(hi))[:, self.places], 0.0)
+        with np.errstate(all="ignore"):
+            far = known < (known.max(axis=1) - TIE * size.max(axis=1))[:, None]
+        row = np.argmax(self.there & ~far, axis=1)
+        return np.asarray(self.places[row, np.arange(self.places.shape[1])])
+
+    def band(self, lo: Floats, hi: Floats, chosen: Places) -> Band:
+        """Lines around y as functions of the chosen place, (boxes, windows)."""
+        rivals = self.there & (self.places != chosen[:, None])
+        others = np.where(rivals, hi[:, self.places], -np.inf).max(axis=1)
+        settled = others <= np.take_along_axis(lo, chosen, axis=1)  # False for what is no number
+        one, zero = np.ones(chosen.shape), np.zeros(chosen.shape)
+        top = self.largest(hi)
+        return Band(one, np.where(settled, one, zero), zero, np.where(settled, zero, top))
