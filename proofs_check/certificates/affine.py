@@ -15,9 +15,10 @@ Forms are composed node by node; those of hidden layers a block of rows at a tim
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 
@@ -50,6 +51,7 @@ from reconstruct.networks.operation import Add
 MOST_WORK = 2**37  # products of one composition: about half an hour
 GROUPED = 512  # rows of a grouped layer to a block, about: its columns are all that they see
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
+Made = TypeVar("Made")
 SMALL = 2**11  # units up to which what only moved is taken unit by unit
 
 
@@ -326,6 +328,12 @@ class Forms:
             each = op.channels // op.groups
             step = each * max(1, GROUPED // each)
         return [(at, min(stop, at + step)) for at in range(start, stop, step)]
+
+    def each_block(self, name: str, function: Callable[[Form], Made]) -> list[Made]:
+        """What a function makes of the rows of a value, block by block, side by side."""
+        positions = self.positions(name)
+        spans = self.blocks(name, positions)
+        return list(side_by_side(lambda s: function(self.rows(name, *s, positions)), spans))
 
     def grouped(self, name: str) -> Convolution | None:
         """The grouped map that a value comes from, scaled and shifted since, if it is one."""

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from proofs_check.certificates.arithmetic import gradual_underflow
-from proofs_check.certificates.figures import KINDS, figures
 from proofs_check.certificates.files import SHARED, read_certificate, read_network
 from proofs_check.certificates.joint import prove_jointly
 from proofs_check.certificates.live_identity import prove_live_identity
@@ -34,7 +33,7 @@ from proofs_check.certificates.reading import (
     parse,
     read,
 )
-from proofs_check.certificates.recursion import Recursion
+from proofs_check.certificates.recursion import KINDS, Recursion, figures
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
 from proofs_check.certificates.scaling import scaled
 from reconstruct.formats.files import as_path

@@ -40,7 +40,6 @@ from proofs_check.certificates.rationals import Interval, Range, Rationals, colu
 from proofs_check.certificates.reading import Claims, Witness, covers
 from proofs_check.certificates.recursion import deviation
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
@@ -225,19 +224,16 @@ class Evaluation:
 
     def _show_on_line(self, node: Node) -> None:
         """How far units of a hidden activation may be off their line, at any of the inputs."""
-        (name,), bend = node.inputs, self.forms.bend(node)
-        positions, near = self.forms.positions(name), self._near()
+        (name,), bend, near = node.inputs, self.forms.bend(node), self._near()
 
-        def doubted(span: tuple[int, int]) -> Floats:
-            form = self.forms.rows(name, *span, positions)
-            floats, most = form.floats(), np.zeros(form.rows * positions)
+        def doubted(form: Form) -> Floats:
+            floats, most = form.floats(), np.zeros(form.rows * form.positions)
             for ends in near:
                 lo, hi = over_boxes(form, floats, ends)
                 most = np.maximum(most, deviation(node, bend, (lo[0], hi[0])))
             return most
 
-        spans = self.forms.blocks(name, positions)
-        self.forms.doubts[node.name] = np.concatenate(list(side_by_side(doubted, spans)))
+        self.forms.doubts[node.name] = np.concatenate(self.forms.each_block(name, doubted))
 
     def _near(self) -> list[dict[str, Range]]:
         """Floats around what is known at each input: (1, units)."""

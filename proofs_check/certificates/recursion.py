@@ -1,15 +1,34 @@
-"""The error recursion, repeated: cut by cut in the order of the candidate.
+"""The errors, from cut to cut: in real arithmetic, in float64 and in float32, one walk for all.
 
 Let h be the target's values at the cuts and h' = h + δ, |δ| ≤ e, the candidate's. With the forms
 A h + c of the target and A' h' + c' of the candidate,
 
     e_pre ≤ max|(A' − A) h + c' − c| + Σ_j (|A_j| + |A'_j − A_j|) e_j,      e = Lip(f)·e_pre.
 
-Rests on proofs_check: error-recursion, layerwise-to-network.
+`Recursion` composes the forms, shows that inner activations stay on their lines, and finds these
+errors once for the whole domain. Then they are found on each box, in each arithmetic (`_Walk`).
+
+What f does wrong in front of a cut is the residual of its maps and, in a format, what rounding did
+since the cut before (`evaluation`):
+
+    ε = min(max|(A' − A) h + c' − c| + |A' − A| p, |A' − A| max|h'| + |c' − c|) + rounding,
+
+p the errors of the cuts before. Behind activations δ = ĥ − h obeys δ = D(A δ + ε) + η, where D
+holds slopes of chords: within D̄ ± ρ on a box, from the pieces that its range meets, and a chord
+that leaves the range by more than there is room is off by at most the largest slope there is. So
+
+    δ = D̄ A δ + [noise],    |noise| ≤ |D̄| ε + ρ p + (what leaves the range) + |η|,   p ≥ |A δ + ε|,
+
+a linear system in the noises alone: on every box one symbol for each unit, taken through D̄ A with
+signs. Boxes go side by side, in the first axis, and the arithmetics in the last; what rounding does
+to the products here is at most γ_n times the same products of absolute values.
+
+Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, accumulated-rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,31 +36,32 @@ import numpy as np
 
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, View, common, runs
-from proofs_check.certificates.arithmetic import Floats, above, below, dot, plus, times
-from proofs_check.certificates.ranges import (
-    Ranges,
-    at_position,
-    boxes_of,
-    needed,
-    over_boxes,
-)
+from proofs_check.certificates.arithmetic import UNIT, Floats, above, below, dot, plus, times
+from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
+from proofs_check.certificates.ranges import Ranges, at_position, boxes_of, needed, over_boxes
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import LiveNorm, Network, Node
-from reconstruct.networks.activations import MaxPool, Unitwise
+from reconstruct.networks.activations import Line, MaxPool, Unitwise
 from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
 from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
+KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
+MOST_WORK = 2.0**41  # products: minutes
+BATCH = 64  # boxes at once
+LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
+
+
+# --- cuts -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| by parts,
-    how far the two forms are apart at the target's values, the name and the range of what the cut
-    takes; of a cut also the candidate's node and its meaning."""
+    how far the two forms are apart at the target's values, the name and the largest |z| of what the
+    cut takes; of a cut also the candidate's node and its meaning."""
 
     name: str
     form: Form
@@ -51,15 +71,16 @@ class Step:
     difference: Floats
     local: Floats
     value: str
-    taken: Range
+    largest: Floats
     node: Node | None
-    op: Unitwise | None
     bend: Bend | Windows | None
 
-    @property
-    def largest(self) -> Floats:
-        """max|z|, z what the cut takes, or the output."""
-        return np.maximum(np.abs(self.taken[0]), np.abs(self.taken[1]))
+    def passed(self, total: Floats, behind: Floats) -> Floats:
+        """Errors behind the cut, by the Lipschitz constant: (boxes, units)."""
+        if isinstance(self.bend, Windows):  # which is not rounded
+            return self.bend.largest(total)
+        slope = 1.0 if self.bend is None else self.bend.lipschitz
+        return plus(times(total, np.full(total.shape, slope)), behind)
 
 
 class Recursion:
@@ -84,7 +105,6 @@ class Recursion:
         self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}})
         names = {candidate.source: source, **{c: t for t, c in pairs}}
         self.theirs = Forms(candidate, names, norms)
-        self.errors: dict[str, Floats] = {source: np.zeros(target.size_in)}
         sharp = {t for t, _ in pairs} | {target.output}
         lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
         self.ranges = Ranges(target, lo, hi, sharp=sharp)
@@ -93,25 +113,27 @@ class Recursion:
                 raise CheckFailed("tree", "a partition is one of a single box")
             boxes = boxes_of(claims.domain[0], claims.tree)
             self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)
-        self.segment = 0
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.inner: dict[str, Range] = {}
+        self.held: dict[str, list[tuple[Form, Range]]] = {}
+        self.used = needed(candidate)
+        self.coarse = _Arithmetic(self, None, None)  # the whole domain as one box
 
     def run(self) -> float:
         """An upper bound of |candidate − target| on the domain."""
-        used = needed(self.candidate)
         self._linearise()
         for node in self.candidate.nodes:
             if node.name in self.partner:
-                self.errors[self.partner[node.name]] = self._cut(node, self.partner[node.name])
-            elif node.name in used and isinstance(node.op, Unitwise):
+                error = self._cut(node, self.partner[node.name])
+                self.coarse.know(self.partner[node.name], node.name, error)
+            elif node.name in self.used and isinstance(node.op, Unitwise):
                 self._inner(node)
-            elif node.name in used and isinstance(node.op, LiveNorm):
+            elif node.name in self.used and isinstance(node.op, LiveNorm):
                 self._live(node, node.op)
         outputs = self.target.output, self.candidate.output
         error = self._compare("output", None, outputs[0], *self._forms(*outputs))
-        if not self.exact and len(self.claims.segments) != self.segment:
-            raise CheckFailed("segments", f"there are {self.segment} segments, and no others")
+        if not self.exact and len(self.claims.segments) != len(self.steps):
+            raise CheckFailed("segments", f"there are {len(self.steps)} segments, and no others")
         return float(np.max(error))
 
     # --- a cut: compare the two forms of what it takes -------------------------------------------
@@ -157,34 +179,25 @@ class Recursion:
         if self.exact:
             if gap.whole.nonzero().any() or gap.radius.any():
                 raise CheckFailed("exact_norms", f"the maps to {name!r} are not equal")
-            return np.zeros(self.target.sizes.get(name, gap.rows * gap.positions))
+            return np.zeros((1, self.target.sizes.get(name, gap.rows * gap.positions)))
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
-        error: Floats = local.reshape(-1, gap.positions)
-        before, residual = 0.0, 0.0
-        for view, part in gap.parts():
-            e = self.errors[view.source]
-            error = plus(error, dot(plus(size, difference)[:, part], view.met(e)))
-            before = max(before, float(np.max(e, initial=0.0)))
-            residual = max(residual, float(np.max(difference[:, part], initial=0.0)))
-        error = np.asarray(error.ravel())
-        op = None if node is None else node.op
         bend: Bend | Windows | None = None
-        if isinstance(op, Unitwise):
-            assert node is not None
+        if node is not None and isinstance(node.op, Unitwise):
             bend = self.theirs.bend(node)
-            error = times(error, np.full(len(error), bend.lipschitz))
-        elif isinstance(op, MaxPool):
-            bend = Windows(op, self.target.sizes[value])
-            error = bend.largest(error)
-        taken = self.ranges.over_all(value)
-        own = op if isinstance(op, Unitwise) else None
-        parts = gap.parts(), gap.positions, size, difference, local, value, taken
-        self.steps.append(Step(name, ours, *parts, node, own, bend))
+        elif node is not None and isinstance(node.op, MaxPool):
+            bend = Windows(node.op, self.target.sizes[value])
+        largest = np.maximum(*map(np.abs, self.ranges.over_all(value)))
+        found = gap.parts(), gap.positions, size, difference, local, value, largest
+        step = Step(name, ours, *found, node, bend)
+        total, _, behind = self.coarse.cut(step)
+        error = step.passed(total, behind)
+        before = [np.max(self.coarse.errors[v.source], initial=0.0) for v, _ in step.parts]
+        figures = difference[:, :-1], difference[:, -1], before, error
         names = name, name if node is None else node.name
-        found = residual, float(np.max(difference[:, -1])), before, float(np.max(error))
-        self.claims.check_segment(self.segment, Segment(*names, *found))
-        self.segment += 1
+        derived = Segment(*names, *(float(np.max(part, initial=0.0)) for part in figures))
+        self.claims.check_segment(len(self.steps), derived)
+        self.steps.append(step)
         return error
 
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
@@ -203,26 +216,17 @@ class Recursion:
 
     def _inner(self, node: Node) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
-        forms, positions = self.theirs, self.theirs.positions(node.inputs[0])
-
-        def doubted(span: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
-            return self._doubted(node, span, positions)
-
-        spans = forms.blocks(node.inputs[0], positions)
-        found = zip(*side_by_side(doubted, spans), strict=True)
-        doubt, lo, hi = (np.concatenate(parts) for parts in found)
-        forms.doubts[node.name], self.inner[node.name] = doubt, (lo, hi)
+        found = self.theirs.each_block(node.inputs[0], lambda form: self._doubted(node, form))
+        doubt, lo, hi = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        self.theirs.doubts[node.name], self.inner[node.name] = doubt, (lo, hi)
         if self.exact and doubt.any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
-    def _doubted(
-        self, node: Node, span: tuple[int, int], positions: int
-    ) -> tuple[Floats, Floats, Floats]:
+    def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats]:
         """The same for some rows, and the bounds of F h + d. Shifts of grouped layers come from
         intervals of the few units that a row sees: lines only where these leave a doubt."""
-        form = self.theirs.rows(node.inputs[0], *span, positions)
-        floats = form.floats()
-        by, bend = moved(form, floats, self.errors), self.theirs.bend(node)
+        floats, bend = form.floats(), self.theirs.bend(node)
+        by = self.coarse.moved(form, floats)[0]
         grouped = self.theirs.grouped(node.inputs[0]) is not None
         for quick in (True, False) if grouped else (False,):
             lo, hi = self._range(form, floats, quick)
@@ -235,7 +239,7 @@ class Recursion:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
         form = self.theirs.centred(node, op)
         floats = form.floats()
-        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.errors))
+        lo, hi = widened(*self._range(form, floats), self.coarse.moved(form, floats)[0])
         size = np.maximum(np.abs(lo), np.abs(hi))
         if self.exact or op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
@@ -245,11 +249,34 @@ class Recursion:
 
     def _linearise(self) -> None:
         """The same for the target's own activations that are not cut."""
-        used = needed(self.target)
         for node in self.target.nodes:
-            if isinstance(node.op, Unitwise) and node.name in used - set(self.ours.sources):
+            if isinstance(node.op, Unitwise) and node.name in needed(self.target) - set(
+                self.ours.sources
+            ):
                 reached = self.ranges.over_all(node.inputs[0])
                 self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
+
+    # --- for the walk on each box -----------------------------------------------------------------
+
+    def signed(self) -> bool:
+        """Whether errors are taken through the maps with their signs: not where a cut looks at
+        several units at once, or where it would take too long."""
+        *cuts, _ = self.steps
+        if not cuts or any(isinstance(step.bend, Windows) for step in cuts):
+            return False
+        sizes = [self.target.sizes[step.name] for step in cuts]
+        before = np.cumsum(sizes)
+        work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
+        return bool(self.ranges.boxes * work < MOST_WORK)
+
+    def blocks(self, name: str) -> list[tuple[Form, Range]]:
+        """What an inner activation takes, in blocks: kept where many boxes look at it."""
+        if name in self.held:
+            return self.held[name]
+        found = self.theirs.each_block(name, lambda form: (form, form.floats()))
+        if self.ranges.boxes > BATCH:
+            self.held[name] = found
+        return found
 
 
 def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]:
@@ -268,16 +295,6 @@ def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
         low = np.where(by == 0, lo, below(lo - by))
         high = np.where(by == 0, hi, above(hi + by))
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-
-
-def moved(form: Form, floats: Range, errors: dict[str, Floats]) -> Floats:
-    """|F| e: how far errors of the sources may move the rows of a form."""
-    room: Floats = np.zeros((form.rows, form.positions))
-    for view, part in form.parts():
-        if view.source in errors and errors[view.source].any():
-            size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-            room = plus(room, dot(size, view.met(errors[view.source])))
-    return room.ravel()
 
 
 def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
@@ -335,3 +352,235 @@ def _alike(ours: Node, theirs: Node) -> bool:
     if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
         return all(isinstance(node.op, Mixing | Diagonal) for node in (ours, theirs))
     return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
+
+
+# --- the walk on each box -------------------------------------------------------------------------
+
+
+def figures(recursion: Recursion, names: Sequence[str]) -> dict[str, float]:
+    """The figures of these names after a recursion that is done, infinity where there is none."""
+    starts = range(0, recursion.ranges.boxes, BATCH)
+    found = [_Walk(recursion, names, slice(at, at + BATCH)).run() for at in starts]
+    return dict(zip(names, np.maximum.reduce(found).tolist(), strict=True))
+
+
+class _Arithmetic:
+    """One arithmetic on some boxes, or, without `rows`, on all of them as one: errors behind the
+    cuts so far; of a format its evaluation."""
+
+    def __init__(self, recursion: Recursion, rows: slice | None, kind: Kind | None) -> None:
+        self.recursion, self.rows, self.known = recursion, rows, True
+        self.far: dict[str, Range] = {}
+        self.errors: dict[str, Floats] = {}
+        self.evaluation = None
+        if kind is not None:
+            self.evaluation = Evaluation(recursion.theirs, kind, recursion.used, self._inner)
+        sources = recursion.target.source, recursion.candidate.source
+        self.know(*sources, np.zeros_like(self.ends(sources[0])[0]))
+
+    def ends(self, name: str) -> Range:
+        """Where a value of the target is: (boxes, units)."""
+        if self.rows is None:
+            lo, hi = self.recursion.ranges.over_all(name)
+            return lo[None], hi[None]
+        lo, hi = self.recursion.ranges.values[name]
+        return lo[self.rows], hi[self.rows]
+
+    def know(self, ours: str, theirs: str, error: Floats) -> None:
+        """The errors of a value are known."""
+        self.errors[ours], self.far[ours] = error, self.ends(ours)
+        if self.evaluation is not None:
+            self.evaluation.settle(theirs, *self.far[ours], error)
+
+    def cut(self, step: Step) -> tuple[Floats, Floats, Floats]:
+        """In front of a cut all errors and the new ones, and what is new behind it: (boxes, m)."""
+        shape = len(self.errors[self.recursion.target.source]), len(step.local)
+        carried = behind = np.zeros(shape)
+        fresh = np.broadcast_to(np.repeat(step.difference[:, -1], step.positions), shape)
+        apart = np.broadcast_to(step.local, shape)
+        for view, part in step.parts:
+            p, (lo, hi) = self.errors[view.source], self.far[view.source]
+            far = plus(np.maximum(np.abs(lo), np.abs(hi)), p)
+            carried = plus(carried, _applied(step.size[:, part], view, p))
+            fresh = plus(fresh, _applied(step.difference[:, part], view, far))
+            apart = plus(apart, _applied(step.difference[:, part], view, p))
+        fresh = np.minimum(fresh, apart)
+        if self.evaluation is not None and self.known:
+            try:
+                fresh = plus(fresh, self.evaluation.until(step.node))
+                if step.node is not None and isinstance(step.node.op, Unitwise):
+                    total = plus(fresh, carried)
+                    behind = self.evaluation.behind(step.node.op, total, step.largest)
+            except NoBound:
+                self.known = False
+        return plus(carried, fresh), fresh, behind
+
+    def moved(self, form: Form, floats: Range) -> Floats:
+        """|F| e: how far the errors so far may move the rows of a form, (boxes, units)."""
+        by: Floats = np.zeros((1, form.rows * form.positions))
+        for view, part in form.parts():
+            size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
+            by = plus(by, _applied(size, view, self.errors[view.source]))
+        return by
+
+    def _inner(self, node: Node) -> tuple[Range, Floats]:
+        """What an inner activation takes at the target's values, by intervals on each box and over
+        all boxes by lines, too; and how far errors move it."""
+        lo, hi = self.recursion.inner[node.name]
+        alone = self.recursion.ranges.boxes == 1
+        if alone and not any(error.any() for error in self.errors.values()):
+            return (lo[None], hi[None]), np.zeros((1, len(lo)))  # in front of the first cut
+        found = self.recursion.blocks(node.inputs[0])
+        by = np.concatenate([self.moved(*block) for block in found], axis=1)
+        if alone:
+            return (lo[None], hi[None]), by
+        ends = [over_boxes(*block, self.far) for block in found]
+        low, high = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
+        return (np.maximum(lo, low), np.minimum(hi, high)), by
+
+
+def _applied(matrix: Floats, view: View, values: Floats) -> Floats:
+    """A matrix times what a view sees on each box, from above: (boxes, rows · positions); no number
+    is negative."""
+    boxes, (columns, positions) = len(values), view.index.shape
+    if not values.any():  # as at the input, which has no error
+        return np.zeros((boxes, len(matrix) * positions))
+    seen = np.where(view.index >= 0, values[:, view.index], 0.0)  # boxes, columns, positions
+    found = dot(matrix, seen.transpose(1, 0, 2).reshape(columns, -1))
+    return found.reshape(len(matrix), boxes, -1).transpose(1, 0, 2).reshape(boxes, -1)
+
+
+class _Walk:
+    """All arithmetics from cut to cut on some boxes."""
+
+    def __init__(self, recursion: Recursion, names: Sequence[str], rows: slice) -> None:
+        self.recursion, self.signed = recursion, recursion.signed()
+        self.modes = [_Arithmetic(recursion, rows, KINDS.get(name)) for name in names]
+        self.boxes = len(range(recursion.ranges.boxes)[rows])
+        self.symbols = np.zeros((self.boxes, 0, len(names)))
+        self.forms: dict[str, Floats] = {}  # what becomes of the symbols, (boxes, symbols, m)
+        self.sizes: dict[str, Floats] = {}  # the same of absolute values, (boxes, m, modes)
+        self.reached: dict[str, Floats] = {}
+        self.terms = 16
+
+    def run(self) -> Floats:
+        """The errors at the output, one for each arithmetic."""
+        *cuts, last = self.recursion.steps
+        for step in cuts:
+            found = [mode.cut(step) for mode in self.modes]
+            passed = [step.passed(total, behind) for total, _, behind in found]
+            if self.signed:
+                given = (np.stack(parts, axis=2) for parts in zip(*found, strict=True))
+                sharper = self._add(step, *given)
+                passed = [np.minimum(e, sharper[..., i]) for i, e in enumerate(passed)]
+            for mode, error in zip(self.modes, passed, strict=True):
+                assert step.node is not None
+                mode.know(step.name, step.node.name, error)
+        found = [mode.cut(last) for mode in self.modes]
+        total, fresh, _ = (np.stack(parts, axis=2) for parts in zip(*found, strict=True))
+        if self.signed:
+            total = np.minimum(total, self._arriving(last, fresh)[0])
+        known = [mode.known for mode in self.modes]
+        return np.where(known, total.max(axis=(0, 1), initial=0.0), np.inf)
+
+    def _add(self, step: Step, total: Floats, fresh: Floats, behind: Floats) -> Floats:
+        """|ĥ − h| at a cut; its noise becomes symbols."""
+        arriving, forms, size, fresh = self._arriving(step, fresh)
+        before = np.minimum(arriving, total)
+        chords = _chords(step, *self.modes[0].ends(step.value))
+        slope, first, units = np.abs(chords.middle)[..., None], forms.shape[1], forms.shape[2]
+        new = upper(chords.noise(before) + behind)
+        own = upper(_times(slope, fresh) + new) + LEAST
+        whole = np.zeros((self.boxes, first + units, units))
+        whole[:, :first] = forms * chords.middle[:, None]
+        whole[:, first + np.arange(units), np.arange(units)] = 1.0
+        self.symbols = np.concatenate([self.symbols, own], axis=1)
+        self.forms[step.name], self.sizes[step.name] = whole, upper(_times(slope, size) + own)
+        self.reached[step.name] = upper(_times(slope, before) + new)
+        return self.reached[step.name]
+
+    def _arriving(self, step: Step, fresh: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """What comes to a cut, or to the output: from above, by symbols, by absolute values; and
+        what is new there with what is not known of the maps."""
+        middle, error = step.form.floats()
+        forms = np.zeros((self.boxes, self.symbols.shape[1], fresh.shape[1]))
+        size = np.zeros(fresh.shape)
+        for view, part in step.form.parts():
+            if view.source not in self.forms:
+                continue  # the input, which has no error
+            units = self.recursion.target.sizes[view.source]
+            matrix, doubt = _unrolled(view, (middle[:, part], error[:, part]), units)
+            self.terms += units + 8
+            before = self.forms[view.source]
+            flat = before.reshape(-1, units) @ matrix.T
+            forms[:, : before.shape[1]] += flat.reshape(self.boxes, -1, len(matrix))
+            size = size + np.abs(matrix) @ self.sizes[view.source]
+            if doubt.any():
+                fresh = upper(fresh + doubt @ self.reached[view.source])
+        # Entries of forms are sums of at most `terms` products; underflow takes at most 2^-1074 of
+        # each, which later maps and a symbol multiply, where `size` has LEAST and the same maps.
+        peak = self.symbols.max(axis=(0, 1), initial=0.0)
+        slip = 2 * self.terms * UNIT + self.terms**2 * 2.0**-72 * peak
+        reached = np.abs(forms).transpose(0, 2, 1) @ self.symbols
+        found = upper(reached + upper(slip * size) + fresh)
+        return np.where(np.isnan(found), np.inf, found), forms, size, fresh
+
+
+def _unrolled(view: View, numbers: Range, size: int) -> Range:
+    """Rows over the columns of a view as rows over the units, position after position of each."""
+    pairs = [view.unrolled(numbers, place, size) for place in range(view.index.shape[1])]
+    middle, error = (np.stack(part, axis=1).reshape(-1, size) for part in zip(*pairs, strict=True))
+    return middle, error
+
+
+# --------------------------------------------------------------------------------------------------
+# Slopes of chords: how an activation passes on the difference of two of its inputs.
+#
+# f(ẑ) − f(z) = d (ẑ − z), d between the least and the largest slope of the pieces between z and ẑ.
+
+
+@dataclass(frozen=True, eq=False)
+class _Chords:
+    """Slopes of chords on ranges (boxes, m): `middle` ± `radius`; off by `more` for each unit by
+    which a chord leaves the range beyond `room`."""
+
+    middle: Floats
+    radius: Floats
+    room: Floats
+    more: Floats
+
+    def noise(self, before: Floats) -> Floats:
+        """What `middle` leaves out of errors of at most `before`, (boxes, m, modes)."""
+        radius, room, more = (part[..., None] for part in (self.radius, self.room, self.more))
+        beyond = np.where(before <= room, 0.0, before - np.minimum(room, before))
+        return upper(_times(radius, before) + _times(more, beyond))
+
+
+def _chords(step: Step, lo: Floats, hi: Floats) -> _Chords:
+    zero, bend = np.zeros(lo.shape), step.bend
+    if not isinstance(bend, Bend):
+        return _Chords(np.ones(lo.shape), zero, zero, zero)
+    lines = [piece for piece in bend.pieces if isinstance(piece, Line)]
+    if len(lines) < len(bend.pieces):  # a curve rises by anything up to the constant
+        return _Chords(zero, np.full(lo.shape, bend.lipschitz), zero, zero)
+    slopes = [piece.slope for piece in lines]
+    least, most = np.full(lo.shape, np.inf), np.full(lo.shape, -np.inf)
+    room = np.full(lo.shape, np.inf)
+    for piece in lines:
+        met = ~((hi <= piece.lo) | (lo >= piece.hi))
+        least = np.where(met, np.minimum(least, piece.slope), least)
+        most = np.where(met, np.maximum(most, piece.slope), most)
+        away = np.maximum(np.where(lo >= piece.hi, lo - piece.hi, piece.lo - hi), 0.0)
+        room = np.where(met, room, np.minimum(room, away))
+    unknown = ~(least <= most)  # a range that is a kink, or no range
+    least = np.where(unknown, min(slopes), least)
+    most = np.where(unknown, max(slopes), most)
+    middle = 0.5 * least + 0.5 * most
+    radius = np.where(least == most, 0.0, above(np.maximum(most - middle, middle - least)))
+    far = above(np.maximum(max(slopes) - middle, middle - min(slopes)))
+    return _Chords(middle, radius, room * (1 - 4 * UNIT), upper(np.maximum(far - radius, 0.0)))
+
+
+def _times(x: Floats, y: Floats) -> Floats:
+    """The product, where zero times anything is zero."""
+    return np.where(x == 0, 0.0, x * y)
