@@ -51,12 +51,15 @@ def test_forms_by_kernels_are_the_unrolled_forms(name: str) -> None:
         forms.doubts[act.name] = np.zeros(network.sizes[act.name])
         positions = forms.positions(last) if kernels else 1
         found.append((forms.whole(last, positions), positions))
-    (form, positions), (flat, one) = found
-    assert positions == GEOMETRIES[name][0].positions and one == 1
+    (form, positions), (flat, single) = found
+    assert positions == GEOMETRIES[name][0].positions and single == 1
     assert form.rows * positions == flat.rows
-    unrolled = [
-        one.layout[0].forms(one.floats()[0][:, :-1], network.size_in) for one in (form, flat)
-    ]
+    unrolled = []
+    for one in (form, flat):
+        numbers = tuple(part[:, :-1] for part in one.floats())
+        places = range(one.positions)
+        parts = [one.layout[0].unrolled(numbers, place, network.size_in)[0] for place in places]
+        unrolled.append(np.stack(parts, axis=1).reshape(-1, network.size_in))
     assert np.array_equal(*unrolled)
     assert np.array_equal(np.repeat(form.floats()[0][:, -1], positions), flat.floats()[0][:, -1])
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proofs_check.certificates import check, evaluation, figures
+from proofs_check.certificates import check, evaluation, recursion
 from proofs_check.certificates import checker as checking
 from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Select
 from tests.certificates.test_carrying import tree_pair
@@ -114,7 +114,7 @@ def test_every_rounding_is_needed(
     assert "float32_bound" in check(tmp_path).unverified
     names = weakened(evaluation, step, weaker)
     for name in ("Evaluation", "NoBound"):
-        monkeypatch.setattr(figures, name, names[name])
+        monkeypatch.setattr(recursion, name, names[name])
     assert "float32_bound" in check(tmp_path).verified
 
 
@@ -135,5 +135,5 @@ def test_every_step_of_the_errors_is_needed(
     found = check(tmp_path).figures["bound"]
     edit(tmp_path, "bound", value=(found * 0.999).hex())
     assert check(tmp_path).field == "bound"
-    monkeypatch.setattr(checking, "figures", weakened(figures, step, weaker)["figures"])
+    monkeypatch.setattr(checking, "figures", weakened(recursion, step, weaker)["figures"])
     assert check(tmp_path).accepted
