@@ -28,7 +28,7 @@ Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, ac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -226,7 +226,7 @@ class Recursion:
         """The same for some rows, and the bounds of F h + d. Shifts of grouped layers come from
         intervals of the few units that a row sees: lines only where these leave a doubt."""
         floats, bend = form.floats(), self.theirs.bend(node)
-        by = self.coarse.moved(form, floats)[0]
+        by = moved(form, floats, self.coarse.errors)[0]
         grouped = self.theirs.grouped(node.inputs[0]) is not None
         for quick in (True, False) if grouped else (False,):
             lo, hi = self._range(form, floats, quick)
@@ -239,7 +239,7 @@ class Recursion:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
         form = self.theirs.centred(node, op)
         floats = form.floats()
-        lo, hi = widened(*self._range(form, floats), self.coarse.moved(form, floats)[0])
+        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.coarse.errors)[0])
         size = np.maximum(np.abs(lo), np.abs(hi))
         if self.exact or op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
@@ -415,14 +415,6 @@ class _Arithmetic:
                 self.known = False
         return plus(carried, fresh), fresh, behind
 
-    def moved(self, form: Form, floats: Range) -> Floats:
-        """|F| e: how far the errors so far may move the rows of a form, (boxes, units)."""
-        by: Floats = np.zeros((1, form.rows * form.positions))
-        for view, part in form.parts():
-            size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-            by = plus(by, _applied(size, view, self.errors[view.source]))
-        return by
-
     def _inner(self, node: Node) -> tuple[Range, Floats]:
         """What an inner activation takes at the target's values, by intervals on each box and over
         all boxes by lines, too; and how far errors move it."""
@@ -431,12 +423,21 @@ class _Arithmetic:
         if alone and not any(error.any() for error in self.errors.values()):
             return (lo[None], hi[None]), np.zeros((1, len(lo)))  # in front of the first cut
         found = self.recursion.blocks(node.inputs[0])
-        by = np.concatenate([self.moved(*block) for block in found], axis=1)
+        by = np.concatenate([moved(*block, self.errors) for block in found], axis=1)
         if alone:
             return (lo[None], hi[None]), by
         ends = [over_boxes(*block, self.far) for block in found]
         low, high = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
         return (np.maximum(lo, low), np.minimum(hi, high)), by
+
+
+def moved(form: Form, floats: Range, errors: Mapping[str, Floats]) -> Floats:
+    """|F| e: how far errors of the sources may move the rows of a form, (boxes, units)."""
+    by: Floats = np.zeros((1, form.rows * form.positions))
+    for view, part in form.parts():
+        size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
+        by = plus(by, _applied(size, view, errors[view.source]))
+    return by
 
 
 def _applied(matrix: Floats, view: View, values: Floats) -> Floats:
