@@ -14,8 +14,8 @@ from reconstruct.khatri_rao.rank import (
     structural_obstruction,
 )
 from reconstruct.khatri_rao.ranks import over_ranks
-from reconstruct.khatri_rao.solution import Solution, Status
-from reconstruct.khatri_rao.solve import Plan, plan, solve
+from reconstruct.khatri_rao.solution import Cost, Solution, Status
+from reconstruct.khatri_rao.solve import plan, solve
 from reconstruct.khatri_rao.solvers import SOLVERS, Auto, ConjugateGradient, Direct, Exact, Solver
 from reconstruct.khatri_rao.solvers.conjugate_gradient import expected_iterations
 from reconstruct.khatri_rao.solvers.exact import solve_exact
@@ -24,10 +24,10 @@ __all__ = [
     "SOLVERS",
     "Auto",
     "ConjugateGradient",
+    "Cost",
     "Direct",
     "Exact",
     "KhatriRao",
-    "Plan",
     "RankProof",
     "Solution",
     "Solver",

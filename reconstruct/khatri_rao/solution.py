@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +18,7 @@ from reconstruct.khatri_rao.matrices import Matrix, Vector
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import StructuralObstruction
 from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress
 
 EPS = float(np.finfo(np.float64).eps)
@@ -228,13 +231,40 @@ class Cost:
     """What a solve takes: bytes, and work in flops of a float64 matrix product.
 
     Choices compare work, not seconds, so that they are the same on every machine. `solver` is the
-    method that would run, `reason` why it was chosen.
+    method that would run, `reason` why it was chosen. `memory` counts the solver's own arrays,
+    copies of the weights included.
     """
 
     solver: Solver
     memory: float
     work: float
     reason: str = "asked for"
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self.memory)
+
+    @property
+    def seconds(self) -> float:
+        """By the flop count, on this machine; expect a factor of two either way."""
+        return self.work / gemm_speed()
+
+
+@functools.cache
+def gemm_speed() -> float:
+    """Flops per second of float64 matrix products on all processors, measured once.
+
+    One thread times the number of processors: several threads would wait for each other on a busy
+    machine, and a product of milliseconds would show nothing but that.
+    """
+    A = np.random.default_rng(0).standard_normal((384, 384))
+    best = np.inf
+    with one_blas_thread():
+        for _ in range(12):
+            start = time.perf_counter()
+            A @ A
+            best = min(best, time.perf_counter() - start)
+    return float(cpu_count() * 2 * 384**3 / best)
 
 
 @runtime_checkable

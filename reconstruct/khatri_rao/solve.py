@@ -7,7 +7,6 @@ and a loss that is numerical is told apart from one that is not.
 
 from __future__ import annotations
 
-import functools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +17,10 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao.matrices import checked_system, largest, scaled
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
-from reconstruct.khatri_rao.rank import (
-    StructuralObstruction,
-    prove_full_rank,
-    structural_obstruction,
-)
-from reconstruct.khatri_rao.solution import (
-    Solution,
-    Status,
-)
+from reconstruct.khatri_rao.rank import prove_full_rank, structural_obstruction
+from reconstruct.khatri_rao.solution import Cost, Solution, Status
 from reconstruct.khatri_rao.solvers import Auto, Solver
 from reconstruct.khatri_rao.solvers.direct import Array
-from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress
 
 AUTO = Auto()
@@ -133,43 +124,19 @@ def _explained(
     solution = solver.solve(operator, W, progress)
     if solution.status not in (Status.RANK_DEFICIENT, Status.NOT_CONVERGED):
         return solution
-    entries = operator.entries() if operator.sparse else operator.rows * operator.width
-    obstruction = _obstruction(operator) if entries <= PATTERN.entries else None
-    if obstruction is None:
-        regular = solution.status is Status.RANK_DEFICIENT and _is_regular(operator)
-        changed = {"status": Status.ILL_CONDITIONED, "rank": operator.rows}
-        return solution.replace(**changed) if regular else solution
-    return solution.replace(
-        status=Status.RANK_DEFICIENT, rank=obstruction.rank, obstruction=obstruction
-    )
+    pair = operator.M1, operator.M2T.T
+    if operator.entries() <= PATTERN.entries:
+        obstruction = structural_obstruction(*pair)
+        if obstruction is not None:
+            told = {"rank": obstruction.rank, "obstruction": obstruction}
+            return solution.replace(status=Status.RANK_DEFICIENT, **told)
+    lost = solution.status is Status.RANK_DEFICIENT and operator.rows <= LIMITS.proof
+    if lost and prove_full_rank(*pair).proved:  # by rounding alone
+        return solution.replace(status=Status.ILL_CONDITIONED, rank=operator.rows)
+    return solution
 
 
-def _obstruction(operator: KhatriRao) -> StructuralObstruction | None:
-    return structural_obstruction(operator.M1, operator.M2T.T)
-
-
-def _is_regular(operator: KhatriRao) -> bool:
-    """Whether a numerical loss of rank is due to rounding alone, proved modulo a prime."""
-    if operator.rows > LIMITS.proof:
-        return False
-    return prove_full_rank(operator.M1, operator.M2T.T).proved
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a solve would do: the method, and estimates of its peak memory and its time.
-
-    `memory_bytes` counts the solver's own arrays, copies of the weights included. `seconds` comes
-    from the flop count and a GEMM speed measured once; expect a factor of two either way.
-    """
-
-    solver: Solver
-    memory_bytes: int
-    seconds: float
-    reason: str
-
-
-def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) -> Plan:
+def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) -> Cost:
     """Method, memory and time for a map of `m × k` with hidden width `n`, without solving.
 
     `density` is the fraction of non-zero frozen weights (1.0 for dense storage).
@@ -179,22 +146,4 @@ def plan(m: int, k: int, n: int, solver: Solver = AUTO, density: float = 1.0) ->
             raise InputError(f"{name} must be at least 1, but is {value}; give the sizes of a map")
     if not 0 < density <= 1:
         raise InputError(f"density must be in (0, 1], but is {density}; 1.0 means dense")
-    cost = solver.cost(m, k, n, density)
-    return Plan(cost.solver, int(cost.memory), cost.work / gemm_speed(), cost.reason)
-
-
-@functools.cache
-def gemm_speed() -> float:
-    """Flops per second of float64 matrix products on all processors, measured once.
-
-    One thread times the number of processors: several threads would wait for each other on a busy
-    machine, and a product of milliseconds would show nothing but that.
-    """
-    A = np.random.default_rng(0).standard_normal((384, 384))
-    best = np.inf
-    with one_blas_thread():
-        for _ in range(12):
-            start = time.perf_counter()
-            A @ A
-            best = min(best, time.perf_counter() - start)
-    return float(cpu_count() * 2 * 384**3 / best)
+    return solver.cost(m, k, n, density)

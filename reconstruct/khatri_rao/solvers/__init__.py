@@ -6,7 +6,7 @@ A new solver is its own file and one line in `SOLVERS`, by which the command lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -61,29 +61,20 @@ class Auto:
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The cost of the better method, and why it is better."""
-        iterative = self._chosen_iteration(m, k, n, density)
-        if iterative is not None:
-            cost, reason = ITERATIVE.cost(m, k, n, density), iterative
-        elif n < LIMITS.near_square * m * k:
-            cost = DIRECT.cost(m, k, n, density)
-            reason = f"ratio {n / (m * k):.3g} is near 1, where the iteration is slow"
-        else:
-            cost = DIRECT.cost(m, k, n, density)
-            reason = f"the dense matrix is small ({8 * m * k * n / 2**20:.1f} MiB)"
-        return Cost(cost.solver, cost.memory, cost.work, reason)
-
-    def _chosen_iteration(self, m: int, k: int, n: int, density: float) -> str | None:
-        """Why to iterate; None to factor."""
+        direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
         rows, dense = m * k, 8 * m * k * n
         if dense > self.dense_bytes:
             limit = f"the limit of {self.dense_bytes / 2**30:.1f} GiB"
-            return f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
-        direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
-        if n < LIMITS.near_square * rows or direct.work <= max(LIMITS.quick, iterative.work):
-            return None
-        count = expected_iterations(rows, n)
-        ratio = f"at ratio {n / rows:.3g}"
-        return f"{ratio} about {count:.0f} iterations cost less than a factorisation"
+            return replace(
+                iterative, reason=f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
+            )
+        ratio = f"ratio {n / rows:.3g}"
+        if n < LIMITS.near_square * rows:
+            return replace(direct, reason=f"{ratio} is near 1, where the iteration is slow")
+        if direct.work <= max(LIMITS.quick, iterative.work):
+            return replace(direct, reason=f"the dense matrix is small ({dense / 2**20:.1f} MiB)")
+        count = f"about {expected_iterations(rows, n):.0f} iterations"
+        return replace(iterative, reason=f"at {ratio} {count} cost less than a factorisation")
 
 
 SOLVERS: dict[str, type[Solver]] = {
