@@ -104,16 +104,22 @@ def _brief(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def tell(name: str, rows: Iterable[Row], output: Path | None, earlier: Iterable[Row] = ()) -> None:
+def tell(
+    name: str,
+    rows: Iterable[Row],
+    output: Path | None,
+    earlier: Iterable[Row] = (),
+    about: str = "network",
+) -> None:
     """Print each row as it comes, and write all so far: a long benchmark may be interrupted.
 
-    Rows that were measured `earlier` stay where no new one is about the same network.
+    Rows that were measured `earlier` stay where no new one is `about` the same.
     """
     older, kept = list(earlier), list[Row]()
     for row in complete(name, rows):
         shown = {k: v for k, v in row.items() if k not in ("versions", "machine", "benchmark")}
         print(json.dumps(shown), flush=True)
         kept.append(row)
-        older = [old for old in older if old.get("network") != row.get("network")]
+        older = [old for old in older if old.get(about) != row.get(about)]
         if output is not None:
             output.write_text(json.dumps(older + kept, indent=1, allow_nan=False) + "\n")

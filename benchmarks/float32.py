@@ -35,7 +35,7 @@ from benchmarks.targets import DOMAINS, earlier, networks
 from reconstruct import demo
 from reconstruct.bounds import Adaptive, Crown, Interval, Method
 from reconstruct.certificates import certify
-from reconstruct.constructions import Wide, draw
+from reconstruct.constructions import Grouped, Wide, draw
 from reconstruct.formats import load, load_domain, save
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import Result, reconstruct
@@ -55,7 +55,8 @@ LARGE = 2**26  # weights of a network from which on an evaluation takes all proc
 class Setting:
     """Which measures are taken: how ranges are bounded, balanced rows and units,
     how gammas become float32, long sums in blocks, shifts taken out before (then sums are in
-    blocks), shifts with headroom for float32 (too), and the ratio."""
+    blocks), shifts with headroom for float32 (too), and the ratio; of grouped layers their block.
+    """
 
     bounds: Method
     balance: bool = False
@@ -64,6 +65,7 @@ class Setting:
     centred: bool = False
     headroom: bool = False
     ratio: float = 1.5
+    block: int | None = None
 
     @property
     def measures(self) -> str:
@@ -76,7 +78,8 @@ class Setting:
             (self.headroom, "headroom"),
         )
         words = [word for yes, word in taken if yes]
-        return ", ".join([type(self.bounds).__name__.lower(), *words])
+        grouped = [] if self.block is None else [f"blocks of {self.block}"]
+        return ", ".join([*grouped, type(self.bounds).__name__.lower(), *words])
 
 
 def settings(boxes: int, extent: str) -> Iterator[Setting]:
@@ -190,7 +193,9 @@ def _reconstructed(path: Path, domain: str, chosen: Setting) -> tuple[Result, fl
     box = load_domain(domain, target.size_in)
     with ExitStack() as stack:
         _left_out(stack, chosen)
-        frozen = draw(target, Wide(ratio=chosen.ratio), seed=0)
+        wide = chosen.block is None
+        kind = Wide(chosen.ratio) if wide else Grouped(chosen.block, chosen.ratio)
+        frozen = draw(target, kind, seed=0)
         dtype = np.float32 if chosen.feedback else np.float64
         result = reconstruct(target, frozen, domain=box, bounds=chosen.bounds, dtype=dtype)
     return result, time.perf_counter() - start

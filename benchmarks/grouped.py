@@ -1,28 +1,35 @@
-"""What do grouped layers cost beside training, and on a network of ten million weights?
+"""What do grouped layers cost, and what are they worth in float32?
 
-The first row: a target of 32-64-64-10 and one frozen grouped network. `reconstruct` solves for
-its γ and β; Adam trains the same γ and β on the target's outputs at fresh inputs of the box, 100
-times as long, with the best of three rates. The second row: a network 512-2048-2048-2048-300 by
-`run` and `check` at 16 given inputs, in a process each. `--quick` leaves it out.
+Whole runs by the command line, `run` and then `check`, each in a process of its own: networks of
+other projects, and one of ten million weights. Beside them two questions: how far Adam comes on the
+same γ and β of one frozen network in 100 times as long (the best of three rates), and whether
+grouped layers could stand in for what `--dtype float32` does to dense ones (sums in blocks,
+headroom, rounding with feedback): largest float32 errors over the target's own.
 
-    python -m benchmarks.grouped [--quick] [-o FILE.json]
+    python -m benchmarks.grouped FOLDER [--only CASE …] [--add] [-o FILE.json]
+
+FOLDER holds networks by family, as `benchmarks.targets` takes them; `--add` keeps the other rows.
 """
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
+import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 import reconstruct as rc
-from benchmarks._common import Row, run
+from benchmarks._common import Row, tell
+from benchmarks.convolutions import run_and_check
+from benchmarks.float32 import DIGITS, WHERE, Setting, measure_one
+from benchmarks.images import images, write
+from benchmarks.targets import earlier
+from reconstruct.bounds import Adaptive
 from reconstruct.networks import Network
 
 SEED = 0
@@ -31,12 +38,76 @@ LARGE = (512, 2048, 2048, 2048, 300)
 RATES = (1e-1, 1e-2, 1e-3)
 LONGER = 100.0
 BATCH = 64
+BOXES = 2**11  # of adaptive bounds, in the comparison of float32 errors
+BLOCK = 4
+MNIST, RESNET = "mnist_fc/mnist-net_256x4.onnx", "resnet_bn/resnet20.npz"
+SPLIT, CIFAR = "relusplitter/model_0_0", "oval21/cifar_base_kw.onnx"
+TLL = "tll/tllBench_n=2_N=M=16_m=1_instance_1_0.onnx"
+FAMILIES = {  # of the comparison in float32
+    "digits": DIGITS.name,
+    "hcas": "HCAS_rect_v6_pra0_tau00_25HU_3000.nnet",
+    "acasxu": "ACASXU_run2a_1_1_batch_2000.onnx",
+}
 
 
-def measure(quick: bool) -> Iterator[Row]:
-    yield beside_training()
-    if not quick:
-        yield whole_run()
+@dataclass(frozen=True)
+class Case:
+    """One whole run: a network of FOLDER, its domain as an option or as what writes the file, and
+    other options."""
+
+    network: str
+    domain: str | Callable[[Path, Network], None]
+    options: tuple[str, ...] = ("--samples", "200")
+
+
+def _images(place: Path, network: Network) -> None:
+    write(place, network, 16, SEED)
+
+
+def _digits(place: Path, network: Network) -> None:
+    np.savez(place, x=images(16, (1, 28, 28), SEED).reshape(16, network.size_in))
+
+
+def _near_image(place: Path, network: Network) -> None:
+    image = images(1, (3, 32, 32), SEED)
+    np.savez(place, lo=np.clip(image - 2 / 255, 0, 1)[0], hi=np.clip(image + 2 / 255, 0, 1)[0])
+
+
+def _inputs(place: Path, network: Network) -> None:
+    x = np.random.default_rng(1).uniform(-1, 1, (16, network.size_in))
+    np.savez(place, x=x.astype(np.float32))
+
+
+FLOAT32 = ("--samples", "200", "--dtype", "float32", "--tolerance", "1")
+CASES: dict[str, Case] = {
+    "mnist-net_256x4, [0, 1]^784": Case(MNIST, "0,1"),
+    "mnist-net_256x4, [0, 1]^784, --dtype float32": Case(MNIST, "0,1", FLOAT32),
+    "mnist-net_256x4, 16 images": Case(MNIST, _digits),
+    "relusplitter model_0_0, [0, 1]^784": Case(f"{SPLIT}.onnx", "0,1"),
+    "relusplitter model_0_0_split, [0, 1]^784": Case(f"{SPLIT}_split.onnx", "0,1"),
+    "tllBench, [−2, 2]^2": Case(TLL, "-2,2"),
+    "cifar_base_kw, ±2/255 around an image": Case(CIFAR, _near_image),
+    "ResNet-20, 16 images": Case(RESNET, _images),
+    "ten million weights, 16 inputs": Case("", _inputs, ("--samples", "16")),
+}
+
+
+def whole_run(name: str, folder: Path) -> Row:
+    """`run` and `check`: time, memory, and errors in float32."""
+    case = CASES[name]
+    with tempfile.TemporaryDirectory() as made:
+        work, network = Path(made), folder / case.network
+        if not case.network:
+            network = work / "target.npz"
+            rc.save(target(LARGE), network, dtype=np.float32)
+        domain = case.domain
+        if not isinstance(domain, str):
+            domain(work / "domain.npz", rc.load(network))
+            domain = str(work / "domain.npz")
+        words = ("--domain", domain, "--construction", "grouped", *case.options)
+        row = run_and_check(name, network, work / "out", *words)
+    ours, own = row["float32_max"], row["target_float32_max"]
+    return {"kind": "whole run", **row, "float32_factor": ours / own if ours and own else None}
 
 
 def target(sizes: tuple[int, ...]) -> Network:
@@ -47,7 +118,7 @@ def target(sizes: tuple[int, ...]) -> Network:
     return Network.mlp(weights, [np.full(len(w), 0.125) for w in weights])
 
 
-def beside_training() -> Row:
+def beside_training(name: str, folder: Path) -> Row:
     """Seconds and errors of solving and of Adam on the same γ and β."""
     given = target(SMALL)
     frozen = rc.draw(given, rc.Grouped(), seed=SEED)
@@ -63,6 +134,7 @@ def beside_training() -> Row:
     best = min(errors, key=lambda rate: errors[rate])
     return {
         "kind": "beside training",
+        "case": name,
         "sizes": SMALL,
         "seed": SEED,
         "seconds": seconds,
@@ -99,38 +171,37 @@ def trained(
     return float(np.abs(found - given(tried)).max()), steps
 
 
-def whole_run() -> Row:
-    """`run` and `check` of the large network at given inputs."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        given = target(LARGE)
-        rc.save(given, place / "target.npz", dtype=np.float32)
-        x = np.random.default_rng(1).uniform(-1, 1, (16, LARGE[0])).astype(np.float32)
-        np.savez(place / "x.npz", x=x)
-        words = ["run", "target.npz", "--domain", "x.npz", "--construction", "grouped"]
-        rows = [timed([*words, "--samples", "16", "-o", "out", "--quiet"], place)]
-        rows.append(timed(["check", "out"], place))
-    return {
-        "kind": "large network",
-        "sizes": LARGE,
-        "seed": SEED,
-        "weights": given.weights,
-        "exit": rows[0][0],
-        "seconds": rows[0][1],
-        "check_exit": rows[1][0],
-        "check_seconds": rows[1][1],
-        "peak_bytes": rows[1][2],
-    }
+def in_float32(family: str, folder: Path) -> Iterator[Row]:
+    """Dense layers with all that is done for float32, grouped layers without and with it."""
+    name = FAMILIES[family]
+    path = DIGITS if family == "digits" else folder / family / name
+    plain = Setting(Adaptive(boxes=BOXES))
+    taken = {"balance": True, "feedback": True, "blocks": True, "centred": True, "headroom": True}
+    grouped = replace(plain, block=BLOCK)
+    for chosen in (replace(plain, **taken), grouped, replace(grouped, **taken)):
+        row = measure_one(path, WHERE[family], chosen)
+        yield {"kind": "in float32", "case": f"{family}, {row['measures']}", **row}
 
 
-def timed(words: list[str], place: Path) -> tuple[int, float, int]:
-    """The exit code, the seconds, and the largest memory of any process so far."""
-    start = time.perf_counter()
-    code = subprocess.run([sys.executable, "-m", "reconstruct", *words], cwd=place, check=False)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return code.returncode, seconds, peak
+def measure(folder: Path, only: list[str]) -> Iterator[Row]:
+    for name in only or [*CASES, "Adam", *FAMILIES]:
+        if name in FAMILIES:
+            yield from in_float32(name, folder)
+        else:
+            yield (whole_run if name in CASES else beside_training)(name, folder)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.grouped", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-o", "--output", type=Path, help="write the rows to this JSON file")
+    parser.add_argument("--add", action="store_true", help="keep other rows of the file")
+    names = [*CASES, "Adam", *FAMILIES]
+    parser.add_argument("--only", nargs="*", choices=names, default=[], metavar="CASE")
+    options = parser.parse_args(argv)
+    before = earlier(options.output) if options.add else []
+    tell("grouped", measure(options.folder, options.only), options.output, before, "case")
 
 
 if __name__ == "__main__":
-    run("grouped", __doc__ or "", measure)
+    main()

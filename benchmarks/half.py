@@ -66,4 +66,5 @@ def _rounded(op: Operation, short: Callable[[Array], Array]) -> Operation:
 
 
 def _part(arrays: Mapping[str, Array], short: Callable[[Array], Array], key: str) -> Array:
-    return short(arrays[key]).astype(np.float64)
+    part = arrays[key]
+    return short(part).astype(np.float64) if part.dtype.kind == "f" else part  # indices stay
