@@ -139,7 +139,7 @@ class Result:
         return tuple(
             proof
             for site in self.sites
-            for proof in self.layout.plans[site.target].prove_ranks(site, self.frozen.network)
+            for proof in self.layout.plans[site.target].prove_ranks(site)
         )
 
     def describe(self) -> list[dict[str, Any]] | None:
@@ -210,7 +210,7 @@ def reconstruct(
     layout, known = _bounded(layout, kept.construction, box, bounds or Crown(), scaled, progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
     for site in sites:
-        layout.plans[site.target].check(site, kept.network)
+        layout.plans[site.target].check(site)
     require_useful(known, chosen.rational)
     on_data = slack if isinstance(box, Points) else None
     rest = (chosen, progress, checkpoint, on_data, kind)
@@ -362,7 +362,7 @@ class _Work:
         m, k = tasks[0].weight.shape
         notify = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
-        return plan.solve(tasks, site, self.frozen, self.solver, notify)
+        return plan.solve(tasks, site, self.solver, notify)
 
 
 def is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:

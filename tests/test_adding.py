@@ -133,16 +133,16 @@ class SpaciousPlan(ChainPlan):
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),)
 
-    def check(self, site: Site, frozen: Network) -> None:
-        check_width(frozen, site.layers[0], self.rows, self.cols, site.where)
+    def check(self, site: Site) -> None:
+        check_width(site, site.layers[0], self.rows, self.cols, site.where)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress
     ) -> GroupSolution:
         return solve_two_layers(chain, task, solver, progress)
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(full_rank(chain) for chain in read_chains(frozen, site.layers))
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
+        return tuple(full_rank(chain) for chain in read_chains(site))
 
     def describe(self) -> Mapping[str, Any]:
         return {"spare": self.width - self.rows * self.cols}

@@ -99,11 +99,13 @@ class Chain:
         return self.links[0]
 
 
-def read_chains(frozen: Network, layers: Sequence[Layer]) -> tuple[Chain, ...]:
-    """The matrices of layers that `find_sites` recognised, those of each group by themselves.
+def read_chains(site: Site, layers: Sequence[Layer] | None = None) -> tuple[Chain, ...]:
+    """The matrices of layers that `find_sites` recognised (all of the site), those of each group by
+    themselves.
 
     The first of them takes in whatever is before it.
     """
+    frozen, layers = site.frozen, layers or site.layers
     *hidden, final = layers
     last = mixing_at(frozen, final.carry)
     count = len(last.kernels)
@@ -158,18 +160,13 @@ class ChainPlan(SitePlan):
     def groups(self) -> int:
         return len(self.op.kernels)
 
-    def check(self, site: Site, frozen: Network) -> None:
-        check_geometry(self.op, frozen, site)
+    def check(self, site: Site) -> None:
+        check_geometry(self.op, site)
 
     def solve(
-        self,
-        tasks: Sequence[Task],
-        site: Site,
-        frozen: Network,
-        solver: Solver,
-        progress: Progress,
+        self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        parts = zip(read_chains(frozen, site.layers), tasks, strict=True)
+        parts = zip(read_chains(site), tasks, strict=True)
         found = [self.solve_group(*part, solver, progress) for part in parts]
         return SiteSolution.joined(site, found)
 

@@ -19,7 +19,7 @@ from scipy.linalg import block_diag
 
 from reconstruct.constructions.sites import Blueprint, Site
 from reconstruct.khatri_rao import RankProof, Solution, Solver
-from reconstruct.networks import LiveNorm, Matrix, Mixing, Network, Norm
+from reconstruct.networks import LiveNorm, Matrix, Mixing, Norm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
@@ -223,21 +223,16 @@ class SitePlan(Protocol):
         """Whether it is solved without looking at what other sites have become."""
         return True
 
-    def check(self, site: Site, frozen: Network) -> None:
+    def check(self, site: Site) -> None:
         """Raise InputError when the frozen layers at `site` cannot do."""
 
     def solve(
-        self,
-        tasks: Sequence[Task],
-        site: Site,
-        frozen: Network,
-        solver: Solver,
-        progress: Progress,
+        self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
         """The norm parameters with which the site computes the map, whose groups are the tasks."""
         ...
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """For each of `systems` a proof of full rank; None where it holds solved numbers."""
         return (None,) * len(self.systems)
 

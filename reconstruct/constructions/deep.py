@@ -69,7 +69,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
 from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, WideQR
-from reconstruct.networks import Matrix, Mixing, Network, dense
+from reconstruct.networks import Matrix, Mixing, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
 from reconstruct.numbers.parallel import one_blas_thread
@@ -157,14 +157,14 @@ class DeepPlan(ChainPlan):
         blocks = ((self.rows, stop - start, self.width) for start, stop in self.blocks)
         return tuple(blocks) * self.groups
 
-    def check(self, site: Site, frozen: Network) -> None:
-        super().check(site, frozen)
+    def check(self, site: Site) -> None:
+        super().check(site)
         for i, (layer, (start, stop)) in enumerate(
             zip(site.layers[:-1], self.blocks, strict=True), start=1
         ):
             where = f"{site.where}, block {i}"
-            check_width(frozen, layer, self.rows, stop - start, where, self.groups)
-        for chain in read_chains(frozen, site.layers):
+            check_width(site, layer, self.rows, stop - start, where, self.groups)
+        for chain in read_chains(site):
             _check_pieces(chain, site.where)
             check_patterns(chain, site.where)
 

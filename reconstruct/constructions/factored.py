@@ -42,7 +42,7 @@ from reconstruct.constructions.two_layers import (
 )
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
-from reconstruct.networks import Matrix, Mixing, Network, Piece, dense
+from reconstruct.networks import Matrix, Mixing, Piece, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
@@ -140,9 +140,9 @@ class FactoredPlan(ChainPlan):
         parts = zip(self.op.kernels, self.lows, strict=True)
         return np.asarray(block_diag(*(np.abs(dense(W) - low.U @ low.V) for W, low in parts)))
 
-    def check(self, site: Site, frozen: Network) -> None:
-        super().check(site, frozen)
-        middle = channels(frozen, site.layers[1])
+    def check(self, site: Site) -> None:
+        super().check(site)
+        middle = channels(site, site.layers[1])
         if middle != self.groups * self.rank:
             raise InputError(
                 f"{site.where} has rank {self.rank} and needs a middle layer of "
@@ -150,32 +150,27 @@ class FactoredPlan(ChainPlan):
                 f"{site.layers[1].norm!r}"
             )
         first, second = (f"{site.where}, {word} factor" for word in ("first", "second"))
-        check_width(frozen, site.layers[0], self.rank, self.cols, first, self.groups)
-        check_width(frozen, site.layers[2], self.rows, self.rank, second, self.groups)
-        for into, out in _halves(frozen, site):
+        check_width(site, site.layers[0], self.rank, self.cols, first, self.groups)
+        check_width(site, site.layers[2], self.rows, self.rank, second, self.groups)
+        for into, out in _halves(site):
             check_patterns(into, first)
             check_patterns(out, second)
 
     def solve(
-        self,
-        tasks: Sequence[Task],
-        site: Site,
-        frozen: Network,
-        solver: Solver,
-        progress: Progress,
+        self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
         if solver.rational:
             raise InputError(
                 "the exact solver works with --construction wide and deep: the factors U and V of "
                 "a low-rank map come from singular values, which are not rational"
             )
-        piece = activation_at(frozen, site.layers[1].activation).piece
-        groups = zip(_halves(frozen, site), self.lows, tasks, strict=True)
+        piece = activation_at(site.frozen, site.layers[1].activation).piece
+        groups = zip(_halves(site), self.lows, tasks, strict=True)
         found = [_solve_group(*group, piece, solver, progress) for group in groups]
         return SiteSolution.joined(site, found)
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(full_rank(half) for pair in _halves(frozen, site) for half in pair)
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
+        return tuple(full_rank(half) for pair in _halves(site) for half in pair)
 
     def describe(self) -> Mapping[str, Any]:
         """How the rank was decided; of several groups that one which leaves out the most."""
@@ -189,9 +184,9 @@ class FactoredPlan(ChainPlan):
         }
 
 
-def _halves(frozen: Network, site: Site) -> list[tuple[Chain, Chain]]:
+def _halves(site: Site) -> list[tuple[Chain, Chain]]:
     """The layers of both factors, group by group."""
-    halves = (read_chains(frozen, layers) for layers in (site.layers[:2], site.layers[2:]))
+    halves = (read_chains(site, layers) for layers in (site.layers[:2], site.layers[2:]))
     return list(zip(*halves, strict=True))
 
 

@@ -35,7 +35,7 @@ from reconstruct.constructions.two_layers import norms_of, shift_hidden
 from reconstruct.constructions.wide import WidePlan
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
-from reconstruct.networks import Mixing, Network, dense
+from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
@@ -90,9 +90,9 @@ class FittedPlan(WidePlan):
 
     alone = False
 
-    def check(self, site: Site, frozen: Network) -> None:
+    def check(self, site: Site) -> None:
         """Any width will do; convolutions must move over the image as the target's do."""
-        check_geometry(self.op, frozen, site)
+        check_geometry(self.op, site)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress
@@ -141,7 +141,7 @@ class FittedPlan(WidePlan):
             ),
         )
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """None: with fewer neurons than equations there is no full rank to prove."""
         return (None,) * self.groups
 

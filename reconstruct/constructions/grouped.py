@@ -15,19 +15,21 @@ Rests on proofs_check: block-systems, khatri-rao-full-rank, two-frozen-layers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import log, prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from reconstruct.constructions.chain import End, Link
 from reconstruct.constructions.construction import (
+    Construction,
     ExactMap,
     GroupSolution,
     LayerSolution,
+    SitePlan,
     SiteSolution,
     Task,
 )
@@ -51,7 +53,6 @@ from reconstruct.networks import (
     Geometry,
     Matrix,
     Mixing,
-    Network,
     Placement,
     dense,
 )
@@ -63,47 +64,33 @@ NUMBERS = 2**21  # entries of functionals that are bounded together
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Construction):
     """`block` b: systems of about b² equations; `ratio` hidden units for each equation."""
 
     block: int = 8
     ratio: float = 1.5
 
-    scales_units: ClassVar[bool] = False
+    summary: ClassVar[str] = (
+        "each affine map of the target is rebuilt by two frozen grouped layers, whose hidden "
+        "units see one block of inputs and feed one block of outputs"
+    )
 
     def __post_init__(self) -> None:
         check_ratio(self.ratio)
         if whole(self.block, "the block") < 1:
             raise InputError(f"the block must be at least 1, but is {self.block}; 8 is a good size")
 
-    @property
-    def name(self) -> str:
-        return "grouped"
-
-    @property
-    def summary(self) -> str:
-        return (
-            "each affine map of the target is rebuilt by two frozen grouped layers, whose hidden "
-            "units see one block of inputs and feed one block of outputs"
-        )
-
     def plan(self, op: Mixing) -> GroupedPlan:
         return GroupedPlan(op, self.block, self.ratio)
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"block": self.block, "ratio": self.ratio}
-
 
 @dataclass(frozen=True, eq=False)
-class GroupedPlan:
+class GroupedPlan(SitePlan):
     """The map `op` in blocks of about b × b."""
 
     op: Mixing
     block: int
     ratio: float
-
-    left_out = None
-    alone = True
 
     @cached_property
     def map(self) -> Convolution:
@@ -171,8 +158,8 @@ class GroupedPlan:
         seen = inputs * _pixels(self.map)
         return ((outputs, seen, width),) * (len(self.map.kernel) // outputs * blocks)
 
-    def check(self, site: Site, frozen: Network) -> None:
-        found = BlockSystems.at(frozen, site, self.map)
+    def check(self, site: Site) -> None:
+        found = BlockSystems.at(site, self.map)
         outputs, seen, width = found.outputs, found.first.shape[2], found.first.shape[1]
         if width < outputs * seen:
             raise InputError(
@@ -182,14 +169,9 @@ class GroupedPlan:
             )
 
     def solve(
-        self,
-        tasks: Sequence[Task],
-        site: Site,
-        frozen: Network,
-        solver: Solver,
-        progress: Progress,
+        self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
-        blocks = BlockSystems.at(frozen, site, self.map)
+        blocks = BlockSystems.at(site, self.map)
         solution, s = solve_blocks(blocks.first, blocks.second, blocks.weights, solver, progress)
         m, k = len(self.map.kernel), self.map.kernel[0].size
         full = solution.rank == blocks.weights.size  # zeros that fill up blocks are counted there
@@ -204,17 +186,14 @@ class GroupedPlan:
             exact = exact_norms_of(blocks.hidden, blocks.end, bias, solution.rationals, hidden)
         return SiteSolution.joined(site, [GroupSolution(norms, (system,), exact)])
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """One proof for all blocks: full if each of them is."""
-        blocks = BlockSystems.at(frozen, site, self.map)
+        blocks = BlockSystems.at(site, self.map)
         pairs = zip(blocks.first, blocks.second, strict=True)
         found = [prove_full_rank(A, B) for A, B in pairs]
         rank, needed = (sum(getattr(p, key) for p in found) for key in ("rank", "needed"))
         primes = max(p.prime for p in found)
         return (RankProof(primes, rank, needed, all(p.proved for p in found)),)
-
-    def describe(self) -> None:
-        return None
 
 
 def _convolution(geometry: Geometry, groups: int, kernel: Matrix) -> Convolution:
@@ -239,9 +218,9 @@ class BlockSystems:
         return int(self.second.shape[1])
 
     @classmethod
-    def at(cls, frozen: Network, site: Site, target: Convolution) -> BlockSystems:
+    def at(cls, site: Site, target: Convolution) -> BlockSystems:
         """The blocks of a site, whatever their size; refused if they do not cover the map."""
-        (one, two), where = site.layers, site.where
+        (one, two), frozen, where = site.layers, site.frozen, site.where
         m, each_in = target.kernel.shape[:2]
         rows = m // target.groups
         entry, carry = (_as_convolution(mixing_at(frozen, n)) for n in (one.entry, two.carry))
@@ -252,7 +231,7 @@ class BlockSystems:
                 f"and a 1×1 convolution behind it, but the frozen network has {entry.geometry} and "
                 f"{carry.geometry}; give them these geometries"
             )
-        channels = _channels(frozen, site, target).reshape(entry.groups, -1)
+        channels = _channels(site, target).reshape(entry.groups, -1)
         groups, each = carry.groups, entry.groups // max(1, carry.groups)
         outputs = carry.channels // groups
         fits = entry.groups == groups * each and rows % outputs == 0
@@ -292,13 +271,13 @@ def _as_convolution(op: Mixing) -> Convolution:
     return Convolution(matrix[:, :, None, None], Geometry(matrix.shape[1], 1, 1, (1, 1)), op.bias)
 
 
-def _channels(frozen: Network, site: Site, target: Convolution) -> Array:
+def _channels(site: Site, target: Convolution) -> Array:
     """The input channel that each channel of the first layer sees, −1 for none."""
-    entry = frozen.node(site.layers[0].entry or "")
+    entry = site.frozen.node(site.layers[0].entry or "")
     size = target.geometry.height * target.geometry.width
     if entry.inputs[0] == site.source:
         return np.arange(target.geometry.channels)
-    op = frozen.node(entry.inputs[0]).op
+    op = site.frozen.node(entry.inputs[0]).op
     assert isinstance(op, Placement)
     index = op.index.reshape(-1, size)
     first = np.where(index[:, :1] >= 0, index[:, :1] // size, -1)

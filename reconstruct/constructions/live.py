@@ -114,9 +114,9 @@ class LivePlan(SitePlan):
             return ((self.rows, self.cols, self.width),)
         return ((self.rows - self.behind.centred, self.cols + 1, self.width),)
 
-    def check(self, site: Site, frozen: Network) -> None:
+    def check(self, site: Site) -> None:
         m, k, _ = self.systems[0]
-        width = frozen.sizes[site.layers[0].norm]
+        width = site.frozen.sizes[site.layers[0].norm]
         if width < m * k:
             raise InputError(
                 f"{site.where} needs a hidden width of at least {m}·{k} = "
@@ -125,24 +125,19 @@ class LivePlan(SitePlan):
             )
 
     def solve(
-        self,
-        tasks: Sequence[Task],
-        site: Site,
-        frozen: Network,
-        solver: Solver,
-        progress: Progress,
+        self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
         (task,) = tasks
-        hidden = frozen.node(site.layers[0].norm).op  # one that was brought has an eps of its own
+        hidden = site.frozen.node(
+            site.layers[0].norm
+        ).op  # one that was brought has an eps of its own
         assert isinstance(hidden, LiveNorm)
-        return replace(self, norm=hidden)._solved(task, site, frozen, solver, progress)
+        return replace(self, norm=hidden)._solved(task, site, solver, progress)
 
-    def _solved(
-        self, task: Task, site: Site, frozen: Network, solver: Solver, progress: Progress
-    ) -> SiteSolution:
+    def _solved(self, task: Task, site: Site, solver: Solver, progress: Progress) -> SiteSolution:
         first, second = site.layers
-        one, two = mixing_at(frozen, first.entry), mixing_at(frozen, second.carry)
-        piece = activation_at(frozen, first.activation).piece
+        one, two = (mixing_at(site.frozen, n) for n in (first.entry, second.carry))
+        piece = activation_at(site.frozen, first.activation).piece
         if np.isfinite(piece.hi):
             raise UnsupportedError(
                 "live norms need an inner activation that is a line from some point on, such as "

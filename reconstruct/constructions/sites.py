@@ -21,7 +21,7 @@ Rests on proofs_check: width-is-necessary.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -153,7 +153,7 @@ def activation_at(network: Network, name: str | None) -> Activation:
     return op
 
 
-def check_geometry(op: Mixing, frozen: Network, site: Site) -> None:
+def check_geometry(op: Mixing, site: Site) -> None:
     """Refuse frozen convolutions that do not move over the image as the target's does.
 
     Those that take in the site's input must have its geometry; those that carry a layer on must
@@ -162,7 +162,7 @@ def check_geometry(op: Mixing, frozen: Network, site: Site) -> None:
     if not isinstance(op, Convolution):
         return
     for layer in site.layers:
-        entry = mixing_at(frozen, layer.entry) if layer.entry else None
+        entry = mixing_at(site.frozen, layer.entry) if layer.entry else None
         if entry is not None and (
             not isinstance(entry, Convolution)
             or (entry.geometry, entry.groups) != (op.geometry, op.groups)
@@ -171,7 +171,7 @@ def check_geometry(op: Mixing, frozen: Network, site: Site) -> None:
                 f"{site.where} needs a frozen convolution that moves as the target's does, "
                 f"{_moves(op)}, but the frozen network has {_moves(entry)}; give it this geometry"
             )
-        carry = mixing_at(frozen, layer.carry) if layer.carry else None
+        carry = mixing_at(site.frozen, layer.carry) if layer.carry else None
         if carry is not None and not (isinstance(carry, Convolution) and carry.geometry.plain):
             raise InputError(
                 f"{site.where} needs a 1×1 convolution without padding behind the first one: a pad "
@@ -217,6 +217,7 @@ class Site:
     source: str
     layers: tuple[Layer, ...]
     number: int
+    frozen: Network = field(repr=False)  # the network that they are part of
 
     @property
     def where(self) -> str:
@@ -324,7 +325,7 @@ class _Finder:
         size, wanted = self.frozen.sizes[last], plan.rows * node.op.positions
         if size != wanted:
             raise InputError(f"{where} needs {wanted} outputs, but the frozen site has {size}")
-        return Site(node.name, source, tuple(layers), number)
+        return Site(node.name, source, tuple(layers), number, self.frozen)
 
     def layer(
         self, shape: LayerPlan, plan: Blueprint, source: str, last: str, final: bool, where: str

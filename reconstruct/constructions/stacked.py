@@ -51,7 +51,7 @@ from reconstruct.constructions.sites import (
 from reconstruct.constructions.two_layers import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status
-from reconstruct.networks import Mixing, Network, dense
+from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress, Step
@@ -145,9 +145,9 @@ class StackedPlan(ChainPlan):
         """The least Σ n_i that reaches every W: m·k, and 1 for each factor between neighbours."""
         return self.rows * self.cols + len(self.widths) - 1
 
-    def check(self, site: Site, frozen: Network) -> None:
-        super().check(site, frozen)
-        found = [channels(frozen, layer) // self.groups for layer in site.layers[:-1]]
+    def check(self, site: Site) -> None:
+        super().check(site)
+        found = [channels(site, layer) // self.groups for layer in site.layers[:-1]]
         if sum(found) < self.needed:
             raise InputError(
                 f"{site.where} needs hidden widths of at least m·k + L − 1 = {self.needed} in all, "

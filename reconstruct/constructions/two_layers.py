@@ -113,9 +113,9 @@ def rounded_norm(norm: Any, dtype: Any) -> Any:
     return norm.tuned(gamma, beta)
 
 
-def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
+def check_width(site: Site, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
     """Refuse a hidden layer with fewer neurons than equations."""
-    width = channels(frozen, layer) // groups
+    width = channels(site, layer) // groups
     if width < m * k:
         raise InputError(
             f"{where} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
@@ -124,9 +124,9 @@ def check_width(frozen: Network, layer: Layer, m: int, k: int, where: str, group
         )
 
 
-def channels(frozen: Network, layer: Layer) -> int:
+def channels(site: Site, layer: Layer) -> int:
     """The width of a layer as its norm counts it."""
-    return norm_at(frozen, layer.norm).channels
+    return norm_at(site.frozen, layer.norm).channels
 
 
 def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) -> Shift:

@@ -86,10 +86,10 @@ class WidePlan(ChainPlan):
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),) * self.groups
 
-    def check(self, site: Site, frozen: Network) -> None:
-        super().check(site, frozen)
-        check_width(frozen, site.layers[0], self.rows, self.cols, site.where, self.groups)
-        for layers in read_chains(frozen, site.layers):
+    def check(self, site: Site) -> None:
+        super().check(site)
+        check_width(site, site.layers[0], self.rows, self.cols, site.where, self.groups)
+        for layers in read_chains(site):
             check_patterns(layers, site.where)
 
     def solve_group(
@@ -97,5 +97,5 @@ class WidePlan(ChainPlan):
     ) -> GroupSolution:
         return solve_two_layers(chain, task, solver, progress)
 
-    def prove_ranks(self, site: Site, frozen: Network) -> tuple[RankProof | None, ...]:
-        return tuple(full_rank(layers) for layers in read_chains(frozen, site.layers))
+    def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
+        return tuple(full_rank(layers) for layers in read_chains(site))

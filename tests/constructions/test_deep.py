@@ -52,7 +52,7 @@ def relative_error(target: rc.Network, result: rc.Result) -> float:
 
 def chain_of(target: rc.Network, frozen: rc.Frozen):
     (site,) = find_sites(target, frozen.network, frozen.layout_of(target).blueprints)
-    (chain,) = read_chains(frozen.network, site.layers)
+    (chain,) = read_chains(site)
     return chain
 
 
