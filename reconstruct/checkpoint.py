@@ -1,7 +1,7 @@
 """Solved sites on disk, so that an interrupted run can be resumed.
 
-Each site is one npz file, written whole, in a directory that also holds the key of the run: a
-hash of everything that decides its numbers. A directory with another key is not used.
+Each site is one npz file, written whole, in a directory that also holds the key of the run
+(`OutputFolder.claim`): a hash of everything that decides its numbers.
 """
 
 from __future__ import annotations
@@ -17,35 +17,19 @@ from typing import Any
 import numpy as np
 
 from reconstruct.constructions.construction import ExactNorm, LayerSolution, LeftOut, SiteSolution
-from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.ranks import from_first
 from reconstruct.networks.operation import KINDS
 
-KEY_FILE = "key.json"
 FORMAT = "sites/2"  # of the files of sites: what another version kept is not resumed
 
 
 class SiteStore:
-    """Keeps the solutions of sites in `folder`; `key` names the run that they belong to."""
+    """Keeps the solutions of sites in `folder`, which belongs to one run."""
 
-    def __init__(self, folder: Path | None, key: str, *, resume: bool) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder  # None on ranks other than 0, which hear from it
-        self.reused = 0
-        if folder is None:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        found = self._found_key()
-        if resume and found is not None and found != key:
-            raise InputError(
-                f"{folder.parent} holds an interrupted run with another target, frozen network or "
-                f"options, so it cannot be resumed with these; use the same options, or --force "
-                f"to start anew"
-            )
-        if found != key or not resume:
-            self._clear()
-            write_atomically(folder / KEY_FILE, json.dumps({"key": key}).encode())
 
     def load(self, site: str) -> SiteSolution | None:
         """What was kept of a site, on every rank."""
@@ -60,7 +44,6 @@ class SiteStore:
             norms = {name: _norm(data, *kept) for name, *kept in head["norms"]}
             rows = tuple(_row(data, i, kept) for i, kept in enumerate(head["systems"]))
             left = [data[key] for key in ("left.weight", "left.bias") if key in data]
-        self.reused += 1
         left_out = LeftOut(*left) if left else None
         return SiteSolution(norms, rows, _exact(head["exact"]), left_out)
 
@@ -94,18 +77,6 @@ class SiteStore:
     def _path(self, site: str) -> Path:
         assert self.folder is not None
         return self.folder / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.npz"
-
-    def _found_key(self) -> str | None:
-        assert self.folder is not None
-        try:
-            return str(json.loads((self.folder / KEY_FILE).read_text())["key"])
-        except (OSError, ValueError, KeyError):
-            return None
-
-    def _clear(self) -> None:
-        assert self.folder is not None
-        for path in self.folder.glob("site-*.npz"):
-            path.unlink()
 
 
 def worth_resuming(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from reconstruct.errors import InputError
+from reconstruct.formats.files import write_atomically
 
 if sys.platform == "win32":
     import msvcrt
@@ -90,6 +91,17 @@ class OutputFolder:
         ):
             self.discard()
         self.close()
+
+    def claim(self, whose: bytes, name: str, others: str) -> None:
+        """Write down whose staging is; refuse to go on with what an interrupted run of `others`
+        left there."""
+        path = self.staging / name
+        if path.exists() and path.read_bytes() != whose:
+            raise InputError(
+                f"{self.path} holds an interrupted {others}; use the same options, or --force to "
+                f"start anew"
+            )
+        write_atomically(path, whose)
 
     def publish(self, names: tuple[str, ...], stale: tuple[str, ...] = ()) -> None:
         """Move the finished files from staging to their places, the last named last.

@@ -333,6 +333,8 @@ def _run(job: Job, start: float, progress: Progress, notes: Sequence[str]) -> Ru
     place = OutputFolder(job.output, force=job.force, resume=job.resume)
     with one, place as folder:
         try:
+            others = "run with another target, frozen network or options"
+            folder.claim(job.key().encode(), "key", others)
             source = take_along(job.target, job.target_path, folder, TARGET)
             job = replace(job, target=source.network)
             for note in notes:
@@ -363,7 +365,7 @@ def _solved(job: Job, place: Path | None, progress: Progress) -> Result:
         bounds=job.bounds,
         dtype=np.dtype(job.dtype),
         progress=progress,
-        checkpoint=SiteStore(place, job.key(), resume=bool(job.resume)),
+        checkpoint=SiteStore(place),
     )
 
 

@@ -237,7 +237,9 @@ def run_study(
         def begun() -> list[Row]:
             place = OutputFolder(output, force=chosen.force, resume=chosen.resume)
             opened.append(stack.enter_context(place))
-            return _begun(place.staging, asked)[: len(wanted)]
+            others = "study, perhaps this one with another grid or other seeds"
+            place.claim((json.dumps(asked, indent=2) + "\n").encode(), "study.json", others)
+            return _whole_rows(place.staging / ROWS)[: len(wanted)]
 
         rows = ranks.from_first(begun)
         staging = opened[0].staging if opened else None  # None on ranks other than 0
@@ -270,18 +272,11 @@ def _seeds(study: Study, settings: Settings) -> int:
     return seeds
 
 
-def _begun(staging: Path, asked: Mapping[str, Any]) -> list[Row]:
-    """The rows that an interrupted study of the same question left, written whole."""
-    document, path = (json.dumps(asked, indent=2) + "\n").encode(), staging / "study.json"
-    if path.exists() and path.read_bytes() != document:
-        raise InputError(
-            f"{staging.parent} holds another study, or this one with another grid or other seeds; "
-            f"use the same options, or --force to start anew"
-        )
-    write_atomically(path, document)
-    content = (staging / ROWS).read_bytes() if (staging / ROWS).exists() else b""
+def _whole_rows(path: Path) -> list[Row]:
+    """The rows that an interrupted study left; a last one that was not written whole is dropped."""
+    content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
-    write_atomically(staging / ROWS, whole)
+    write_atomically(path, whole)
     return [json.loads(line) for line in whole.splitlines()]
 
 

@@ -71,7 +71,7 @@ def test_a_second_run_into_the_same_output_is_refused(cli, target, working, more
         f"reconstruct: {out}: another run is working in this output directory; wait until it has "
         f"ended, or choose another with -o\n"
     )
-    assert contents(out) == before and "key.json" in os.listdir(out / ".partial")
+    assert contents(out) == before and "key" in os.listdir(out / ".partial")
 
 
 def test_a_killed_run_leaves_no_lock(cli, target, tmp_path):
@@ -152,7 +152,7 @@ def test_a_staging_place_that_is_a_link_is_not_followed(cli, target, tmp_path, m
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     out.mkdir()
     elsewhere.mkdir()
-    for name in ("site-0.npz", "key.json", "mine.txt"):
+    for name in ("site-0.npz", "key", "mine.txt"):
         (elsewhere / name).write_text("precious")
     before = contents(elsewhere)
     (out / ".partial").symlink_to(elsewhere)

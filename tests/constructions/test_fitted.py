@@ -64,7 +64,7 @@ def test_an_approximation_is_called_one_and_its_bound_holds():
 def test_what_earlier_maps_leave_out_widens_the_shifts(tmp_path):
     target = mlp([4, 6, 5, 2], 3)
     frozen = rc.draw(target, rc.Fitted(0.6), seed=0)
-    store = SiteStore(tmp_path / "partial", "key", resume=False)
+    store = SiteStore(tmp_path)
     result = rc.reconstruct(target, frozen, domain=rc.Box(-1, 1), checkpoint=store)
     kept = store.load("layer1")
     assert kept is not None and kept.left_out is not None and kept.left_out.weight.max() > 0.01
