@@ -13,6 +13,7 @@ import networkx as nx
 from proofs_check.core import Statement
 from proofs_check.statements.certificates import (
     accumulated_rounding,
+    attention,
     back_substitution,
     carried_errors,
     equal_units,
@@ -90,6 +91,7 @@ _FILES = (
     back_substitution,
     partition_covers,
     window_maximum,
+    attention,
     equal_units,
     guard,
 )

@@ -15,7 +15,8 @@ u uᵀ/n)/ρ has rows of Euclidean norm at most 1/ρ, so that y_i moves by at mo
 ρ' = max(√eps, ρ − rms(r)). Softmax is a quotient of exponentials; where z moves by r, p_i moves by
 at most 2 p_i (1 − p_i)·max r ≤ max r/2.
 
-Rests on proofs_check: accumulated-rounding, layerwise-to-network, exact-splitting, live-eps.
+Rests on proofs_check: accumulated-rounding, layerwise-to-network, exact-splitting, live-eps,
+product-errors, softmax-errors.
 """
 
 from __future__ import annotations

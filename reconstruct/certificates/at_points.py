@@ -9,7 +9,7 @@ so is what the candidate does wrong there. With h = ĥ ± w and the error δ = �
 where only the second bracket is multiplied on; it begins at the rounding of δ̂ itself, 10^-16 of an
 error. A ReLU whose input is farther from 0 than the error hands δ on, or nothing.
 
-Rests on proofs_check: error-recursion.
+Rests on proofs_check: error-recursion, product-errors, softmax-errors.
 """
 
 from __future__ import annotations

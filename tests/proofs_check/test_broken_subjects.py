@@ -16,6 +16,7 @@ from proofs_check.distributions import independent_columns
 from proofs_check.judge import refute
 from proofs_check.statements.certificates import (
     accumulated_rounding,
+    attention,
     back_substitution,
     carried_errors,
     equal_units,
@@ -291,6 +292,12 @@ BROKEN: list[tuple[str, str, Any]] = [
         window_maximum.Maximum(error=min),
     ),
     (
+        "product-errors",
+        "the factors in the other order",
+        attention.Factors(moved=lambda A, d, B, e: d @ B + e @ A + d @ e),
+    ),
+    ("softmax-errors", "p beside its mean", attention.Rows(first=lambda p, d, m, v: p - d * m)),
+    (
         "partition-covers",
         "parts that swap coordinates",
         partition_covers.Cutting(
@@ -399,6 +406,7 @@ BROKEN: list[tuple[str, str, Any]] = [
     ),
     ("live-width", "m·k units", count.Count(width=lambda m, k: m * k)),
     ("live-eps", "a larger eps", limits.Eps(seen=lambda eps, factor: eps * factor**2)),
+    ("live-eps", "the root of the gap", limits.Eps(moved=lambda square, least: square / least**2)),
     ("live-directions-alone", "no gap", limits.Directions(share=Fraction(0))),
     (
         "live-norm-never-affine",

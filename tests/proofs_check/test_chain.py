@@ -51,6 +51,7 @@ REQUIRED = {
     "CROWN's duality": ["back-substitution"],
     "branch and bound": ["partition-covers"],
     "max pooling": ["window-maximum"],
+    "attention": ["product-errors", "softmax-errors"],
     "pairing of equal units": ["equal-units"],
     "the guard": ["guard"],
     "grouped layers": ["block-systems"],
