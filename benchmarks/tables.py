@@ -394,6 +394,8 @@ def grouped() -> str:
     for row in found:
         row["factor"] = "–" if row["float32_factor"] is None else f"{row['float32_factor']:.2g}"
         row["bound"] = at_most(row["certified_bound"])
+        held = row["check_peak_bytes"]
+        row["check_memory"] = "–" if held is None else Words().format("{:memory}", held)
     columns = {
         "network, domain": "{case}",
         "run": "{cpu_seconds:time}",
@@ -401,7 +403,7 @@ def grouped() -> str:
         "verdict": "{verdict}",
         "bound": "{bound}",
         "check": "{check_cpu_seconds:time}",
-        "memory of it": "{check_peak_bytes:memory}",
+        "memory of it": "{check_memory}",
         "float32 error / the target's own": "{factor}",
     }
     return table(found, columns)
