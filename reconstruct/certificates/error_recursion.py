@@ -31,7 +31,16 @@ from reconstruct.certificates.forms import Composites, GroupedForm
 from reconstruct.certificates.verdicts import Segment, published
 from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
-from reconstruct.networks import Activation, Affine, LiveNorm, MatrixProduct, Network, Node
+from reconstruct.networks import (
+    Activation,
+    Affine,
+    Convolution,
+    Geometry,
+    LiveNorm,
+    MatrixProduct,
+    Network,
+    Node,
+)
 from reconstruct.numbers.double_double import Array, Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.rounding import magnitude
@@ -329,24 +338,13 @@ class Recursion:
         low = np.where(kept, lo[at], 0.0).min(axis=1)
         high = np.where(kept, hi[at], 0.0).max(axis=1)
         wrong = np.where(kept, error[at], 0.0).max(axis=1)
-        matrix, count = blocks.matrix.near(), blocks.groups
-
-        def times(rows: Array, values: Array) -> Array:
-            parts = rows.reshape(count, -1, rows.shape[1]) @ values.reshape(count, -1, 1)
-            return np.asarray(parts.ravel())
-
-        main, constant = matrix.high[:, :-1], matrix.high[:, -1]
-        above, below = np.maximum(main, 0.0), np.minimum(main, 0.0)
-        ends = (
-            times(above, low) + times(below, high) + constant,
-            times(above, high) + times(below, low) + constant,
-        )
-        reached = upward(magnitude(low, high) + wrong)
-        size = times(np.abs(main), reached) + np.abs(constant)
+        matrix = blocks.matrix.near()
         rest = np.abs(matrix.low) + matrix.radius
-        doubt = times(rest[:, :-1], reached) + rest[:, -1] + times(np.abs(main), wrong)
-        doubt = upward(doubt + (2 * main.shape[1] + 8) * 2.0**-53 * size)
-        return ends[0] - upward(doubt), ends[1] + upward(doubt)
+        main, unsure = (_layer(part, blocks.groups) for part in (matrix.high, rest))
+        below, above = (end[0] for end in main.image(low[None], high[None]))
+        doubt = unsure(upward(magnitude(low, high) + wrong)[None]) + main.absolute(wrong[None])
+        doubt = upward(doubt[0] + 2.0**-52 * magnitude(below, above))
+        return below - doubt, above + doubt
 
     def _ends(self, form: Form[Any], errors: dict[str, Array]) -> tuple[Array, Array]:
         """The same for some of the rows."""
@@ -374,6 +372,12 @@ class Recursion:
         # Ranges of units may come from more than one relaxation: then their intervals say more.
         units = Affine(matrix).image(*self.reach.bounds(view.source))
         return np.maximum(lo, units[0]), np.minimum(hi, units[1])
+
+
+def _layer(matrix: Array, groups: int) -> Convolution:
+    """Rows of blocks, their constants last, as a grouped layer."""
+    pixels = Geometry(groups * (matrix.shape[1] - 1), 1, 1, (1, 1))
+    return Convolution(matrix[:, :-1, None, None], pixels, matrix[:, -1], groups)
 
 
 def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:

@@ -63,9 +63,6 @@ class GroupedForm(Generic[N]):
     matrix: N
     groups: int
 
-    def of(self, matrix: N) -> GroupedForm[N]:
-        return replace(self, matrix=matrix)
-
 
 class Composites(Generic[N]):
     """The forms of a network's nodes, given where it is cut.
@@ -85,10 +82,12 @@ class Composites(Generic[N]):
     ) -> None:
         self.network, self.arithmetic, self._tick = network, arithmetic, tick
         self.sources = dict(sources)
+        self._source_sizes = {known: network.sizes[name] for name, known in sources.items()}
         self.deviations: dict[str, Array] = {}
         self.scales: dict[str, N] = {}  # of inner live norms: gamma/(n·ρ), ρ known to be near √eps
         self._factors: dict[tuple[str, int], tuple[N, N]] = {}
         self._cache: dict[str, Form[N]] = {}
+        self._magnitudes: dict[str, list[tuple[View, Array]]] = {}
         self._place = {node.name: place for place, node in enumerate(network.nodes)}
         self._landings = self._find_landings()
 
@@ -133,6 +132,13 @@ class Composites(Generic[N]):
         """The form of a node; a source is itself."""
         count = self.positions(name) if positions is None else positions
         return self.rows(name, 0, self.network.sizes[name] // count, count)
+
+    def magnitudes(self, name: str) -> list[tuple[View, Array]]:
+        """Bounds of the entries of a node's form, by what they look at."""
+        if name not in self._magnitudes:
+            parts = self.form(name).parts()
+            self._magnitudes[name] = [(view, part.near().magnitude()) for view, part in parts]
+        return self._magnitudes[name]
 
     def block(self, name: str, span: tuple[int, int]) -> Form[N]:
         """Some rows of the form of a node."""
@@ -185,21 +191,17 @@ class Composites(Generic[N]):
         if isinstance(op, Add):
             return self.combine([self.rows(i, start, stop, positions) for i in node.inputs])
         if isinstance(op, Diagonal):
-            scale, shift = self._channel_factors(node, op, positions)
             form = self.rows(node.inputs[0], start, stop, positions)
-            matrix = form.matrix * scale[start:stop, None]
-            return Form(form.layout, self._shifted(matrix, shift[start:stop]), positions)
+            scaled = self._scaled(node, op, form.matrix, slice(start, stop), positions)
+            return Form(form.layout, scaled, positions)
         if isinstance(op, Placement | Select):
             return self._moved(node, op, start, stop, positions)
         if isinstance(op, LiveNorm):
             return self._rows_of(self._live(node, op), start, stop)
         if isinstance(op, Activation):
             form = self.rows(node.inputs[0], start, stop, positions)
-            matrix = form.matrix.scaled(op.piece.slope)
             doubt = self._doubt(node.name, start, stop, positions)
-            last = self.arithmetic.doubted(matrix[:, -1], doubt)
-            kept = self._with_last(matrix, last) if doubt.any() else matrix
-            return Form(form.layout, kept, positions)
+            return Form(form.layout, self._on_line(op, form.matrix, doubt), positions)
         raise UnsupportedError(
             f"node {node.name!r}: a certificate needs maps, sums and activations, but this is "
             f"{type(op).__name__}"
@@ -221,6 +223,18 @@ class Composites(Generic[N]):
             shifted = self._shifted(rows, self.arithmetic.exact(op.beta))
             self._cache[node.name] = Form(form.layout, shifted)
         return self._cache[node.name]
+
+    def _scaled(self, node: Node, op: Diagonal, matrix: N, rows: slice, positions: int) -> N:
+        """Some channels scaled and shifted."""
+        scale, shift = self._channel_factors(node, op, positions)
+        return self._shifted(matrix * scale[rows, None], shift[rows])
+
+    def _on_line(self, op: Activation, matrix: N, doubt: Array) -> N:
+        """An activation as its line, but for a doubt."""
+        matrix = matrix.scaled(op.piece.slope)
+        if not doubt.any():
+            return matrix
+        return self._with_last(matrix, self.arithmetic.doubted(matrix[:, -1], doubt))
 
     def _doubt(self, name: str, start: int, stop: int, positions: int) -> Array:
         """How far the units of rows may be from their line, known for units or for channels."""
@@ -297,11 +311,10 @@ class Composites(Generic[N]):
 
     def _whole(self, source: str, index: Array, kernel: Array) -> tuple[View, Array]:
         """A single window as a matrix on the whole source, as dense maps have it."""
-        size = next(self.network.sizes[n] for n, known in self.sources.items() if known == source)
-        matrix = np.zeros((len(kernel), size))
+        matrix = np.zeros((len(kernel), self._source_sizes[source]))
         seen = index >= 0
         matrix[:, index[seen]] = kernel[:, seen]
-        return View(source, size), matrix
+        return View(source, self._source_sizes[source]), matrix
 
     def _placed(self, form: Form[N], index: Array) -> Form[N]:
         """The rows of a form at these places, zeros where there is none."""
@@ -360,14 +373,12 @@ class Composites(Generic[N]):
         below = self.blocks(node.inputs[0])
         if below is None:
             return None
-        count = below.index.shape[1]
+        count, total = below.index.shape[1], below.matrix.shape[0]
         if isinstance(op, Diagonal):
-            scale, shift = self._channel_factors(node, op, count)
-            return below.of(self._shifted(below.matrix * scale[:, None], shift))
-        matrix = below.matrix.scaled(op.piece.slope)
-        doubt = self._doubt(name, 0, matrix.shape[0], count)
-        last = self.arithmetic.doubted(matrix[:, -1], doubt)
-        return below.of(self._with_last(matrix, last) if doubt.any() else matrix)
+            made = self._scaled(node, op, below.matrix, slice(0, total), count)
+        else:
+            made = self._on_line(op, below.matrix, self._doubt(name, 0, total, count))
+        return replace(below, matrix=made)
 
     def _by_blocks(self, node: Node, op: Mixing) -> Form[N] | None:
         """A 1×1 layer, grouped or not, behind a grouped one, n·b² products: block by block."""
@@ -405,8 +416,7 @@ class Composites(Generic[N]):
         """The view that all blocks together have, and the column of each of their entries."""
         source, index = inner.source, inner.index
         if index.shape[1] == 1:
-            size = next(self.network.sizes[n] for n, name in self.sources.items() if name == source)
-            return View(source, size), index[:, 0]
+            return View(source, self._source_sizes[source]), index[:, 0]
         _, first, column = np.unique(index, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)
         place = np.empty(len(order), dtype=np.int64)

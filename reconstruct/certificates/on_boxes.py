@@ -7,7 +7,7 @@ that are known, and what a hidden unit takes is an affine function of them, by i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,6 @@ from reconstruct.bounds.branching import taken_values
 from reconstruct.bounds.propagation import Ranges
 from reconstruct.certificates.error_recursion import Layered
 from reconstruct.certificates.roundoff import Evaluated
-from reconstruct.certificates.views import View
 from reconstruct.networks import Network
 from reconstruct.networks.blocks import SpelledSum, spelled_sums
 from reconstruct.numbers.arrays import Array, Range
@@ -54,7 +53,6 @@ class OnBoxes:
     """The boxes by their numbers, a single one where there is no partition, and what is known."""
 
     layered: Layered
-    composed: dict[str, list[tuple[View, Array]]] = field(default_factory=dict)
 
     @property
     def target(self) -> Network:
@@ -100,7 +98,7 @@ class OnBoxes:
                 ranges[name] = self._within(taken, ranges[name], rows)
                 (inside,) = network.node(name).inputs
                 sizes[inside] = magnitude(*ranges[name])
-        return Evaluated(network, layered.composites, sizes, ranges, self._trees, self.composed)
+        return Evaluated(network, layered.composites, sizes, ranges, self._trees)
 
     def of_target(self, rows: Indices) -> Evaluated:
         """What is known of the target there, cut by cut."""

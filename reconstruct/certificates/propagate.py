@@ -114,16 +114,6 @@ Parts = tuple[tuple[str, Array], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class NewErrors:
-    """What is new at a cut, (1 or boxes, m, modes) each: in front of the activation and behind it,
-    and what |ẑ − z| is known not to exceed."""
-
-    before: Array
-    behind: Array
-    most: Array
-
-
-@dataclass(frozen=True, eq=False)
 class _Cut:
     """A cut that is done: its maps by source, its slopes and the noise (boxes, m, modes) behind
     it."""
@@ -164,9 +154,9 @@ class SignedErrors:
         form: Form[Enclosure],
         op: Activation | None,
         taken: Range,
-        noise: NewErrors,
+        noise: CutErrors,
     ) -> Array:
-        """Bounds of |ĥ − h| at a cut, (boxes, m, modes).
+        """Bounds of |ĥ − h| at a cut, (boxes, m, modes), as are the errors that are new there.
 
         `form` gives z over the sources; its range on the boxes, `taken`, tells the slopes of `op`
         (None: a sum).
@@ -175,7 +165,7 @@ class SignedErrors:
         slopes = secants(op, *taken)
         shape = (self.boxes, form.matrix.shape[0], self.modes)
         kept, found = np.empty(shape), np.empty(shape)
-        given = upward(noise.before + doubt), noise.behind, noise.most
+        given = upward(noise.fresh + doubt), noise.behind, noise.total
         fresh, behind, most = (np.broadcast_to(part, shape) for part in given)
 
         def one(rows: slice) -> None:
@@ -330,7 +320,7 @@ class Walk:
             errors = [one.passed(cut.op) for one in errors_here]
             if carrier is not None:
                 taken = self.facts.range(cut.inside, rows)
-                carried = carrier.add(cut.ours, cut.form, cut.op, taken, _new_errors(errors_here))
+                carried = carrier.add(cut.ours, cut.form, cut.op, taken, _side_by_side(errors_here))
                 errors = [np.fmin(error, carried[..., i]) for i, error in enumerate(errors)]
             for mode, error in zip(modes, errors, strict=True):
                 whole = error if self.facts.apart else error.max(axis=0, keepdims=True)
@@ -367,10 +357,10 @@ def _cut(layered: Layered, ours: str, theirs: str) -> CutPair:
     return CutPair(ours, theirs, inside, own.form(inside, size if large else None), op)
 
 
-def _new_errors(errors_here: list[CutErrors]) -> NewErrors:
+def _side_by_side(errors_here: list[CutErrors]) -> CutErrors:
     """The modes as columns."""
-    parts = ("fresh", "behind", "total")
-    return NewErrors(*(_stacked([getattr(one, part) for one in errors_here]) for part in parts))
+    parts = ("total", "fresh", "behind")
+    return CutErrors(*(_stacked([getattr(one, part) for one in errors_here]) for part in parts))
 
 
 def _stacked(parts: list[Array]) -> Array:

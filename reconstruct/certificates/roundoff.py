@@ -26,7 +26,7 @@ Rests on proofs_check: accumulated-rounding, norm-rounding, live-eps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -35,7 +35,7 @@ import numpy as np
 from reconstruct.bounds.interval import image
 from reconstruct.certificates.error_recursion import Arrival
 from reconstruct.certificates.forms import Composites
-from reconstruct.certificates.views import Form, View
+from reconstruct.certificates.views import Form
 from reconstruct.networks import (
     Activation,
     Add,
@@ -65,14 +65,11 @@ class Evaluated:
     magnitudes: Mapping[str, Array]
     ranges: Mapping[str, tuple[Array, Array]]
     trees: Mapping[str, SpelledSum]  # sums that the graph spells out
-    composed: dict[str, list[tuple[View, Array]]] = field(default_factory=dict)  # those asked for
 
     def reached(self, name: str, errors: Mapping[str, Array]) -> Array:
         """|A'| times errors of the sources: far below |M2||s||M1| times them."""
-        if name not in self.composed:
-            parts = self.forms.form(name).parts()
-            self.composed[name] = [(view, matrix.magnitude()) for view, matrix in parts]
-        return _total(view.reached(size, errors[view.source]) for view, size in self.composed[name])
+        parts = self.forms.magnitudes(name)
+        return _total(view.reached(size, errors[view.source]) for view, size in parts)
 
 
 @dataclass(frozen=True, eq=False)
