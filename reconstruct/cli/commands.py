@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import inspect as inspection
+import io
 import json
 import shlex
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -207,6 +209,7 @@ def _verify_instances(options: Namespace) -> int:
             progress=progress,
         ):
             results.append(found)
+            progress.clear()
             if found.note:
                 say(f"{found.property}: {found.note}", options)
             if not options.json:
@@ -249,8 +252,10 @@ def check(options: Namespace) -> int:
     for name in ("target", "candidate"):
         place = getattr(options, name)
         words += [] if place is None else [f"--{name}={place}"]
-    with _progress(options, "proving the certificate again"):
+    said = io.StringIO()
+    with _progress(options, "proving the certificate again"), redirect_stdout(said):
         code = prove_again([*words, "--", options.path])
+    print(said.getvalue(), end="")
     folder = Path(options.path)
     compact = (folder / "norms.npz").exists() and not (folder / "network.onnx").exists()
     if code and options.candidate is None and compact:

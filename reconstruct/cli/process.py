@@ -176,8 +176,7 @@ class ProgressDisplay(ProgressLine):
         self._over.set()
         if self._clock.is_alive():
             self._clock.join()
-        if self.stream.isatty():
-            self.overwrite("")
+        self.clear()
         if self.verbose and self.spent:
             self._note()
 
@@ -190,6 +189,12 @@ class ProgressDisplay(ProgressLine):
             self.spent.setdefault(step.task, [now, now])[1] = now
             self.hear(step, now)
             self._show(now)
+
+    def clear(self) -> None:
+        """Take the line away, before something else is said on the terminal."""
+        with self._turn:
+            if self.stream.isatty() and self.last > self.start:
+                self.overwrite("")
 
     def _note(self) -> None:
         """A line for each task, in the order in which they began; several may run side by side."""

@@ -69,6 +69,21 @@ def test_a_terminal_gets_one_line(clock: Clock) -> None:
     assert "\n" not in stream.getvalue()
 
 
+def test_the_line_is_gone_before_something_else_is_said(clock: Clock) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with ProgressDisplay(stream=stream) as display:
+        display.clear()
+        assert stream.getvalue() == ""  # nothing was shown yet
+        clock.now += 2
+        display(Step("solving", 5, 10))
+        display.clear()
+        assert stream.getvalue().endswith(" \r")
+
+
 def test_the_end_of_a_task_is_not_guessed_too_soon(clock: Clock) -> None:
     display = ProgressDisplay(stream=io.StringIO())
     display(Step("a", 0, 100))
