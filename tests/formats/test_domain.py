@@ -136,6 +136,13 @@ def test_a_network_of_version_2_has_a_box_too(tmp_path):
     assert box.lo.tolist() == [-1, 0.1] and box.hi.tolist() == [1, 0.1]
 
 
+def test_entries_of_a_matrix_are_counted_row_by_row(tmp_path):
+    text = ONE.replace("real [2]", "real [2, 3]")
+    for i, entry in enumerate(["0,0", "0,1", "0, 2", "1,0", "1,1", "1,2"]):
+        text += f"(assert (= X[{entry}] {i}))"
+    assert load_domain(str(vnnlib(tmp_path, text)), 6).lo.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_vnnlib_of_the_wrong_length(tmp_path):
     path = vnnlib(tmp_path, HEAD + BOX)
     with pytest.raises(InputError, match=r"p\.vnnlib: the network has 5 inputs, .* has 3"):

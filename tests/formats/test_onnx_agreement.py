@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
 from reconstruct.formats.onnx import agreement, read
-from reconstruct.formats.onnx.agreement import points
+from reconstruct.formats.onnx.agreement import Followed, _check_value, points
+from reconstruct.formats.onnx.values import Flow
 from reconstruct.networks import Network, Node, Placement
 
 from .test_onnx_meaning import READ, W, stored
@@ -116,3 +118,12 @@ def test_values_of_vast_models_go_on_from_session_to_session(absent, tmp_path, m
     monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
     with pytest.raises(UnsupportedError, match=r"node 'last' \(Neg\)"):
         load(path)
+
+
+def test_the_same_numbers_in_another_shape_are_another_value():
+    """A Reshape to 1 × 2 that another program reads as one to 2 × 1."""
+    model = SimpleNamespace(nodes=[])
+    reading = SimpleNamespace(flows={"y": Flow("y", (1, 2))}, folded={}, model=model)
+    step = Followed("y", np.zeros((1, 2)), np.zeros((1, 2)), np.ones(1, bool))
+    with pytest.raises(UnsupportedError, match=r"gives shape \(2, 1\) where \(1, 2\) was read"):
+        _check_value(reading, SimpleNamespace(name="another"), "y", step, [np.zeros((2, 1))])

@@ -34,6 +34,18 @@ NUMBERS = {"z": np.float32(0), "o": np.float32(1), "half": np.float32(0.5)}
 
 # name: (nodes, input shape, constants, more)
 READ = {
+    "negative multiple of an elu": (
+        [*ELU, ("Add", ["r", "ta"], "u"), ("Mul", ["u", "less"], "y")],
+        [1, 3],
+        {"W": W, "less": np.float32(-2), **NUMBERS},
+        {},
+    ),
+    "mean of each row of a stack": (
+        [("ReduceMean", ["x"], "m", {"axes": [-1], "keepdims": 1}), ("Relu", ["m"], "y")],
+        [1, 2, 3],
+        {},
+        {},
+    ),
     "constant of rank 3": (
         [
             ("MatMul", ["x", "W"], "h"),
@@ -223,6 +235,26 @@ REFUSED = {
         [*ELU, ("Reshape", ["r", "sh"], "rr"), ("Add", ["rr", "ta"], "y", {"name": "sum"})],
         {"W": W, "sh": np.array([3, 1]), **NUMBERS},
         r"node 'sum' \(Add\) is a product, .* which is read only as a step of ELU",
+    ),
+    "elu of two values": (
+        [("Relu", ["x"], "a"), *ELU, ("Add", ["a", "ta"], "y", {"name": "sum"})],
+        {"W": W, **NUMBERS},
+        r"node 'sum' \(Add\) is a product, .* which is read only as a step of ELU",
+    ),
+    "elu with several alphas": (
+        [*ELU[:4], ("Mul", ["t", "c"], "ta", {"name": "m"}), ("Add", ["h", "ta"], "y")],
+        {"W": W, "c": C, **NUMBERS},
+        r"node 'm' \(Mul\) is a product, .* which is read only as a step of ELU",
+    ),
+    "exponential of a value between two ends": (
+        [("Clip", ["x", "low", "z"], "m"), ("Exp", ["m"], "y", {"name": "e"})],
+        {"low": np.float32(-3), **NUMBERS},
+        r"node 'e' \(Exp\) is a product, .* which is read only as a step of ELU",
+    ),
+    "leaky relu with several slopes": (
+        [("Mul", ["x", "c"], "p"), ("Max", ["x", "p"], "y", {"name": "top"})],
+        {"c": C},
+        r"node 'top' \(Max\) is supported of a value and a number",
     ),
     "clip between infinities": (
         [("Clip", ["x", "i", "i"], "y")],

@@ -55,6 +55,7 @@ def test_what_export_writes_is_read_back():
         (HEAD + OR.replace("Y_g", "Z_g"), "declares no such"),
         (HEAD + OR.replace("Y_g[0]", "Y_g[1]"), "has the shape"),
         (HEAD + OR.replace("Y_f[0]", "X_f[0]"), "the same output of both"),
+        (HEAD.replace("X_g[1]", "X_f[1]") + OR, "must have the same input"),
         (HEAD, "some output differs"),
         (HEAD + "(assert (> Y_g[0] (+ Y_f[0] 0.05)))", "some output differs"),
         (HEAD.replace("(assert (== X_f[1] X_g[1]))\n", "") + OR, "input 1"),
