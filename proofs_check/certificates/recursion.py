@@ -567,8 +567,11 @@ def _chords(step: Step, lo: Floats, hi: Floats) -> _Chords:
     slopes = [piece.slope for piece in lines]
     least, most = np.full(lo.shape, np.inf), np.full(lo.shape, -np.inf)
     room = np.full(lo.shape, np.inf)
+    # A range that ends at a kink, where a box was cut there, has no room at all: every error would
+    # leave it. So a piece that is so near counts as met.
+    near = 2.0**-30 * np.maximum(np.abs(lo), np.abs(hi))
     for piece in lines:
-        met = ~((hi <= piece.lo) | (lo >= piece.hi))
+        met = ~((hi < piece.lo - near) | (lo > piece.hi + near))
         least = np.where(met, np.minimum(least, piece.slope), least)
         most = np.where(met, np.maximum(most, piece.slope), most)
         away = np.maximum(np.where(lo >= piece.hi, lo - piece.hi, piece.lo - hi), 0.0)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
+from proofs_check.certificates import recursion
+from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.checker import check
 from reconstruct.bounds import Adaptive, Crown
 from reconstruct.certificates import Verdict
@@ -100,3 +104,15 @@ def test_a_lattice_of_equal_functions_is_proved_again(tmp_path, seed) -> None:
     found = certified(tmp_path, target, result.network, box, **rest)
     assert found.verdict == "certified" and found.method == "layered" and found.bound < 1e-11
     assert check(tmp_path).accepted
+
+
+@pytest.mark.parametrize("end", [0.0, 1e-15, -1e-15])
+def test_a_range_that_ends_at_a_kink_loses_no_more_than_one_across_it(end: float) -> None:
+    """Boxes are cut where a unit is 0: with a slope of 1 and no room errors would count twice."""
+    step, error = mock.Mock(bend=Bend(Relu())), np.full((1, 1, 1), 1e-12)
+    for lo, hi in ((end, 2.0), (-2.0, end)):
+        chords = recursion._chords(step, np.array([[lo]]), np.array([[hi]]))
+        passed = np.abs(chords.middle) * error[..., 0] + chords.noise(error)[..., 0]
+        assert passed <= 1e-12 * (1 + 1e-9)
+    far = recursion._chords(step, np.array([[1e-3]]), np.array([[2.0]]))
+    assert far.middle == 1 and far.radius == 0 and far.noise(error) <= 1e-300
