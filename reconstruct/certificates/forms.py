@@ -386,6 +386,8 @@ class Composites(Generic[N]):
         if inner is None or inner.groups % groups:
             return None
         weight = op.kernel if isinstance(op, Convolution) else dense(op.matrix)
+        if weight.shape[1] * groups != inner.matrix.shape[0]:  # it mixes positions, too
+            return None
         view, columns = self._columns_of(inner)
         each, width = inner.groups // groups, inner.matrix.shape[0] // inner.groups
         seen = columns.reshape(groups, -1)

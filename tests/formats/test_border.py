@@ -331,6 +331,25 @@ def test_networks_that_differ_ahead_of_two_convolutions_are_compared():
     assert 0 < found.bound <= 10
 
 
+def test_a_map_of_all_pixels_behind_a_pool_is_no_layer_of_blocks():
+    """Pools are grouped convolutions; a map of their channels and positions mixes both."""
+    import reconstruct as rc
+
+    first = Convolution(np.ones((2, 2, 1, 2)), Geometry(2, 2, 4, (1, 2), (1, 1), (1, 0, 1, 0)))
+    pool = SumPool(Geometry(2, 4, 3, (4, 3), (1, 1), (0, 1, 1, 0)))
+    nodes = (
+        Node("w0", first, ("input",)),
+        Node("a0", LeakyRelu(0.1), ("w0",)),
+        Node("w1", pool, ("a0",)),
+        Node("a1", Relu(), ("w1",)),
+        Node("end", Affine(np.ones((2, pool.shape[0]))), ("a1",)),
+    )
+    network = Network(16, nodes, "end")
+    other = network.with_ops({"a1": LeakyRelu(0.5)})
+    found = rc.verify(network, other, domain=(-0.1, 0.1), tolerance=1e6).certificate
+    assert found.verdict.value == "certified" and 3 < found.bound < 1e3
+
+
 def test_a_window_that_lies_on_pads_alone_is_rebuilt(tmp_path):
     import reconstruct as rc
 
