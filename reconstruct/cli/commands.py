@@ -97,6 +97,14 @@ def _domain(options: Namespace) -> Any:
     return Images.chosen(options.domain, _named(options.images, "--images", "count=16"))
 
 
+def _refuse(options: Namespace, way: str, names: str) -> None:
+    """Refuse options that `way` says itself, or has no use for."""
+    given = [name for name in names.split() if getattr(options, name) not in (None, False)]
+    if given:
+        flag = given[0].upper() if given[0] == "target" else f"--{given[0].replace('_', '-')}"
+        raise InputError(f"{way} goes without {flag}, but both are given; give one or the other")
+
+
 def settings_of(kind: Any) -> list[str]:
     return [field.name for field in fields(kind)]
 
@@ -177,13 +185,10 @@ def _verify_property(options: Namespace) -> int:
     """Domain and tolerance from a property of both networks."""
     from reconstruct.runs.verify import NEVER, verify_property
 
-    if options.domain is not None or options.tolerance is not None:
-        raise InputError(
-            "--property says domain and tolerance, but --domain or --tolerance is given, too; give "
-            "one or the other"
-        )
+    _refuse(options, "--property", "domain tolerance radius images nnet_header")
     limit = options.timeout or _time_limit(options)
-    result, outcome, asked = _call(verify_property, options, time_limit=limit)
+    bounds = _bounds(options)
+    result, outcome, asked = _call(verify_property, options, time_limit=limit, bounds=bounds)
     if asked.never:
         say(NEVER, options)
     _answer_report(options, outcome.report, f"{'the property is':<23}{result}")
@@ -194,11 +199,10 @@ def _verify_instances(options: Namespace) -> int:
     """Every line of a benchmark; 0 where each is decided, 3 where one is not, 2 for errors."""
     from reconstruct.runs.verify import verify_instances
 
-    if options.target is not None or options.output is None:
-        raise InputError(
-            "--instances names the networks itself and writes into a directory; give -o OUT and no "
-            "TARGET"
-        )
+    others = "target property domain tolerance radius images bounds samples nnet_header time_limit"
+    _refuse(options, "--instances", others)
+    if options.output is None:
+        raise InputError("--instances writes into a directory, but none is named; give -o OUT")
     results = []
     with _progress(options) as progress:
         for found in verify_instances(

@@ -128,7 +128,12 @@ def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
     asked = ["--property", str(benchmark / "p.vnnlib")]
     assert main(["verify", *pair, *asked]) == 0
     assert "unsat" in capsys.readouterr().out
-    assert main(["verify", *pair, *asked, "--tolerance", "1"]) == 2
+    for more in (["--tolerance", "1"], ["--radius", "1"], ["--nnet-header"]):
+        assert main(["verify", *pair, *asked, *more]) == 2
+        assert f"--property goes without {more[0]}, but both" in capsys.readouterr().err
+    listed = ["--instances", str(benchmark / "instances.csv"), "-o", str(benchmark / "no")]
+    assert main(["verify", *listed, "--samples", "5"]) == 2
+    assert "--instances goes without --samples" in capsys.readouterr().err
     assert main(["verify", *pair]) == 2 and main(["verify", pair[0]]) == 2
     said = capsys.readouterr().err
-    assert "give one or the other" in said and "--property" in said
+    assert "verify needs TARGET and CANDIDATE" in said and "--property" in said
