@@ -155,5 +155,6 @@ def _collect(
     pending[name] = total
     reach = magnitude(*value)
     reach = reach if boxes is None else pick(reach, boxes)
-    error = dot(np.abs(total), (2.0 * UNIT) * reach) * SLACK
+    # u·reach would underflow where values are tiny, and coefficients may make it large again
+    error = dot(np.abs(total), reach) * (2.0 * UNIT * SLACK)
     return down(const - up(error + 4 * reach.shape[1] * TINY))

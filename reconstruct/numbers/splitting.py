@@ -42,12 +42,12 @@ def product(left: Array, right: Enclosure) -> Enclosure:
 
 def _short_product(left: Array, right: Enclosure) -> Enclosure:
     high, low = two_sum(right.high, right.low)  # now |low| ≤ u·|high|
-    e, rows, left_full = _slices(left, everywhere(0.0, left.shape), axis=1)
-    f, columns, right_full = _slices(high, low, axis=0)
+    e, rows = _slices(left, everywhere(0.0, left.shape), axis=1)
+    f, columns = _slices(high, low, axis=0)
     sums = _exact_sums(rows, columns, (left.shape[0], right.shape[1]))
     exponent = e + f
     centre, tail = _scaled(sums.high, exponent), _scaled(sums.low, exponent)
-    dropped = _dropped(len(rows), len(columns), left_full, right_full) * left.shape[1]
+    dropped = _dropped(len(rows), len(columns)) * left.shape[1]
     radius = _scaled(sums.radius + dropped, exponent)
     return Enclosure(centre, tail, upward(radius + _doubt(left, right.radius)))
 
@@ -73,10 +73,10 @@ def _scaled(values: Array, exponent: Array) -> Array:
     return np.ldexp(values, exponent)
 
 
-def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], bool]:
+def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array]]:
     """Exponents e and integer slices q_p with `high + low = 2^e Σ_p 2^(−BITS(p+1)) q_p + rest`.
 
-    The flag says whether a rest was left after SLICES slices; it is then below 2^(e − 100).
+    There are at least two slices, and a rest only after SLICES of them, at most 2^(e − 101).
     |q_p| ≤ 2^BITS: the first slice by the choice of e, the others because |rest| ≤ 1/2 is
     scaled by 2^BITS, and `low` joins the third slice, where it is at most 2⁷.
     """
@@ -94,8 +94,8 @@ def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array], boo
         if index == 3:  # the last crumbs: one rounding below 2⁻¹⁰⁰ of the maximum
             rest = rest + tail * 2.0 ** (2 * BITS)
         if index >= 1 and not rest.any() and not tail.any():
-            return exponent, slices, False
-    return exponent, slices, True
+            break
+    return exponent, slices
 
 
 def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int]) -> Enclosure:
@@ -114,11 +114,13 @@ def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int])
     return Enclosure(*two_sum(high, low), radius)
 
 
-def _dropped(p: int, q: int, left_rest: bool, right_rest: bool) -> float:
+def _dropped(p: int, q: int) -> float:
     """What one term of the sum loses, relative to 2^(e+f): slices that never met, and rests.
 
-    |A_p B_q| 2^(−BITS(p+q+2)) ≤ 2^(−BITS(p+q)), and the pairs with p + q ≥ SLICES are dropped.
+    The pairs with i + j ≥ SLICES are dropped. In these i, j ≥ 1, so that |A_i|, |B_j| ≤ 2^(BITS−1):
+    they come to a quarter of what is counted for them here. A rest, at most half of
+    2^(−BITS·SLICES) for each factor, is there only beside SLICES slices, of which the last meets
+    the second of the other factor, and where both factors have one, four such pairs are counted:
+    the other three quarters hold the rests and the rounding of the last crumbs.
     """
-    pairs = sum(2.0 ** (-BITS * (i + j)) for i in range(p) for j in range(q) if i + j >= SLICES)
-    rest = 2.0 ** (-BITS * SLICES)
-    return pairs + 2 * rest * (left_rest + right_rest)
+    return sum(2.0 ** (-BITS * (i + j)) for i in range(p) for j in range(q) if i + j >= SLICES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from reconstruct.bounds import crown
-from reconstruct.bounds.transfers import transfer
+from reconstruct.bounds.transfers import source, transfer
 from reconstruct.networks import (
     Activation,
     Affine,
@@ -153,6 +153,16 @@ def test_coefficients_that_meet_at_a_node_keep_the_rounding_of_their_sum(reach):
     assert kept - total * Fraction(reach) <= -exact * Fraction(reach)
 
 
+def test_large_coefficients_of_tiny_values_keep_the_rounding_of_their_sum():
+    """u·2^-1060 is 0 in floats, and not where the coefficient is 2^500."""
+    large, small, reach = np.full((1, 1, 1), 2.0**500), np.full((1, 1, 1), 2.0**447), 2.0**-1060
+    pending = {"h": large}
+    ends = (np.array([[-reach]]), np.array([[reach]]))
+    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends, None)
+    lost = Fraction(2.0**500) + Fraction(2.0**447) - Fraction(pending["h"].item())
+    assert lost > 0 and Fraction(const.item()) <= -lost * Fraction(reach)
+
+
 def test_the_sum_of_many_coefficients_keeps_each_rounding():
     rng = np.random.default_rng(5)
     first, second = rng.normal(size=(2, 1, 3, 40))
@@ -200,13 +210,19 @@ def test_a_pixel_that_two_windows_choose_is_charged_for_the_sum() -> None:
     assert seen_backwards(pool, box, [0.25, 1.0, 0.25], [1.0, 1.5 * 2.0**-53])
 
 
-def test_coefficients_that_underflow_are_charged_for_what_they_would_have_met() -> None:
+@pytest.mark.parametrize(
+    ("op", "end"),
+    [
+        (Affine([[2.0**-600]]), 2.0**1000),
+        (Scaling([2.0**-600]), 2.0**1000),
+        (LeakyRelu(2.0**-600), -(2.0**1000)),
+    ],
+)
+def test_coefficients_that_underflow_are_charged_for_what_they_would_have_met(op, end) -> None:
     """2^-600 · 2^-600 is 0 in floats, and not where the input is 2^1000."""
-    step = transfer(
-        Node("v", Affine([[2.0**-600]]), ("x",)),
-        {"x": (np.zeros((1, 1)), np.full((1, 1), 2.0**1000))},
-    )
-    form = np.full((1, 1, 1), -(2.0**-600))
+    ends = np.full((1, 1), min(end, 0.0)), np.full((1, 1), max(end, 0.0))
+    step = transfer(Node("v", op, ("x",)), {"x": ends})
+    form = np.full((1, 1, 1), -(2.0**-600) * np.sign(end))
     assert not step.pull(form).any()
     constant = step.constant(form, np.zeros((1, 1))).item()
     assert -(Fraction(2) ** -200) >= Fraction(constant)
@@ -235,3 +251,13 @@ def test_products_with_coefficients_that_underflow_are_charged_in_all() -> None:
     assert not (form * 2.0**-540).any()
     constant = step.constant(form, np.zeros((1, 1))).item()
     assert -64 * Fraction(2) ** -1077 >= Fraction(constant)
+
+
+def test_the_ranges_of_inputs_around_zero_are_charged_for_their_rounding() -> None:
+    """Nothing is charged for the middle there: only |Λ| times the radius is summed."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        reach, form = rng.uniform(1, 2, (1, 9)), rng.uniform(1, 2, (1, 1, 9))
+        least = source(-reach, reach).constant(form, np.zeros((1, 1))).item()
+        pairs = zip(form.ravel().tolist(), reach.ravel().tolist(), strict=True)
+        assert Fraction(least) <= -sum(Fraction(a) * Fraction(b) for a, b in pairs)

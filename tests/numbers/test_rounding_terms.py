@@ -133,8 +133,11 @@ def test_exponentials(value: float, radius: float) -> None:
     assert radius > 2.0**-60 or found.radius[0] <= max(2.0**-60 * math.exp(value) * 2, 2.0**-80)
 
 
-def test_ends_are_rounded_outward_where_nearly_all_cancels() -> None:
-    X = one(1.0, -(2.0**-60), 1 - 2.0**-53)
+@pytest.mark.parametrize(
+    "X", [one(1.0, -(2.0**-60), 1 - 2.0**-53), one(1.0, 0.0, 2.0**-60), one(-1.0, 0.0, 2.0**-60)]
+)
+def test_ends_are_rounded_outward(X: Enclosure) -> None:
+    """Where nearly all cancels, and where nearly nothing is added."""
     lo, hi = (Fraction(end.item()) for end in X.ends())
     assert lo <= min(ends(X)) and max(ends(X)) <= hi
 
@@ -356,3 +359,50 @@ def test_slack_covers_what_the_sum_of_magnitudes_lost_itself() -> None:
 def test_the_smallest_magnitude_is_that_of_a_negative_number_too() -> None:
     assert rounding.smallest(np.array([-(2.0**-600), 0.0, 1.0])) == 2.0**-600
     assert rounding.underflow(3, rounding.smallest(np.array([-(2.0**-600)])), 2.0**-600) > 0
+
+
+ODD = (2.0**20 - 1) * 2.0**-20 + (2.0**19 - 1) * 2.0**-40 + (2.0**12 - 1) * 2.0**-53
+
+
+@pytest.mark.parametrize("columns", [7, 1536, 9000])
+def test_products_of_large_slices_are_summed_without_rounding(columns: int) -> None:
+    """Slices as large as they can be and odd: above 2^13 terms of them float64 would round."""
+    left = np.full((1, columns), ODD)
+    found = product(left, Enclosure.exact(left.T))
+    assert holds(found, [columns * Fraction(ODD) ** 2])
+    assert found.radius[0, 0] <= columns * 2.0**-90
+
+
+@pytest.mark.parametrize("tail", [0.0, ROUGH * 2.0**-60])
+def test_slices_that_never_meet_are_counted_for_every_term(tail: float) -> None:
+    """Numbers far below the largest of their row have five slices, and what is dropped adds up."""
+    small, columns = ROUGH * 2.0**-49, 1000
+    left = np.array([[1.0, *[small] * columns]])
+    high = np.array([[0.0], *[[ROUGH]] * columns])
+    right = Enclosure(high, np.where(high > 0, tail, 0.0), np.zeros_like(high))
+    whole = columns * Fraction(small) * (Fraction(ROUGH) + Fraction(tail))
+    assert holds(product(left, right), [whole])
+    turned = product(right.high.T, Enclosure.exact(left.T))
+    assert holds(turned, [columns * Fraction(small) * Fraction(ROUGH)])
+
+
+def test_rests_behind_the_last_slices_are_within_what_is_dropped() -> None:
+    """Both factors have more than 100 bits below the largest number beside them."""
+    rng = np.random.default_rng(8)
+    for _ in range(200):
+        left = np.array([[1.0, *rng.uniform(0.5, 1, 30) * 2.0 ** rng.integers(-75, -45, 30)]])
+        low = rng.uniform(0.5, 1, (31, 1)) * 2.0**-55
+        high = np.array(
+            [[1.0], *(rng.uniform(0.5, 1, (30, 1)) * 2.0 ** rng.integers(-60, 0, (30, 1)))]
+        )
+        right = Enclosure(high, low * high, np.zeros_like(high))
+        parts = zip(left[0].tolist(), high[:, 0].tolist(), right.low[:, 0].tolist(), strict=True)
+        truth = sum((Fraction(a) * (Fraction(h) + Fraction(t)) for a, h, t in parts), Fraction(0))
+        assert holds(product(left, right), [truth])
+
+
+def test_a_radius_that_underflows_is_none_of_zero() -> None:
+    """2^-540 times a range of 2^-540 around 0: the product of the radii is 0 in floats."""
+    op = Dense(np.array([[2.0**-540]]))
+    lo, hi = op.image(np.full((1, 1), -(2.0**-540)), np.full((1, 1), 2.0**-540))
+    assert Fraction(lo.item()) <= -(Fraction(2) ** -1080) and Fraction(hi.item()) > 0
