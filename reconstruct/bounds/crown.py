@@ -17,7 +17,7 @@ from reconstruct.bounds.transfers import Swap, Transfer, dot, pick, source
 from reconstruct.networks.activations import Activation
 from reconstruct.networks.graph import Network
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, magnitude, up
+from reconstruct.numbers.rounding import SLACK, UNIT, down, magnitude, up
 
 
 def lower_bounds(
@@ -155,6 +155,7 @@ def _collect(
     pending[name] = total
     reach = magnitude(*value)
     reach = reach if boxes is None else pick(reach, boxes)
-    # u·reach would underflow where values are tiny, and coefficients may make it large again
+    # u·reach would underflow where values are tiny, and coefficients may make it large again; what
+    # underflows here is below u·n·η, or below η: `up` adds that
     error = dot(np.abs(total), reach) * (2.0 * UNIT * SLACK)
-    return down(const - up(error + 4 * reach.shape[1] * TINY))
+    return down(const - up(error))

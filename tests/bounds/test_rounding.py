@@ -254,10 +254,24 @@ def test_products_with_coefficients_that_underflow_are_charged_in_all() -> None:
 
 
 def test_the_ranges_of_inputs_around_zero_are_charged_for_their_rounding() -> None:
-    """Nothing is charged for the middle there: only |Λ| times the radius is summed."""
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        reach, form = rng.uniform(1, 2, (1, 9)), rng.uniform(1, 2, (1, 1, 9))
-        least = source(-reach, reach).constant(form, np.zeros((1, 1))).item()
-        pairs = zip(form.ravel().tolist(), reach.ravel().tolist(), strict=True)
-        assert Fraction(least) <= -sum(Fraction(a) * Fraction(b) for a, b in pairs)
+    """1 and a thousand numbers below u: nothing is charged for the middle, which is 0."""
+    reach, form = np.full((1, 1001), 0.99 * 2.0**-53), np.ones((1, 1, 1001))
+    reach[0, 0] = 1.0
+    least = source(-reach, reach).constant(form, np.zeros((1, 1))).item()
+    assert Fraction(least) <= -sum(map(Fraction, reach.ravel().tolist()))
+
+
+def test_a_scale_that_is_no_float_is_charged_for_what_it_may_be() -> None:
+    """What is lost is the root's own distance to a float, and what its product rounds."""
+    rng = np.random.default_rng(3)
+    for number in range(2, 30):
+        norm = Norm([1.0], [0.0], [0.0], [float(number)], eps=0.0)
+        step = transfer(Node("v", norm, ("x",)), {"x": (np.array([[-64.0]]), np.array([[64.0]]))})
+        low, high = (Fraction(1) / end for end in reversed(_root(Fraction(number))))
+        for form in (rng.uniform(1, 2, 60) * rng.choice([-1, 1], 60)).tolist():
+            rows = np.array([[[form]]])
+            constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
+            pulled = Fraction(step.pull(rows).item())
+            for z in (-64, 64):
+                least = min(Fraction(form) * z * end for end in (low, high))
+                assert least >= pulled * z + constant
