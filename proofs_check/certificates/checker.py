@@ -109,9 +109,11 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> CheckRepo
 
 
 def _shared(*networks: Network) -> tuple[str, ...]:
-    """Which of the two networks were read by the certifier's reader."""
+    """Which of the two networks were read by the certifier's reader, and without a second one."""
     pairs = zip(("target", "candidate"), networks, strict=True)
-    return tuple(name for name, network in pairs if SHARED in network.metadata)
+    found = [(name, network.metadata) for name, network in pairs if SHARED in network.metadata]
+    alone = " (not compared with another program)"
+    return tuple(name + alone * (told.get("compared", {}) is None) for name, told in found)
 
 
 def _check_reach(

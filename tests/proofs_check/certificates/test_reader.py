@@ -164,3 +164,19 @@ def test_archives_that_cannot_be_unpacked_are_left_to_the_shared_reader(damage, 
     place.write_bytes(content)
     with pytest.raises(NotPlain):
         read_plain(place)
+
+
+def test_a_reading_that_nothing_confirms_is_said_in_the_acceptance(tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    nodes = [("Softplus", ["x"], "s"), ("Add", ["s", "big"], "b"), ("Mul", ["b", "none"], "n")]
+    nodes.append(("Add", ["s", "n"], "y"))
+    constants = {"big": np.full((1, 2), 3.4028235e38), "none": np.zeros((1, 2))}
+    path = tmp_path / "a.onnx"
+    path.write_bytes(onnx_bytes(nodes, [1, 2], constants, dtype=np.float32))
+    monkeypatch.setenv("RECONSTRUCT_UNCHECKED_READING", "1")
+    rc.verify(path, path, domain=(-1.0, 1.0), output=tmp_path / "out", samples=20)
+    assert "candidate (not compared with another program) read by the" in as_text(
+        check(tmp_path / "out")
+    )
+    monkeypatch.delenv("RECONSTRUCT_UNCHECKED_READING")
+    assert "may overflow wherever the model was tried" in str(check(tmp_path / "out"))
