@@ -19,7 +19,9 @@ and each operation says what becomes of these numbers; what underflows goes to `
 
 An inner live norm (`_live`) is the line gamma∘P z/√eps + beta up to its defect |u|·|P z|²/(2·n·eps)
 and to what it rounds, in any order, the variance in one pass or in two: 2n + 24 roundings of
-|gamma|·(|u|·(1 + mean z²/eps) + (|z| + mean|z|)/√eps) + |beta|.
+|gamma|·(|u|·(1 + mean z²/eps) + (|z| + mean|z|)/√eps) + |beta|. In one pass the variance errs by
+(3n + 7)·u·mean z²; where that may be more than eps/4 nothing is known, its root may be of a
+negative number.
 
 An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
 there, and behind a live norm, the count starts at 0 again. At a cut the target's range tells that,
@@ -297,12 +299,15 @@ class Evaluation:
         u = spread(size)
         defect = upper(u * (u * u).mean(axis=1, keepdims=True) / 2)
         square = (size * size).mean(axis=1, keepdims=True) / eps
+        if not (upper((3 * n + 8) * self.unit * square) <= 0.25).all():
+            raise NoBound(f"a variance of {name!r} in one pass may be negative")
         terms = u * (1 + square) + (size + size.mean(axis=1, keepdims=True)) / root
         rounded = upper(share / (1 - share) * (gamma * upper(terms) + np.abs(op.beta)))
         scale = float(above((1 + gamma.max()) / root))
-        lost = 4 * n**1.5 * self.tiny * (1 + gamma.max()) / min(eps, 1.0)
-        moved = upper(gamma * upper(spread(error) + defect) + rounded + lost)
-        most = upper(gamma * u + np.abs(op.beta))
+        wide = (1 + gamma.max()) * (1 + size.max())
+        rounded = upper(rounded + 4 * n**1.5 * self.tiny * wide / min(eps, 1.0))
+        moved = upper(gamma * upper(spread(error) + defect) + rounded)
+        most = upper(gamma * u + np.abs(op.beta) + rounded)  # of what is computed, too
         if not max(scale, (1 + float(size.max())) ** 2 * n, eps) < self.limit / 4:
             raise NoBound(f"{name!r} may overflow {self.kind.__name__}")
         return replace(Value.within(-most, most, moved), ends=None)

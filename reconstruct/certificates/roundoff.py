@@ -305,8 +305,10 @@ class Roundoff:
         size = op.magnitude(value.size)
         carried, local = op.on_line(value.carried), op.on_line(value.local)
         local = upward(local + own + op.off_line(value.computed))
-        scale = np.abs(op.gamma).max() / np.sqrt(op.eps)  # may be computed first
-        return Value(size, carried, local, upward(op.magnitude(value.peak) + scale))
+        # gamma/√eps may be computed first, and a variance in one pass begins with z²
+        scale = np.abs(op.gamma).max() / np.sqrt(op.eps)
+        square = op.channels * (1 + value.computed.max(initial=0.0)) ** 2
+        return Value(size, carried, local, upward(op.magnitude(value.peak) + scale + square))
 
     def _margin(self, op: Activation, name: str, value: Value) -> Array:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""

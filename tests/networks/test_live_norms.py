@@ -170,6 +170,24 @@ def test_rounding_of_small_inputs_is_small_beside_what_gamma_makes_of_them(
     assert np.isinf(lost.rounding(np.abs(z), Precision(np.float32))).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_there_is_no_bound_where_a_variance_in_one_pass_may_have_no_root(dtype) -> None:
+    """LayerNorm at a large common offset: E z² − (E z)² is then below −eps, as in onnxruntime."""
+    op, rng = LayerNorm([1.0] * 4, [0.0] * 4, 2.0**-10), np.random.default_rng(0)
+    unit = float(np.finfo(dtype).eps) / 2
+    for part, known in ((0.2 / 20, True), (256.0, False)):  # of eps, by u times the square
+        offset = np.sqrt(part * op.eps / unit)
+        z = (offset * (1 + 2 * unit * rng.integers(-3, 4, size=(500, 4)))).astype(dtype)
+        bound = op.rounding(np.abs(z).max(axis=0)[None].astype(np.float64), Precision(dtype))
+        mean = z.mean(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            root = np.sqrt((z * z).mean(axis=1, keepdims=True) - mean * mean + dtype(op.eps))
+        made = (z - mean) / root
+        assert np.isfinite(bound).all() == known == bool(np.isfinite(made).all())
+        if known:
+            assert (np.abs(made - plain(op, z)) <= bound).all()
+
+
 def test_what_is_no_norm_is_refused_in_one_sentence() -> None:
     with pytest.raises(rc.InputError, match="needs 2 or more units, but has 1"):
         LayerNorm([1.0], [0.0])

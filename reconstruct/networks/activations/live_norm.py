@@ -235,15 +235,20 @@ class LiveNorm(Activation):
 
         n + 1 roundings of the mean, n + 3 of a difference; of a variance 3n + 7 in one pass, which
         its root halves; casts, the root, quotients and products are 10 more. Underflow: of squares,
-        beside eps, and of what gamma multiplies.
+        beside eps, and of what gamma multiplies, or is multiplied with. A variance in one pass errs
+        by (3n + 7)·u·mean(z²): up to eps/4 its root is covered, with eps it may have none.
         """
-        if self.eps <= 4 * precision.tiny:
+        if self.eps <= 4 * precision.tiny or self.eps >= precision.largest / 4:
             return np.full_like(computed, inf)
         lost = precision.gamma(2 * self.channels + 24)
         size = self.parts(computed, sqrt(self.eps), self.unit(computed))
-        most = 1 + float(np.abs(self.gamma).max())
+        most = (1 + float(np.abs(self.gamma).max())) * (1 + float(computed.max(initial=0.0)))
         below = 4 * self.channels * self.cap * precision.tiny * most / min(self.eps, 1.0)
-        return upward((1 + gamma(self.channels)) * (lost * size + below))
+        z = self._rows(computed)
+        off = (3 * self.channels + 8) * precision.unit * (z * z).mean(axis=-1, keepdims=True)
+        known = np.broadcast_to(off <= self.eps / 4, z.shape).reshape(computed.shape)
+        found = upward((1 + gamma(self.channels)) * (lost * size + below))
+        return np.where(known, found, inf)
 
     def on_line(self, error: Array) -> Array:
         """|gamma P δ|/√eps: what errors of the input become where ρ is taken for √eps."""

@@ -46,3 +46,17 @@ def test_there_is_no_bound_where_the_format_loses_eps_or_gamma() -> None:
         with pytest.raises(NoBound):
             behind(op, size, 0.0)
         assert np.isfinite(behind(op, size, 0.0, np.float64).moved).all()
+
+
+def test_there_is_no_bound_where_a_variance_in_one_pass_may_be_negative() -> None:
+    op = LayerNorm(np.ones(4), np.zeros(4), 2.0**-10)
+    assert np.isfinite(behind(op, np.full((1, 4), 2.0), 0.0).moved).all()
+    with pytest.raises(NoBound, match="may be negative"):
+        behind(op, np.full((1, 4), 2.0**10), 0.0)
+
+
+def test_a_factor_below_the_format_loses_by_what_it_meets() -> None:
+    """gamma/√eps = 2^-133 and a large input: a float32 without gradual underflow makes nothing of
+    it, what is lost is gamma/√eps times the input."""
+    op = RMSNorm([2.0**-93] * 4, [0.0] * 4, 2.0**80)
+    assert (behind(op, np.full((1, 4), 2.0**30), 0.0).moved > 2.0**-133 * 2.0**30).all()
