@@ -208,9 +208,11 @@ def _require_words(claims: Claims) -> None:
             raise CheckFailed("verdict", "a certified verdict needs a bound, but there is none")
         if claims.tolerance is None or not claims.bound <= claims.tolerance:
             raise CheckFailed("verdict", "the bound is above the tolerance")
+    values = () if claims.witness is None else claims.witness.target + claims.witness.candidate
+    known = all(low == high for low, high in values)  # else they are enclosed, and not exact
     wanted = {
         "certified": ("exact",) if claims.exact_identity else ("rigorous",),
-        "refuted": ("exact", "rigorous"),
+        "refuted": ("exact", "rigorous") if known else ("rigorous",),
         "undecided": ("numerical",),
     }[claims.verdict]
     if claims.rigor not in wanted:

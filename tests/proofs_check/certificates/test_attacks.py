@@ -288,6 +288,15 @@ def test_what_a_witness_says_is_checked(tmp_path, path, value, field) -> None:
     assert (report.status, report.field) == (CheckStatus.REJECTED, field), report
 
 
+def test_values_that_are_enclosed_are_not_called_exact(tmp_path) -> None:
+    pair = two(None, Elu(), 1.0), two(None, Elu(), 1.1)
+    certified(tmp_path, *pair, Box(-1.0, -0.5).of_size(2))
+    assert check(tmp_path).accepted and document_of(tmp_path)["rigor"] == "rigorous"
+    edit(tmp_path, "rigor", value="exact")
+    report = check(tmp_path)
+    assert (report.status, report.field) == (CheckStatus.REJECTED, "rigor"), report
+
+
 def test_a_witness_on_the_border_has_to_say_so(tmp_path) -> None:
     pair = two(None, Relu(), 1.0), two(None, Relu(), 1.1)
     certified(tmp_path, *pair, Box(-1.0, 1.0).of_size(2))
