@@ -28,14 +28,14 @@ Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from proofs_check.certificates.activations import Bend, Windows
-from proofs_check.certificates.affine import Form, Forms, View, common, runs
+from proofs_check.certificates.affine import Form, Forms, Made, View, common, runs
 from proofs_check.certificates.arithmetic import UNIT, Floats, above, below, dot, plus, times
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
 from proofs_check.certificates.ranges import Ranges, at_position, boxes_of, needed, over_boxes
@@ -51,6 +51,7 @@ SCALING = ("factor", "divisor", "offset")
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
 BATCH = 64  # boxes at once
+HELD = 2**22  # values of a layer on the boxes of a batch: each of some tens of arrays has 32 MiB
 LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
 
 
@@ -269,14 +270,14 @@ class Recursion:
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         return bool(self.ranges.boxes * work < MOST_WORK)
 
-    def blocks(self, name: str) -> list[tuple[Form, Range]]:
-        """What an inner activation takes, in blocks: kept where many boxes look at it."""
-        if name in self.held:
-            return self.held[name]
-        found = self.theirs.each_block(name, lambda form: (form, form.floats()))
-        if self.ranges.boxes > BATCH:
-            self.held[name] = found
-        return found
+    def each_block(self, name: str, look: Callable[[Form, Range], Made]) -> list[Made]:
+        """What is made of what an inner activation takes, block by block: hidden layers are wide,
+        so that their forms are kept only where many boxes look at them."""
+        if self.ranges.boxes <= BATCH:
+            return self.theirs.each_block(name, lambda form: look(form, form.floats()))
+        if name not in self.held:
+            self.held[name] = self.theirs.each_block(name, lambda form: (form, form.floats()))
+        return [look(*block) for block in self.held[name]]
 
 
 def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]:
@@ -359,8 +360,9 @@ def _alike(ours: Node, theirs: Node) -> bool:
 
 def figures(recursion: Recursion, names: Sequence[str]) -> dict[str, float]:
     """The figures of these names after a recursion that is done, infinity where there is none."""
-    starts = range(0, recursion.ranges.boxes, BATCH)
-    found = [_Walk(recursion, names, slice(at, at + BATCH)).run() for at in starts]
+    batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
+    starts = range(0, recursion.ranges.boxes, batch)
+    found = [_Walk(recursion, names, slice(at, at + batch)).run() for at in starts]
     return dict(zip(names, np.maximum.reduce(found).tolist(), strict=True))
 
 
@@ -422,11 +424,16 @@ class _Arithmetic:
         alone = self.recursion.ranges.boxes == 1
         if alone and not any(error.any() for error in self.errors.values()):
             return (lo[None], hi[None]), np.zeros((1, len(lo)))  # in front of the first cut
-        found = self.recursion.blocks(node.inputs[0])
-        by = np.concatenate([moved(*block, self.errors) for block in found], axis=1)
+
+        def look(form: Form, floats: Range) -> tuple[Floats, Range | None]:
+            by = moved(form, floats, self.errors)
+            return by, None if alone else over_boxes(form, floats, self.far)
+
+        found = self.recursion.each_block(node.inputs[0], look)
+        by = np.concatenate([part for part, _ in found], axis=1)
         if alone:
             return (lo[None], hi[None]), by
-        ends = [over_boxes(*block, self.far) for block in found]
+        ends = [end for _, end in found if end is not None]
         low, high = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
         return (np.maximum(lo, low), np.minimum(hi, high)), by
 

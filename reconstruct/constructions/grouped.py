@@ -48,6 +48,7 @@ from reconstruct.constructions.two_layers import exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
+from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Convolution,
     Geometry,
@@ -197,8 +198,8 @@ class GroupedPlan(SitePlan):
 
 
 def _convolution(geometry: Geometry, groups: int, kernel: Matrix) -> Convolution:
-    rows = dense(kernel).reshape(len(dense(kernel)), -1, *geometry.kernel)
-    return Convolution(rows.astype(kernel.dtype), geometry, None, groups)
+    rows = to_dense(kernel)
+    return Convolution(rows.reshape(len(rows), -1, *geometry.kernel), geometry, None, groups)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,21 @@ Matrix: TypeAlias = Any  # NDArray or scipy.sparse.csr_array: both know .shape, 
 
 
 def frozen_array(values: ArrayLike, dtype: Any = np.float64) -> Array:
-    """A read-only array of `dtype`; the caller's array is left as it is."""
+    """A read-only array of `dtype`; the caller's array is left as it is, and shared where nobody
+    can change it any more."""
+    if isinstance(values, np.ndarray) and values.dtype == dtype and _settled(values):
+        return values
     array = np.array(values, dtype=dtype)
     array.setflags(write=False)
     return array
+
+
+def _settled(array: Array) -> bool:
+    """Whether neither the array nor what it is a part of can be written to."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    return owner is None
 
 
 def as_matrix(weight: Any) -> Matrix:

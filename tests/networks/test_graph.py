@@ -21,6 +21,7 @@ from reconstruct.networks import (
     Select,
     Selu,
 )
+from reconstruct.numbers.arrays import frozen_array
 
 
 def test_an_mlp_is_its_formula():
@@ -145,3 +146,18 @@ def test_boxes_sample_and_have_corners():
     assert len(box.corners(3, rng)) == 3
     with pytest.raises(InputError, match="3 inputs, but the domain has 2"):
         box.of_size(3)
+
+
+def test_arrays_are_shared_where_nobody_can_change_them():
+    """A part of an array that can be written to is copied, though it is read-only itself."""
+    settled = frozen_array([1.0, 2.0])
+    assert frozen_array(settled) is settled and frozen_array(settled[1:]).base is settled
+    open_, part = np.ones(3), np.ones(3)
+    kept = frozen_array(open_)
+    open_[0] = 5.0
+    view = part[:2]
+    view.setflags(write=False)
+    held = frozen_array(view)
+    part[0] = 7.0
+    assert kept[0] == 1.0 and held[0] == 1.0 and not held.flags.writeable
+    assert frozen_array(settled, np.float32) is not settled

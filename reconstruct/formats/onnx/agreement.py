@@ -113,7 +113,7 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     by_node: dict[str, list[str]] = {}
     for name, flow in reading.flows.items():
         by_node.setdefault(flow.node, []).append(name)
-    if _vast(network):  # of a value in several shapes the last: what goes on from there
+    if _stepwise(network):  # of a value in several shapes the last: what goes on from there
         by_node = {node: names[-1:] for node, names in by_node.items()}
     order = [n for step in (network.source, *network.sizes) for n in by_node.pop(step, [])]
     constants = [name for name, array in reading.folded.items() if array.dtype.kind in "fiub"]
@@ -181,8 +181,8 @@ class _Evaluator:
         model, sizes = self._reading.model, self._sizes()
         kind = np.float64 if model.kind == DOUBLE else np.float32
         rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
-        vast = _vast(self._reading.network)
-        most = EFFORT.held_of_vast if vast else EFFORT.held
+        steps = _stepwise(self._reading.network)
+        most = EFFORT.held_of_vast if steps else EFFORT.held
         while names:
             count, held = 1, sizes[names[0]]
             while count < len(names) and (held + sizes[names[count]]) * len(x) <= most:
@@ -196,7 +196,7 @@ class _Evaluator:
             run, first = self._chosen(now, feeds[0])
             found = [first, *(run(feed) for feed in feeds[1:])]
             del run, feeds  # the session has a copy of all weights
-            if vast:
+            if steps:
                 self._known |= {now[i]: [v[i] for v in found] for i in range(count)}
                 _, needed = self._behind(names)
                 self._known = {name: v for name, v in self._known.items() if name in needed}
@@ -250,7 +250,9 @@ class _Evaluator:
         content, model = self._reading.content, self._reading.model
         outputs = [onnx.ValueInfoProto(name=n) for n in names]
         titles = [n.name for n in model.nodes if n.name]
-        if not (model.rearranged or len(set(titles)) < len(titles) or _vast(self._reading.network)):
+        if not (
+            model.rearranged or len(set(titles)) < len(titles) or _stepwise(self._reading.network)
+        ):
             more = onnx.GraphProto(output=[o for o in outputs if o.name != model.output])
             return bytes(content + onnx.ModelProto(graph=more).SerializeToString())
         proto, (kept, needed) = onnx.ModelProto.FromString(content), self._behind(names)
@@ -369,6 +371,11 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
 def _vast(network: Network) -> bool:
     """Whether an evaluation has so many values that it can be repeated a few times only."""
     return sum(network.sizes.values()) > EFFORT.vast
+
+
+def _stepwise(network: Network) -> bool:
+    """Whether memory counts, so that another program goes on from what it has computed."""
+    return _vast(network) or network.parameters > EFFORT.huge
 
 
 def _box(near: Box | Points, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
