@@ -86,13 +86,16 @@ class Value:
     weight: Floats
     reach: float
     count: int
-    ends: Range | None = None  # of what is computed, while no term was rounded
+
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.moved, self.gross, self.weight
 
     @classmethod
     def within(cls, lo: Floats, hi: Floats, moved: Floats) -> Value:
         size = np.maximum(np.abs(lo), np.abs(hi))
         reach = float(size.sum(axis=1).max() * (1 + 2.0**-20))
-        return cls(moved, size, np.zeros_like(size), reach, 0, (lo, hi))
+        return cls(moved, size, np.zeros_like(size), reach, 0)
 
 
 Inner = Callable[[Node], tuple[Range, Floats]]
@@ -165,8 +168,10 @@ class Evaluation:
         if isinstance(op, Cast):
             return self._cast(node, op, first)
         if isinstance(op, Add):
-            keys, more = ("moved", "gross", "weight"), len(taken) - 1
-            moved, gross, weight = (upper(sum(getattr(v, key) for v in taken)) for key in keys)
+            more = len(taken) - 1
+            moved, gross, weight = (
+                upper(sum(p)) for p in zip(*(v.parts for v in taken), strict=True)
+            )
             reach, count = max(v.reach for v in taken), max(v.count for v in taken) + more
             return Value(moved, gross, upper(weight + more * gross), reach, count)
         if isinstance(op, Unitwise):
@@ -175,14 +180,12 @@ class Evaluation:
             return self._live(node.name, op, first)
         if isinstance(op, Select | Placement):
             index = op.index if isinstance(op, Placement) else np.arange(op.start, op.stop)
-            parts = (first.moved, first.gross, first.weight, *(first.ends or ()))
-            moved, gross, weight, *ends = (np.where(index >= 0, p[:, index], 0.0) for p in parts)
-            kept = (ends[0], ends[1]) if ends else None
-            return Value(moved, gross, weight, first.reach, first.count, kept)
+            moved, gross, weight = (np.where(index >= 0, p[:, index], 0.0) for p in first.parts)
+            return Value(moved, gross, weight, first.reach, first.count)
         raise NoBound(f"the rounding of {type(op).__name__} is not known here")
 
     def _map(self, op: Mixing, value: Value) -> Value:
-        parts = np.concatenate([value.moved, value.gross, value.weight])
+        parts = np.concatenate(value.parts)
         moved, gross, weight = np.split(self._through(op, parts), 3)
         terms, largest = int(op.summands), float(op.largest)
         if not largest < self.limit:
@@ -227,12 +230,6 @@ class Evaluation:
         else:
             scale = columns_of(op)[0].largest()[:, 0]
             count, constant = SCALING, np.abs(op.offset)
-            if self._only_adds(op):
-                count = 1
-                if value.ends is not None:
-                    low, high = (end + op.offset for end in value.ends)
-                    size = upper(np.maximum(np.abs(low), np.abs(high)))
-                    return Value(value.moved, size, size, value.reach, 1)
             numbers = op.factor, op.divisor, op.offset, 1 / op.divisor
             parts = scale, *(np.abs(part) for part in numbers)
             sizes = np.concatenate(parts[1:4])
@@ -252,11 +249,6 @@ class Evaluation:
         held = all(np.array_equal(p.astype(self.kind).astype(np.float64), p) for p in parts)
         whole = {Fraction(v) + Fraction(op.eps) for v in set(op.var.tolist())} == {Fraction(1)}
         return held and whole and not op.mean.any()
-
-    def _only_adds(self, op: Scaling) -> bool:
-        """Whether it adds numbers of the format and does nothing else."""
-        held = np.array_equal(op.offset.astype(self.kind).astype(np.float64), op.offset)
-        return held and bool(np.all(op.factor == 1) and np.all(op.divisor == 1))
 
     def _cast(self, node: Node, op: Cast, value: Value) -> Value:
         """To a narrower type, perhaps by way of float32: u·|z| and half the smallest number."""
@@ -310,4 +302,4 @@ class Evaluation:
         most = upper(gamma * u + np.abs(op.beta) + rounded)  # of what is computed, too
         if not max(scale, (1 + float(size.max())) ** 2 * n, eps) < self.limit / 4:
             raise NoBound(f"{name!r} may overflow {self.kind.__name__}")
-        return replace(Value.within(-most, most, moved), ends=None)
+        return Value.within(-most, most, moved)

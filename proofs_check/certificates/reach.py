@@ -13,49 +13,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from math import isqrt
 
 import numpy as np
 
-from proofs_check.certificates.reading import Json, as_domain, as_list, digest, number
+from proofs_check.certificates.rationals import BITS, Interval, root
+from proofs_check.certificates.reading import (
+    Fields,
+    Json,
+    as_domain,
+    as_list,
+    digest,
+    many,
+    number,
+    text,
+    whole,
+)
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Network
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Dense, Norm, Sparse
 from reconstruct.networks.operation import Operation
 
-FIELDS = {"schema", "target", "candidate", "domain", "bound", "dual", "digest"}
 LONGEST = 2**18  # hexadecimal digits of one entry of Y
-PLACES = 2**256  # √ is enclosed by multiples of its inverse
 
 Matrix = list[list[Fraction]]
-Interval = tuple[Fraction, Fraction]
 Dual = dict[tuple[int, int], int]
 
 
 def prove_reach(document: Mapping[str, Json], target: Network, frozen: Network) -> str:
     """The sentence that was proved, or the field that fails."""
-    if set(document) != FIELDS:
-        odd = sorted(set(document) ^ FIELDS)
-        raise CheckFailed(odd[0], "a field that is missing, or that this checker does not know")
-    bound = Fraction(number(document["bound"], "bound"))
+    take = Fields(dict(document), "", "schema target candidate digest")
+    bound, entries = Fraction(take("bound", number)), take("dual", many(_entry))
+    boxes = take("domain", as_domain)
+    take.end()
     W, (M1, M2, c) = _affine(target), _site(frozen)
     m, k = len(W), len(W[0])
     if (m, k) != (len(M2), len(M1[0])):
         raise CheckFailed("candidate", f"the target is {m}×{k}, but the frozen maps are not")
-    boxes = as_domain(document["domain"])
     if len(boxes) != 1 or boxes[0].size != k:
         raise CheckFailed("domain", f"one box of {k} inputs is needed")
     ends = zip(boxes[0].lo.tolist(), boxes[0].hi.tolist(), strict=True)
     r = [(Fraction(high) - Fraction(low)) / 2 for low, high in ends]
-    Y = _dual(document["dual"], m, [j for j in range(k) if r[j] > 0])
+    Y = _dual(entries, m, [j for j in range(k) if r[j] > 0])
     for unit, row in enumerate(M1):
         if sum(value * M2[i][unit] * row[j] for (i, j), value in Y.items()) != 0:
             raise CheckFailed("dual", f"Y is not orthogonal to what hidden unit {unit} can do")
     proved = _proved(Y, W, r, c)
     if not 0 <= bound <= proved:
         raise CheckFailed("bound", f"{float(bound)} is claimed, but only {float(proved)} follows")
-    if document["digest"] != digest(document):
+    if document.get("digest") != digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
     if bound == 0:
         return "nothing is excluded, and nothing is claimed"
@@ -77,26 +83,29 @@ def _proved(Y: Dual, W: Matrix, r: list[Fraction], c: list[Interval]) -> Fractio
     return max(low, -high, Fraction(0)) / size if size else Fraction(0)
 
 
-def _dual(value: Json, rows: int, columns: list[int]) -> Dual:
+def _dual(entries: tuple[tuple[int, int, int], ...], rows: int, columns: list[int]) -> Dual:
     """Y by its entries that are not 0; inputs without width take no part."""
     found: Dual = {}
-    for entry in as_list(value, "dual"):
-        triple = as_list(entry, "dual")
-        if len(triple) != 3:
-            raise CheckFailed("dual", "row, column and a whole number in hexadecimal are needed")
-        i, j, text = triple
-        if not isinstance(text, str) or len(text) > LONGEST:
-            raise CheckFailed("dual", "a whole number in hexadecimal is needed")
-        if type(i) is not int or type(j) is not int or not 0 <= i < rows or j not in columns:
+    for i, j, value in entries:
+        if not 0 <= i < rows or j not in columns:
             raise CheckFailed("dual", f"there is no entry {i!r}, {j!r} of an input with width")
-        try:
-            number = int(text, 16)
-        except ValueError:
-            raise CheckFailed("dual", "a whole number in hexadecimal is needed") from None
         if (i, j) in found:
             raise CheckFailed("dual", f"entry {i}, {j} stands there twice")
-        found[i, j] = number
+        found[i, j] = value
     return found
+
+
+def _entry(value: Json, field: str) -> tuple[int, int, int]:
+    row = as_list(value, field)
+    if len(row) != 3:
+        raise CheckFailed(field, "row, column and a whole number in hexadecimal are needed")
+    digits = text(row[2], field)
+    try:
+        if len(digits) > LONGEST:
+            raise ValueError
+        return whole(row[0], field), whole(row[1], field), int(digits, 16)
+    except ValueError:
+        raise CheckFailed(field, "a whole number in hexadecimal is needed") from None
 
 
 def _straight(network: Network, field: str) -> list[Operation]:
@@ -152,13 +161,7 @@ def _site(frozen: Network) -> tuple[Matrix, Matrix, list[Interval]]:
 
 def _inverse(gamma: float, var: float, eps: float) -> Interval:
     """Rationals around √(var + eps)/gamma, equal where the root is rational."""
-    value = Fraction(var) + Fraction(eps)
-    p, q = isqrt(value.numerator), isqrt(value.denominator)
-    if p * p == value.numerator and q * q == value.denominator:
-        ends = [Fraction(p, q) / Fraction(gamma)] * 2
-    else:
-        floor = isqrt(value.numerator * PLACES**2 // value.denominator)
-        ends = [Fraction(n, PLACES) / Fraction(gamma) for n in (floor, floor + 1)]
+    ends = [end / Fraction(gamma) for end in root(Fraction(var) + Fraction(eps), BITS)]
     return min(ends), max(ends)
 
 
