@@ -20,8 +20,7 @@ from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
 from reconstruct.formats.onnx import elementwise, images, linear, shapes, steps
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
-from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, node_name, read_model
-from reconstruct.formats.onnx.schema import Schemas
+from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, Schemas, node_name, read_model
 from reconstruct.formats.onnx.values import (
     BFLOAT,
     NAMES,
