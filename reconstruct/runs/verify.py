@@ -288,9 +288,10 @@ def _one(
     name = row[1] if len(row) > 1 else ""
     asked = _asked(folder / name)
     if set(asked.networks or ("",)) != set(files):
+        wanted, names = (" and ".join(n) or "a difference" for n in (asked.networks, files))
         raise InputError(
-            f"the property speaks of the networks {' and '.join(asked.networks)}, but the instance "
-            f"has {' and '.join(files)}; give both by their names"
+            f"the property speaks of {wanted}, but the instance has {names}; name the networks as "
+            "the property does, or give the file of their difference"
         )
     ours, theirs = [*(files[network] for network in asked.networks or ("",)), None][:2]
     assert ours is not None

@@ -90,6 +90,7 @@ def benchmark(tmp_path):
         ["[('f', 'a.onnx'), ('g', 'missing.onnx')]", "p.vnnlib", "20"],
         ["[('f', 'a.onnx'), ('h', 'near.onnx')]", "p.vnnlib", "20"],
         ["nonsense", "p.vnnlib", "20"],
+        ["a.onnx", "p.vnnlib", "20"],
     ]
     with open(tmp_path / "instances.csv", "w", newline="") as file:
         csv.writer(file).writerows(lines)
@@ -100,11 +101,13 @@ def test_a_folder_is_run_line_by_line_and_errors_do_not_stop_it(benchmark, capsy
     words = ["verify", "--instances", str(benchmark / "instances.csv"), "--timeout", "20"]
     assert main([*words, "-o", str(benchmark / "out"), "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
-    assert [row["result"] for row in found] == ["unsat", "sat", "error", "error", "error"]
+    results = ["unsat", "sat", *["error"] * 4]
+    assert [row["result"] for row in found] == results
     assert "never hold" in found[1]["note"] and "f and h" in found[3]["note"]
+    assert "speaks of f and g, but the instance has a difference" in found[5]["note"]
     with open(benchmark / "out" / "results.csv", newline="") as file:
         rows = list(csv.reader(file))
-    assert [row[4] for row in rows] == ["unsat", "sat", "error", "error", "error"]
+    assert [row[4] for row in rows] == results
     assert rc.check(benchmark / "out" / "000").accepted
     assert rc.check(benchmark / "out" / "001").accepted
 
