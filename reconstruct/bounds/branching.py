@@ -162,29 +162,33 @@ def _outside(found: Range, sampled: Range) -> Array:
     return np.where(np.isfinite(outside), outside, 1e290)
 
 
-def looseness(state: Ranges, seeds: Mapping[str, Array]) -> Array:
+def looseness(state: Ranges, seeds: Mapping[str, Array], points: int = 1) -> Array:
     """Per box and coordinate, how much of the gap of the bounds of `Σ seeds·v` comes from the
     coordinate's width; seeds (boxes, size) by the value that they belong to.
 
     An undecided unit with input z in [l, u] loses |Λ|·|l|u/(u − l), Λ the sensitivity of what
     matters to it, in proportion to the range of z, of which coordinate i makes up
     |∂z/∂x_i|·width_i. The sum over units is estimated, as a root of mean squares, by reverse
-    passes with random signs.
+    passes with random signs. Slopes are those at the middle, and at as many random points of the
+    box as make `points`: of a large box the middle alone knows little.
     """
     network = state.network
     lo, hi = state.values[network.source]
     width = 0.5 * hi - 0.5 * lo
+    total, straight = np.zeros_like(width), np.zeros_like(width)
+    rng, elsewhere = np.random.default_rng(0), np.random.default_rng(1)
     with np.errstate(all="ignore"):
-        values = network.values(0.5 * lo + 0.5 * hi)
-        sensitivity = adjoints(network, values, seeds)
-        losses = _losses(state, sensitivity)
-        total = np.zeros_like(width)
-        rng = np.random.default_rng(0)
-        for name, loss in losses.items():  # one by one: signs of layers that mix are noisy
-            for _ in range(LIMITS.draws):
-                signed = {name: rng.choice([-1.0, 1.0], size=loss.shape) * loss}
-                total += adjoints(network, values, signed).get(network.source, 0.0) ** 2
-        straight = np.abs(sensitivity.get(network.source, np.zeros_like(width)))
+        for point in range(points):
+            share = 0.5 if point == 0 else elsewhere.random(lo.shape)
+            values = network.values((1.0 - share) * lo + share * hi)
+            sensitivity = adjoints(network, values, seeds)
+            for name, loss in _losses(
+                state, sensitivity
+            ).items():  # alone: sums of layers are noisy
+                for _ in range(max(1, LIMITS.draws // points)):
+                    signed = {name: rng.choice([-1.0, 1.0], size=loss.shape) * loss}
+                    total += adjoints(network, values, signed).get(network.source, 0.0) ** 2
+            straight += np.abs(sensitivity.get(network.source, 0.0))
         found = np.nan_to_num(np.sqrt(total) * width, nan=0.0, posinf=0.0)
         plain = np.nan_to_num(straight * width, nan=0.0, posinf=0.0)
     return _with_width(np.where(found.max(axis=1, keepdims=True) > 0, found, plain), width)

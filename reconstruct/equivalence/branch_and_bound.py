@@ -68,7 +68,8 @@ class BoundLimits:
     """What a joint bound may take, and what its claims leave to another program's rounding."""
 
     grace: float = 2.0  # seconds that the whole box, undivided, may take in any case
-    batch: int = 64  # boxes bounded at once, at most
+    batch: int = 8  # boxes bounded at once, at most: more of them leave the cache
+    points: int = 4  # of a box at which the influence of its coordinates is looked at
     noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
     flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
     margin: float = 2.0**-10  # of the tolerance: a checker may find as much beyond ours
@@ -137,7 +138,7 @@ def bound_difference(
     reason, tell = "", progress or silent
     try:
         while not reason:
-            chosen = found.worst(wanted, work.batch)
+            chosen = found.worst(wanted, 2 * work.halved)
             fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
             reason = "" if fresh else work.reason_to_stop(found, chosen)
             if not reason:
@@ -276,7 +277,8 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     corners = np.where(form > 0, lo, hi)
     seeds = np.zeros((len(lo), size))
     seeds[rows, worst % size] = 1.0
-    return np.maximum(above[rows, worst], 0.0), looseness(state, {network.output: seeds}), corners
+    influence = looseness(state, {network.output: seeds}, LIMITS.points)
+    return np.maximum(above[rows, worst], 0.0), influence, corners
 
 
 def _ends(box: Domain) -> tuple[Array, Array]:

@@ -7,7 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from reconstruct.bounds.branching import looseness
 from reconstruct.bounds.partition import BranchAndBound
+from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates import certify
 from reconstruct.equivalence.branch_and_bound import (
     _Difference,
@@ -162,6 +164,21 @@ def test_a_pair_that_parts_in_a_corner_is_bounded_there():
     result = bound_difference(first, second, Box(-1, 1), tolerance=1e-6, time_limit=1)
     assert not result.certified
     assert exact_gap(first, second, np.ones(6)) <= Fraction(result.bound)
+
+
+def test_the_coordinate_to_halve_is_not_told_by_the_middle_alone():
+    """At the middle a dead unit hides all that depends on the first input."""
+    weights = [np.eye(2), np.array([[4.0, 0.3]]), np.ones((1, 1))]
+    biases = [np.array([-0.25, 2.0]), np.array([-0.65]), np.zeros(1)]
+    target = Network.mlp(weights, biases)
+    candidate = Network.mlp([*weights[:2], 0.5 * weights[2]], biases)
+    box = Box(-1.0, 1.0).of_size(2)
+    state = propagate(
+        difference_network(target, candidate), box.lo[None], box.hi[None], backward=True
+    )
+    seeds = {"difference": np.ones((1, 1))}
+    middle, several = (looseness(state, seeds, points)[0] for points in (1, 4))
+    assert middle[1] > middle[0] and several[0] > several[1]
 
 
 def test_networks_that_differ_give_an_input_to_replay():
