@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds.interval import image
+from reconstruct.bounds.propagation import image
 from reconstruct.networks import (
     Add,
     Convolution,

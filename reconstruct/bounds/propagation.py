@@ -1,4 +1,8 @@
-"""Bounds of every node's value on many boxes at once, in the order of the graph."""
+"""Bounds of every node's value on many boxes at once, in the order of the graph: intervals from
+those of its inputs, (boxes, size) each, and linear bounds carried back.
+
+Rests on proofs_check: active-relu-is-identity.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,37 @@ from typing import Protocol
 import numpy as np
 
 from reconstruct.bounds.crown import lower_bounds, lowest_on_box
-from reconstruct.bounds.interval import affine, image
 from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
-from reconstruct.networks import Activation, Network, Node
+from reconstruct.networks import (
+    Activation,
+    Add,
+    Dense,
+    Map,
+    MatrixProduct,
+    Network,
+    Node,
+    Operation,
+    Sparse,
+)
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
 
 TILE_ELEMENTS = 2**19  # coefficients worked on at once: 4 MiB, so that a tile stays in cache
+
+
+def image(op: Operation, *inputs: Range) -> Range:
+    """Bounds of what `op` gives for inputs within their bounds: each says its own."""
+    if isinstance(op, Add | MatrixProduct):
+        return op.image(*inputs)
+    assert isinstance(op, Map | Activation)
+    return op.image(*inputs[0])
+
+
+def affine(weight: Matrix, bias: Array, lo: Array, hi: Array) -> Range:
+    """Bounds of `W h + b` for `lo ≤ h ≤ hi`, W dense or sparse."""
+    made = Dense.over(weight, bias) if not hasattr(weight, "tocsr") else Sparse(weight, bias)
+    return made.image(lo, hi)
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,25 +211,21 @@ def alignments(target: Network, candidate: Network, box: Domain) -> Iterator[Ali
 
 def by_name(target: Network, candidate: Network) -> tuple[tuple[str, str], ...] | None:
     """Every cut with its namesake, where each has one and all come in the same order."""
-    theirs = {node.name: (place, node) for place, node in enumerate(cuts(candidate))}
-    last = -1
+    left = iter(cuts(candidate))
     for node in cuts(target):
-        place, other = theirs.get(node.name, (-1, None))
-        if other is None or place <= last or not _alike(target, node, candidate, other):
+        other = next((other for other in left if other.name == node.name), None)
+        if other is None or not _alike(target, node, candidate, other):
             return None
-        last = place
     return tuple((node.name, node.name) for node in cuts(target))
 
 
 def by_structure(target: Network, candidate: Network) -> tuple[tuple[str, str], ...] | None:
     """Every cut with the one at its place, where there are as many and each is alike."""
     ours, theirs = cuts(target), cuts(candidate)
-    if len(ours) != len(theirs):
+    fits = (_alike(target, a, candidate, b) for a, b in zip(ours, theirs, strict=False))
+    if len(ours) != len(theirs) or not all(fits):
         return None
-    pairs = list(zip(ours, theirs, strict=True))
-    if not all(_alike(target, a, candidate, b) for a, b in pairs):
-        return None
-    return tuple((a.name, b.name) for a, b in pairs)
+    return tuple((a.name, b.name) for a, b in zip(ours, theirs, strict=True))
 
 
 def by_values(target: Network, candidate: Network, box: Domain) -> tuple[tuple[str, str], ...]:

@@ -33,7 +33,6 @@ from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import (
     Activation,
-    Affine,
     Convolution,
     Geometry,
     LiveNorm,
@@ -368,10 +367,7 @@ class Recursion:
         """Bounds of the rows on what the view sees, at the worst position."""
         if view.index is not None:
             return self.reach.windows(view.source, matrix, view.index)
-        lo, hi = self.reach.functionals(view.source, matrix)
-        # Ranges of units may come from more than one relaxation: then their intervals say more.
-        units = Affine(matrix).image(*self.reach.bounds(view.source))
-        return np.maximum(lo, units[0]), np.minimum(hi, units[1])
+        return self.reach.functionals(view.source, matrix)
 
 
 def _layer(matrix: Array, groups: int) -> Convolution:

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds.interval import image
+from reconstruct.bounds.propagation import image
 from reconstruct.certificates.error_recursion import Arrival
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reconstruct.certificates.error_recursion import Recursion
+from reconstruct.certificates.forms import GroupedForm
 from reconstruct.certificates.views import Form, View
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure
@@ -132,3 +133,38 @@ TINY = 2.0**-54
 def test_a_term_of_the_range_is_needed(form, values, errors, least, most) -> None:
     low, high = ends(form, values, errors)
     assert low <= least and high >= most
+
+
+def block(high: list[float], low: tuple[float, float], radius: tuple[float, float]) -> GroupedForm:
+    """Two groups of one row and one input each, the constant last; a tail and a radius of both."""
+    parts = (np.array([part, (0.0, 0.0)], dtype=float) for part in (high, low, radius))
+    return GroupedForm("h", np.array([[0], [1]]), Enclosure(*parts), 2)
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        pytest.param(block([0.0, 0.0], (2.0**-60, 0), (0, 0)), 0.0, id="tail"),
+        pytest.param(block([0.0, 0.0], (0, 0), (2.0**-60, 0)), 0.0, id="radius"),
+        pytest.param(block([0.0, 0.0], (0, 0), (0.25, 0)), 1.0, id="radius times an error"),
+        pytest.param(block([0.0, 1.0], (0, 2.0**-54), (0, 0)), 0.0, id="constant, tail"),
+        pytest.param(block([0.0, 0.0], (0, 0), (0, 2.0**-60)), 0.0, id="constant, radius"),
+        pytest.param(block([2.0, 0.0], (0, 0), (0, 0)), 0.5, id="map times an error"),
+        pytest.param(block([1.0, 2.0**-54], (0, 0), (0, 0)), 0.0, id="the sum"),
+    ],
+)
+def test_a_term_of_the_range_of_a_grouped_layer_is_needed(form, error) -> None:
+    recursion = Recursion.__new__(Recursion)
+    recursion.reach = AtAPoint({"h": np.array([1.0, 0.0])})  # type: ignore[assignment]
+    low, high = recursion._ends_of_blocks(form, {"h": np.array([error, 0.0])})
+    high_part, low_part = form.matrix.high[0], form.matrix.low[0]
+    ends = [Fraction(a) + Fraction(b) for a, b in zip(high_part, low_part, strict=True)]
+    doubt = [Fraction(r) for r in form.matrix.radius[0].tolist()]
+    values = [1 - Fraction(error), 1 + Fraction(error)]
+    found = [
+        (ends[0] + s * doubt[0]) * v + ends[1] + t * doubt[1]
+        for v in values
+        for s in (-1, 1)
+        for t in (-1, 1)
+    ]
+    assert low[0] <= min(found) and max(found) <= high[0]
