@@ -8,14 +8,12 @@ it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.sites import Blueprint, Drawn, mixing_at, norm_at
@@ -36,6 +34,7 @@ from reconstruct.networks import (
     Norm,
     Relu,
     Select,
+    dense,
 )
 from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import Sampler, Weights
@@ -43,7 +42,6 @@ from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.parallel import parallel_map
 from reconstruct.progress import Progress, Step, silent
 
 
@@ -317,22 +315,11 @@ def weights_hash(network: Network) -> str:
         else:
             continue
         digest.update(node.name.encode())
-        for part in parts:
-            for rows in _along(part):
-                digest.update(rows.tobytes())
+        for part in parts:  # along the longer side, some at a time: a copy would not be held
+            tall = part if part.ndim == 1 or part.shape[0] > part.shape[1] else part.T
+            for start in range(0, tall.shape[0], 2**11):
+                digest.update(dense(tall[start : start + 2**11]).tobytes())
     return digest.hexdigest()
-
-
-def _along(part: Matrix, together: int = 2**11) -> Iterator[NDArray[np.float64]]:
-    """The numbers along the longer side, as whoever draws tiles has them; some at a time."""
-    tall = part if part.ndim == 1 or part.shape[0] > part.shape[1] else part.T
-
-    def rows(start: int) -> NDArray[np.float64]:
-        found = tall[start : start + together]
-        held = found.toarray() if sparse.issparse(found) else found
-        return np.ascontiguousarray(held, np.float64)
-
-    return parallel_map(rows, range(0, tall.shape[0], together))
 
 
 def as_stored(network: Network) -> Network:

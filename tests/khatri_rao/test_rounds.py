@@ -23,11 +23,9 @@ def test_a_round_goes_no_further_than_the_tolerance_needs() -> None:
     assert aim(1e-9, 1e-6) == pytest.approx(0.9e-3, rel=1e-5)
 
 
-def test_a_round_goes_further_where_that_saves_another() -> None:
-    first = aim(4e-12)
-    assert 1.5e-6 < first < 2e-6
-    assert aim(4e-12, first) == pytest.approx(first)
-    assert aim(1e-6) == 5e-6
+def test_a_round_goes_no_further_than_is_safe() -> None:
+    assert aim(1e-6) == aim(4e-12) == 5e-6
+    assert aim(4e-12, 5e-6) == 5e-6
 
 
 def test_at_the_default_tolerance_rounding_has_its_room() -> None:
@@ -71,7 +69,7 @@ def test_one_product_in_float64_per_round(monkeypatch: pytest.MonkeyPatch) -> No
     calls = []
     for name in ("apply", "magnitude"):
         monkeypatch.setattr(KhatriRao, name, _counted(getattr(KhatriRao, name), calls))
-    found = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(tolerance=4e-12))
+    found = solve(planted.M1, planted.M2, planted.W, ConjugateGradient(tolerance=4e-11))
     assert found.status is Status.SOLVED
     assert calls == ["apply", "apply"]
 

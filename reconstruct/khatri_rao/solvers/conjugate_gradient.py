@@ -57,7 +57,6 @@ class PrecisionLimits:
     """What the inner iteration can do in a precision."""
 
     aim: float  # relative residual of one round that is safe
-    deepest: float  # the same where it saves another round
     orthogonal: float  # gradient of a residual that counts as orthogonal to the range of K
 
 
@@ -65,8 +64,8 @@ class PrecisionLimits:
 class IterationLimits:
     """What decides how an iteration goes, and when it ends."""
 
-    float32: PrecisionLimits = PrecisionLimits(aim=5e-6, deepest=1.5e-6, orthogonal=3e-7)
-    float64: PrecisionLimits = PrecisionLimits(aim=1e-13, deepest=1e-13, orthogonal=1e-14)
+    float32: PrecisionLimits = PrecisionLimits(aim=5e-6, orthogonal=3e-7)
+    float64: PrecisionLimits = PrecisionLimits(aim=1e-13, orthogonal=1e-14)
     # In real arithmetic the residual never grows: beyond this factor rounding has won.
     grown: float = 2.0
     # Gradient of a float64 residual, relative, at which it is orthogonal to the range of K.
@@ -188,7 +187,7 @@ def _refined(
     s, residual = np.zeros(operator.width), float(W.any())
     R: Matrix = W
     dtype = np.dtype(np.float64 if inner.sparse else settings.inner_dtype)
-    condition, orthogonal, tolerance = None, False, settings.tolerance
+    condition, tolerance = None, settings.tolerance
     history: list[float] = []
     expected = int(patience * expected_iterations(operator.rows, operator.width)) + 100
     limit = expected if settings.max_iterations is None else settings.max_iterations
@@ -203,7 +202,6 @@ def _refined(
         candidate = s + operator.apply_transposed(inner.restore(found.Y))
         R_new, new = relative_residual(operator, candidate, W)
         history += [residual * size for size in found.residuals]
-        orthogonal = found.orthogonal
         halved = new <= residual / 2
         if new < residual:
             s, R, residual = candidate, R_new, new
@@ -215,7 +213,7 @@ def _refined(
             dtype = np.dtype(np.float64)
     return Solution(
         s=s,
-        status=_status(operator, s, W, R, residual, tolerance, condition, orthogonal),
+        status=_status(operator, s, W, R, residual, tolerance, condition),
         solver=inner.name,
         residual=residual,
         shape=operator.map_shape,
@@ -225,16 +223,8 @@ def _refined(
 
 
 def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:
-    """How far a round goes: no further than the tolerance needs, and as far as is safe.
-
-    A little further where that saves a round: each begins anew, and ends with a residual in
-    float64. Then the rounds share the way equally, so that none comes near its own rounding.
-    """
-    left = max(LEAST, 0.3 * tolerance, 0.9 * tolerance - 1e-15) / residual
-    if left >= limits.aim:
-        return left
-    count = math.ceil(math.log(left) / math.log(limits.deepest))
-    return min(limits.aim, math.pow(left, 1 / count))
+    """How far a round goes: no further than the tolerance needs, and as far as is safe."""
+    return max(limits.aim, max(LEAST, 0.3 * tolerance, 0.9 * tolerance - 1e-15) / residual)
 
 
 @dataclass
@@ -242,7 +232,6 @@ class Inner:
     """One round: `Y` with `d = Kᵀ Pᵀ Y`, its residuals, and the Lanczos coefficients."""
 
     Y: Array
-    orthogonal: bool = False
     residuals: list[float] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
     betas: list[float] = field(default_factory=list)
@@ -275,7 +264,6 @@ def cgls(
     while len(found.residuals) < limit:
         qq = float(np.vdot(q, q))
         if qq == 0 or zz == 0:
-            found.orthogonal = True
             break
         alpha = zz / qq
         found.Y += alpha * v
@@ -292,7 +280,6 @@ def cgls(
         if zz > 0:  # a lower estimate of ‖K‖
             gain = max(gain, math.sqrt(float(np.vdot(image, image)) / zz))
         if math.sqrt(zz) <= LIMITS.of(dtype).orthogonal * gain * size:
-            found.orthogonal = True
             break
         beta = zz / before
         found.betas.append(beta)
@@ -310,7 +297,6 @@ def _status(
     residual: float,
     tolerance: float,
     condition: float | None,
-    orthogonal: bool,
 ) -> Status:
     wide = operator.width >= operator.rows
     if is_solved(residual, tolerance, 0.0, wide):
@@ -319,7 +305,7 @@ def _status(
         return Status.SOLVED
     if not wide:
         return Status.TOO_NARROW
-    if orthogonal or _is_orthogonal(operator, R):
+    if _is_orthogonal(operator, R):
         return Status.RANK_DEFICIENT
     if condition is not None and condition > ACCEPTED.condition:
         return Status.ILL_CONDITIONED
