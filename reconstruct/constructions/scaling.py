@@ -30,7 +30,7 @@ from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.frozen import Layout, plans_of
 from reconstruct.errors import InputError
-from reconstruct.networks import Domain, Mixing, Network, dense
+from reconstruct.networks import Domain, Mixing, Network, Points, dense
 from reconstruct.networks.graph import adjoints
 from reconstruct.networks.rescaling import informative, probe_points, rescaled, scalable
 from reconstruct.numbers.arrays import Array, Vector
@@ -47,6 +47,7 @@ class ScalingLimits:
     power: int = 12  # of two, beyond which nothing is gained and float32 gets narrow
     # What every unit counts for, as squares and of the largest: samples may miss where it matters.
     effect: float = 1e-2
+    effect_seen: float = 1e-4  # where the inputs are given: samples miss none of them
     pull: float = 3e-3
     # Of the squares of shifts: what hidden values vary by.
     varying: float = 0.1
@@ -68,7 +69,7 @@ class _Site:
     """One affine map: squares of its entries, of its inputs' ranges, of its sensitivities.
 
     `source` is the activation (or input) before it, `behind` what takes its value. The rows of a
-    `bare` one, which no second norm follows, cannot be lifted.
+    `bare` one, which no second norm follows, cannot be lifted; `least` is what each counts for.
     """
 
     squares: Array
@@ -77,6 +78,7 @@ class _Site:
     source: str
     behind: str
     bare: bool
+    least: float
 
     def scaled(self, scales: Mapping[str, Vector]) -> _Site:
         """The same map where units are scaled by d, as squares."""
@@ -89,7 +91,7 @@ class _Site:
         """l² for its rows."""
         if self.bare:
             return np.ones(len(self.effects))
-        return _evened(self.effects, self.squares.sum(axis=1), LIMITS.effect)
+        return _evened(self.effects, self.squares.sum(axis=1), self.least)
 
     def pulls(self) -> tuple[Vector, Vector]:
         """By unit of its inputs: how much its error grows with d², and with 1/d²."""
@@ -186,6 +188,7 @@ def _sites(network: Network, known: Reach, bare: Collection[str]) -> dict[str, _
     with np.errstate(all="ignore"):
         values = network.values(points)
         effects = _effects(network, values)
+    least = LIMITS.effect_seen if isinstance(box, Points) else LIMITS.effect
     sites = {}
     for node in network.mixing_nodes():
         if not isinstance(node.op, Mixing) or not node.op.own_entries or node.name not in effects:
@@ -195,8 +198,8 @@ def _sites(network: Network, known: Reach, bare: Collection[str]) -> dict[str, _
             lo, hi = known.bounds(source)
             (user, *more) = [n.name for n in network.consumers(node.name)] or [""]
             behind = "" if more else user
-            ends = (source, behind, node.name in bare)
-            site = _Site(squares, (hi - lo) ** 2, effects[node.name], *ends)
+            rest = (source, behind, node.name in bare, least)
+            site = _Site(squares, (hi - lo) ** 2, effects[node.name], *rest)
         if not all(np.isfinite(a).all() for a in (site.squares, site.ranges, site.effects)):
             return None
         sites[node.name] = site

@@ -14,7 +14,7 @@ from reconstruct.bounds import Crown, reach
 from reconstruct.certificates.scaling import powers
 from reconstruct.constructions.scaling import find_scales
 from reconstruct.constructions.sites import norm_at
-from reconstruct.networks import Affine, Box, Mixing, Network, Node
+from reconstruct.networks import Affine, Box, Mixing, Network, Node, Points
 from reconstruct.networks.rescaling import rescaled
 
 certifying = importlib.import_module("reconstruct.certificates.certify")
@@ -163,6 +163,19 @@ def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
     layout = replace(result.layout, lifts={})
     plain = pipeline_without(layout, target)
     assert error(result.network)[1] < 0.6 * error(plain)[1]  # the small output is better
+
+
+def test_rows_are_lifted_further_at_given_inputs():
+    """Samples may miss where a row matters on a box, and miss nothing at inputs that are given."""
+    target = even(5)
+    weight = np.array(target.node("layer3").op.matrix, dtype=np.float64)
+    target = target.with_ops({"layer3": Affine(weight * [[1.0], [2.0**-12]])})
+    x = BOX.sample(300, np.random.default_rng(1))
+    on_box, at_inputs = (
+        np.ptp(find_scales(target, reach(target, domain, Crown())).rows["layer3"])
+        for domain in (BOX, Points(x))
+    )
+    assert 1 <= on_box < at_inputs <= 4
 
 
 def pipeline_without(layout, target):
