@@ -193,8 +193,8 @@ def _reconstructed(path: Path, domain: str, chosen: Setting) -> tuple[Result, fl
     box = load_domain(domain, target.size_in)
     with ExitStack() as stack:
         _left_out(stack, chosen)
-        wide = chosen.block is None
-        kind = Wide(chosen.ratio) if wide else Grouped(chosen.block, chosen.ratio)
+        block, ratio = chosen.block, chosen.ratio
+        kind = Wide(ratio) if block is None else Grouped(block, ratio)
         frozen = draw(target, kind, seed=0)
         dtype = np.float32 if chosen.feedback else np.float64
         result = reconstruct(target, frozen, domain=box, bounds=chosen.bounds, dtype=dtype)

@@ -171,14 +171,19 @@ def trained(
     return float(np.abs(found - given(tried)).max()), steps
 
 
+def _with_all(plain: Setting) -> Setting:
+    """With every measure for float32 taken."""
+    measures = replace(plain, balance=True, feedback=True, blocks=True)
+    return replace(measures, centred=True, headroom=True)
+
+
 def in_float32(family: str, folder: Path) -> Iterator[Row]:
     """Dense layers with all that is done for float32, grouped layers without and with it."""
     name = FAMILIES[family]
     path = DIGITS if family == "digits" else folder / family / name
     plain = Setting(Adaptive(boxes=BOXES))
-    taken = {"balance": True, "feedback": True, "blocks": True, "centred": True, "headroom": True}
     grouped = replace(plain, block=BLOCK)
-    for chosen in (replace(plain, **taken), grouped, replace(grouped, **taken)):
+    for chosen in (_with_all(plain), grouped, _with_all(grouped)):
         row = measure_one(path, WHERE[family], chosen)
         yield {"kind": "in float32", "case": f"{family}, {row['measures']}", **row}
 
