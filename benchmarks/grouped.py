@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import reconstruct as rc
-from benchmarks._common import Row, tell
+from benchmarks._common import Row, in_fresh_process, tell
 from benchmarks.convolutions import run_and_check
 from benchmarks.float32 import DIGITS, WHERE, Setting, measure_one
 from benchmarks.images import images, write
@@ -178,13 +178,13 @@ def _with_all(plain: Setting) -> Setting:
 
 
 def in_float32(family: str, folder: Path) -> Iterator[Row]:
-    """Dense layers with all that is done for float32, grouped layers without and with it."""
-    name = FAMILIES[family]
-    path = DIGITS if family == "digits" else folder / family / name
+    """Dense layers with all that is done for float32, grouped layers without and with it; each in a
+    process of its own, since the peak memory of a command is no less than that of its parent."""
+    path = DIGITS if family == "digits" else folder / family / FAMILIES[family]
     plain = Setting(Adaptive(boxes=BOXES))
     grouped = replace(plain, block=BLOCK)
     for chosen in (_with_all(plain), grouped, _with_all(grouped)):
-        row = measure_one(path, WHERE[family], chosen)
+        row = in_fresh_process(measure_one, path, WHERE[family], chosen)
         yield {"kind": "in float32", "case": f"{family}, {row['measures']}", **row}
 
 
@@ -193,7 +193,8 @@ def measure(folder: Path, only: list[str]) -> Iterator[Row]:
         if name in FAMILIES:
             yield from in_float32(name, folder)
         else:
-            yield (whole_run if name in CASES else beside_training)(name, folder)
+            run = whole_run if name in CASES else beside_training
+            yield run(name, folder)
 
 
 def main(argv: list[str] | None = None) -> None:

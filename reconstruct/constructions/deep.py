@@ -68,7 +68,7 @@ from reconstruct.constructions.two_layers import check_width, exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
 from reconstruct.khatri_rao.solution import refine
-from reconstruct.khatri_rao.solvers.direct import CompleteOrthogonal, Factor, WideQR
+from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.numbers.given import whole
@@ -321,7 +321,7 @@ def block_system(B: Reals, A: Matrix, solver: Solver) -> BlockSystem:
     operator = KhatriRao(A, Q)
     small = 8 * operator.rows * operator.width <= LIMITS.dense_bytes
     if small and isinstance(solver, (Auto, Direct)):
-        factor = _factor(operator)
+        factor = factored(operator)
 
         def by_factor(w: Array) -> Vector:
             return factor.solve(w.ravel())
@@ -344,15 +344,6 @@ def _orthonormal_rows(B: Array) -> tuple[Array, Array, float]:
     if not condition < LIMITS.singular or np.any(np.diagonal(r) == 0):
         return B / scale, np.eye(len(B)) * scale, condition
     return q.T, r * scale, condition
-
-
-def _factor(operator: KhatriRao) -> Factor:
-    K = operator.dense()
-    if operator.width < operator.rows:
-        return CompleteOrthogonal(K)
-    factor: Factor = WideQR(K)
-    limit = 1 / (np.finfo(float).eps * operator.width)
-    return factor if factor.condition < limit else CompleteOrthogonal(operator.dense())
 
 
 # --- spare width: a solution that carries the earlier blocks on well ----------------------------

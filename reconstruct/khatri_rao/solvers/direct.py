@@ -76,7 +76,7 @@ class Direct:
         if progress is not None:
             progress(Step("factoring", 0.0, 1.0))
         with one_blas_thread() if operator.rows <= LIMITS.one_thread else nullcontext():
-            solution = _solve_and_judge(operator, W, self)
+            solution = _refine(operator, W, factored(operator), self)
         if progress is not None:
             progress(Step("factoring", 1.0, 1.0, solution.residual))
         return solution
@@ -99,26 +99,13 @@ class Direct:
             )
 
 
-def _solve_and_judge(operator: KhatriRao, W: Array, settings: Direct) -> Solution:
-    factor = _factor(operator)
-    outcome = _refine(operator, W, factor, settings)
-    full_rank = factor.rank == operator.rows and factor.condition < _rank_limit(operator)
-    if not full_rank and not isinstance(factor, CompleteOrthogonal):
-        revealing = CompleteOrthogonal(operator.dense())
-        other = _refine(operator, W, revealing, settings)
-        outcome = _better(outcome, other, factor.condition)
-    return outcome
-
-
-def _factor(operator: KhatriRao) -> Factor:
-    K = operator.dense()
-    if operator.width < operator.rows:
-        return CompleteOrthogonal(K)
-    return WideQR(K)
-
-
-def _rank_limit(operator: KhatriRao) -> float:
-    return 1 / (EPS * max(operator.rows, operator.width))
+def factored(operator: KhatriRao) -> Factor:
+    """A factorisation of K: the rank-revealing one where QR finds it singular, or too narrow."""
+    if operator.width >= operator.rows:
+        factor = WideQR(operator.dense())
+        if factor.condition < 1 / (EPS * max(operator.rows, operator.width)):
+            return factor
+    return CompleteOrthogonal(operator.dense())
 
 
 def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> Solution:
@@ -160,22 +147,6 @@ def _status(
     if not full:
         return Status.RANK_DEFICIENT
     return Status.ILL_CONDITIONED if factor.condition > ACCEPTED.condition else Status.NOT_CONVERGED
-
-
-def _better(plain: Solution, revealing: Solution, condition: float) -> Solution:
-    """Of two attempts at a numerically singular system, the one to report.
-
-    The rank-revealing one has the smaller `s` and wins if it is solved; else the plain one, if its
-    residual is what a system without full rank must show. The rank is the pivoted one's.
-    """
-    found = {"rank": revealing.rank, "condition": max(condition, revealing.condition or 0.0)}
-    if revealing.status is Status.SOLVED:
-        return revealing.replace(**found)
-    if plain.residual <= ACCEPTED.deficient:
-        return plain.replace(status=Status.SOLVED, **found)
-    if plain.residual < revealing.residual:
-        return plain.replace(status=revealing.status, **found)
-    return revealing.replace(**found)
 
 
 class Factor(Protocol):
