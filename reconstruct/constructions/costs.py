@@ -27,7 +27,7 @@ class Rates:
     box: float = 8e-3  # a box of adaptive bounds
     start_bytes: float = 190e6
     weight_bytes: float = 20.0
-    value_bytes: float = 300.0  # a value of the widest layer: many of it are held at once
+    value_bytes: float = 200.0  # a value of the widest layer: many of it are held at once
     adaptive_bytes: float = 1e8
 
 
