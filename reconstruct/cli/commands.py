@@ -398,10 +398,10 @@ def study(options: Namespace) -> int:
     if chosen is None:
         raise InputError(f"there is no study {options.name!r}; there are {', '.join(STUDIES)}")
     settings = made(Settings, options, grid=_named(options.grid or [], "--grid", "d=4,8"))
-    output = Path(options.output)
-    rows = _call(run_study, options, study=chosen, output=output, settings=settings)
+    rows = _call(run_study, options, study=chosen, settings=settings)
     findings = chosen.findings(rows)
     said = "\n".join(f"{finding.sentence} ({finding.evidence.value})" for finding in findings)
+    output = Path(options.output)
     place = f"{len(rows)} rows in {output / 'rows.jsonl'}, the page is {output / 'report.html'}"
     _answer(options, [{**vars(f), "evidence": f.evidence.value} for f in findings], said, place)
     return 0

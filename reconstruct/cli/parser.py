@@ -12,15 +12,6 @@ from typing import Any, NoReturn
 from reconstruct.version import __version__
 
 
-def folder(text: str) -> str:
-    """The name of a directory; an empty one would be the current directory."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError(
-            "must name a directory, but is empty; write . for the current one"
-        )
-    return text
-
-
 def _flag(text: str) -> dict[str, Any]:
     return {"action": "store_true", "help": text}
 
@@ -51,7 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "NAME=VALUE",
         action="append",
     ),
-    "-o": _word("directory to write", "OUT", folder),
+    "-o": _word("directory to write", "OUT"),
     "--radius": _word("boxes of this radius around the inputs of data", "R", float),
     "--slack": _word("widen ranges seen on data by 1 + S (default 1)", "S", float),
     "--guard": _flag("write network_guarded.onnx too (always for data)"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import write_atomically
+from reconstruct.formats.files import as_path, write_atomically
 
 if sys.platform == "win32":
     import msvcrt
@@ -42,6 +42,13 @@ PARTIAL = ".partial"
 LOCK = "lock"
 
 
+def as_output(value: str | os.PathLike[str]) -> Path:
+    """The directory to write; an empty name would be the current one."""
+    if isinstance(value, str) and not value.strip():
+        raise InputError("the output must name a directory, but is empty; write . for the current")
+    return as_path(value, "the output")
+
+
 class OutputFolder:
     """`path` made ready for a run and locked; `staging` is where files are prepared.
 
@@ -51,13 +58,13 @@ class OutputFolder:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         force: bool = False,
         resume: bool | None = None,
         elsewhere: str = "choose another with -o",
     ) -> None:
-        self.path = Path(path)
+        self.path = as_output(path)
         self.elsewhere = elsewhere  # what to do where this one cannot be used
         self.keep = False  # whether a failure leaves something worth resuming
         self.staging = self.path / PARTIAL

@@ -20,7 +20,6 @@ from reconstruct.constructions.sites import norm_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.domain import as_unseen, load_labels, load_unseen, with_radius
-from reconstruct.formats.files import as_path
 from reconstruct.formats.labelled import Images
 from reconstruct.khatri_rao import SOLVERS, Solver
 from reconstruct.networks import (
@@ -86,13 +85,6 @@ def network(
 def path(value: Any) -> Path | None:
     """The file of a network; None for one that is an object."""
     return Path(value) if is_path(value) else None
-
-
-def folder(output: PathLike) -> Path:
-    """The directory to write; an empty name would be the current one."""
-    if isinstance(output, str) and not output.strip():
-        raise InputError("the output must name a directory, but is empty; write . for the current")
-    return as_path(output, "the output")
 
 
 def domain(value: Where, target: Network, radius: float | None) -> Box | Points:

@@ -23,7 +23,6 @@ from reconstruct.networks import Box
 from reconstruct.numbers.given import at_least, whole
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.runs import given
 from reconstruct.runs.given import PathLike
 
 LADDER = ((2, 3, 1), (2, 4, 2), (3, 6, 6, 2), (4, 8, 8, 3), (5, 16, 16, 5))
@@ -73,7 +72,7 @@ def pairs(
     at_least(whole(count, "the number of pairs"), "the number of pairs", 1)
     at_least(whole(seed, "the seed"), "the seed", 0)
     rng, answers = np.random.default_rng(seed), []
-    with OutputFolder(given.folder(output), force=force) as folder:
+    with OutputFolder(output, force=force) as folder:
         for number in range(count):
             kind = list(KINDS)[number % len(KINDS)]
             size = sizes[number // len(KINDS) % len(sizes)]

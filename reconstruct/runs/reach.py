@@ -30,7 +30,7 @@ from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.rationals import RationalInterval, root_bounds
 from reconstruct.reports.document import to_bytes
-from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.folder import OutputFolder, as_output
 from reconstruct.runs import given
 from reconstruct.runs.files import CANDIDATE, TARGET, copies, copies_before, take_along
 from reconstruct.runs.given import Given, PathLike, Where
@@ -101,7 +101,7 @@ def reach(
             "reach needs a box, over which derivatives are averaged, but the domain is made of "
             "data; give --domain LO,HI"
         )
-    home = None if output is None else given.folder(output)
+    home = None if output is None else as_output(output)
     ends = zip(place.lo.tolist(), place.hi.tolist(), strict=True)
     r = [(Fraction(high) - Fraction(low)) / 2 for low, high in ends]
     left = None if update is None else _update(M1, M2, c, W, update)

@@ -38,7 +38,7 @@ from reconstruct.numbers.parallel import one_blas_thread, physical_memory
 from reconstruct.pipeline import Result, reconstruct
 from reconstruct.progress import Progress, Step, listener, silent, until
 from reconstruct.reports.document import build_report
-from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.folder import OutputFolder, as_output
 from reconstruct.reports.inputs import ShownInputs, guard_part
 from reconstruct.reports.page import card
 from reconstruct.reports.words import size, verdict_line
@@ -179,7 +179,7 @@ def run(
     default the data). Without `page` report.html is left to `rc.report`. Nothing is printed:
     `progress` hears each step.
     """
-    start = time.perf_counter()
+    start, home = time.perf_counter(), as_output(output)
     near = given.nearby(domain, radius)
     ours = given.network(target, "the target", nnet_header, near=near)
     notes = [] if domain is not None else [NO_DOMAIN]
@@ -208,7 +208,7 @@ def run(
         target_path=given.path(target),
         frozen=kept,
         domain=place,
-        output=given.folder(output),
+        output=home,
         slack=1.0 if slack is None else float(slack),
         guard=guard,
         solver=solving,

@@ -30,7 +30,7 @@ from reconstruct.networks.graph import require_same_ends
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
-from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.folder import OutputFolder, as_output
 from reconstruct.reports.page import card
 from reconstruct.reports.words import verdict_line
 from reconstruct.runs import given
@@ -83,7 +83,7 @@ def verify(
     require_same_ends(ours, theirs)
     given.check_numbers(samples, tolerance, time_limit)
     place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
-    home = None if output is None else given.folder(output)
+    home = None if output is None else as_output(output)
     options = {
         "target": given.word(target, "TARGET"),
         "candidate": given.word(candidate, "CANDIDATE"),
@@ -249,7 +249,7 @@ def verify_instances(
             rows = list(csv.reader(io.StringIO(read_bytes(place).decode("utf-8", "replace"))))
     except csv.Error as error:
         raise InputError(f"{place}: lines of a csv file are needed, but {error}") from None
-    with OutputFolder(given.folder(output), force=force) as folder:
+    with OutputFolder(output, force=force) as folder:
         folder.publish(())
     done: list[Instance] = []
     for number, row in enumerate(row for row in rows if row):

@@ -224,7 +224,10 @@ class Settings:
 
 
 def run_study(
-    study: Study, output: Path, settings: Settings | None = None, progress: Progress = silent
+    study: Study,
+    output: str | Path,
+    settings: Settings | None = None,
+    progress: Progress = silent,
 ) -> tuple[Row, ...]:
     """All rows of the study; those that OUT holds already are not computed again."""
     chosen = settings or Settings()
@@ -258,7 +261,9 @@ def run_study(
         if staging is not None:
             write_atomically(staging / "report.html", page(study, rows).encode())
             made = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("kept/*"))
-            stale = {f"kept/{path.name}" for path in output.glob(f"kept/{study.name}-*.npz")}
+            stale = {
+                f"kept/{path.name}" for path in opened[0].path.glob(f"kept/{study.name}-*.npz")
+            }
             names = (*made, "study.json", ROWS, "report.html")
             opened[0].publish(names, stale=tuple(sorted(stale - set(made))))
     return tuple(rows)
