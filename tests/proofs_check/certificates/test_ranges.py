@@ -19,6 +19,7 @@ from proofs_check.certificates.ranges import (
     interval,
     rows_of,
 )
+from proofs_check.certificates.rationals import Rationals
 from proofs_check.certificates.report import CheckFailed
 from reconstruct.networks import (
     Add,
@@ -267,3 +268,28 @@ def test_a_scaling_is_a_map_of_its_own() -> None:
     assert holds(
         [end[0] for end in ranges.values["out"]], rational_values(network, np.ones(2))["out"]
     )
+
+
+@pytest.mark.parametrize(("scale", "shift", "least"), [(0.1, 0.0, -1.3), (0.0, 0.1, -1.2)])
+def test_what_is_not_known_of_a_norm_is_carried_back(scale, shift, least, monkeypatch) -> None:
+    """s x₁ + t − s' x₂ − t' over [1, 2]², s within `scale` of 1, and t within `shift` of 0."""
+    parts = Rationals.of(np.ones(2), scale), Rationals.of(np.zeros(2), shift)
+    monkeypatch.setattr("proofs_check.certificates.ranges.columns_of", lambda op: parts)
+    norm = Norm(np.ones(2), np.zeros(2), np.zeros(2), np.ones(2), 0.0)
+    nodes = (
+        Node("norm", norm, ("input",)),
+        Node("gap", Affine(np.array([[1.0, -1.0]])), ("norm",)),
+    )
+    ranges = Ranges(Network(2, nodes, "gap"), np.ones((1, 2)), np.full((1, 2), 2.0))
+    low, high = ranges.worst(Rows((Term("gap", np.ones((1, 1))),), np.zeros(1), np.zeros(1)))
+    assert low[0] <= least < low[0] + 0.11 and high[0] - 0.11 < -least <= high[0]
+
+
+@pytest.mark.parametrize(("error", "doubt", "least"), [(0.5, 0.0, -1.5), (0.0, 0.25, -1.25)])
+def test_what_is_not_known_of_a_functional_is_carried_back(error, doubt, least) -> None:
+    """a (x₁ − x₂) + c over [0, 1]², a within `error` of 1 and c within `doubt` of 0."""
+    nodes = (Node("gap", Affine(np.array([[1.0, -1.0]])), ("input",)),)
+    ranges = Ranges(Network(2, nodes, "gap"), np.zeros((1, 2)), np.ones((1, 2)))
+    term = Term("gap", np.ones((1, 1)), np.full((1, 1), error))
+    low, high = ranges.worst(Rows((term,), np.zeros(1), np.full(1, doubt)))
+    assert low[0] <= least < low[0] + 1e-12 and high[0] - 1e-12 < -least <= high[0]
