@@ -29,7 +29,6 @@ from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.activations import Curve, Exponential, Line, MaxPool, Unitwise
 
 Piece = Line | Exponential | Curve
-DEEP = -800  # e^z is below 2^-1100 from here on
 EXP_BITS = 192
 
 
@@ -180,9 +179,9 @@ def _enclosed(piece: Piece, z: Fraction, bits: int) -> Interval:
         value = Fraction(piece.slope) * z + Fraction(piece.intercept)
         return value, value
     if isinstance(piece, Curve):
-        return curves.value(piece.rule, z, bits, exponential)
+        return curves.value(piece.rule, z, bits)
     factor = Fraction(piece.gain) * Fraction(piece.alpha)
-    ends = [factor * (e - 1) for e in exponential(z, bits)]
+    ends = [factor * (e - 1) for e in curves.exponential(z, bits)]
     return min(ends), max(ends)
 
 
@@ -191,7 +190,9 @@ def _on_piece(piece: Piece, z: Floats) -> Range:
     if isinstance(piece, Line):
         return _line_value(piece, z)
     low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
-    known = z if isinstance(piece, Curve) else np.maximum(z, 2 * DEEP)  # e^z hardly changes below
+    known = (
+        z if isinstance(piece, Curve) else np.maximum(z, 2 * curves.DEEP)
+    )  # e^z hardly changes below
     for place in np.flatnonzero(np.isfinite(known)).tolist():
         least, most = _enclosed(piece, Fraction(known[place]), EXP_BITS)
         low[place], high[place] = -float_above(-least), float_above(most)
@@ -223,35 +224,6 @@ def _less(value: Floats, slope: Floats, z: Floats, *, upward: bool) -> Floats:
         gap = value - part
     exact = (exact & (gap == 0)) | (part == 0) | (value == 0)
     return np.where(exact, gap, above(gap) if upward else below(gap))
-
-
-def exponential(z: Fraction, bits: int) -> Interval:
-    """Rationals around e^z for z ≤ 0, about 2^-bits apart: (e^(z/2^k))^(2^k) in integers.
-
-    With 0 ≤ y = −z/2^k ≤ 1/2 the terms y^n/n! fall by half or more: what is left out is no more
-    than the last term. Terms and squares are rounded down and up to multiples of 2^-work.
-    """
-    if z > 0:
-        raise NotCheckable("an exponential is only evaluated below 0")
-    if z < DEEP:
-        return Fraction(0), Fraction(1, 2**1100)
-    halvings = int(-z).bit_length() + 1
-    one = 1 << (bits + 2 * halvings + 16)
-    y = -z / 2**halvings
-    low = high = below_term = above_term = one
-    n = 0
-    while above_term > 1:
-        n += 1
-        below_term = below_term * y.numerator // (y.denominator * n)
-        above_term = -(-above_term * y.numerator // (y.denominator * n))
-        if n % 2:
-            low, high = low - above_term, high - below_term
-        else:
-            low, high = low + below_term, high + above_term
-    low, high = low - above_term, high + above_term
-    for _ in range(halvings):
-        low, high = low * low // one, -(-high * high // one)
-    return Fraction(low, one), Fraction(high, one)
 
 
 # --- maxima over windows --------------------------------------------------------------------------

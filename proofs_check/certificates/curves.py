@@ -8,12 +8,13 @@ bounds the minimum. Their largest slopes are below 11/10 and 113/100 (at ±2.399
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from math import inf, isqrt
 
-Interval = tuple[Fraction, Fraction]
-Exponential = Callable[[Fraction, int], Interval]
+from proofs_check.certificates.rationals import Interval
+from proofs_check.certificates.report import NotCheckable
+
+DEEP = -800  # e^z is below 2^-1100 from here on
 
 SLOPES = {
     "Sigmoid": Fraction(1, 4),
@@ -41,7 +42,7 @@ NEARLY = {
 }
 
 
-def value(kind: str, z: Fraction, bits: int, exponential: Exponential) -> Interval:
+def value(kind: str, z: Fraction, bits: int) -> Interval:
     """Rationals around the activation at z."""
     size = abs(z)
     if kind == "HardSwish":
@@ -52,7 +53,7 @@ def value(kind: str, z: Fraction, bits: int, exponential: Exponential) -> Interv
         ends = (1 - high) / (1 + high), (1 - low) / (1 + low)
         return ends if z >= 0 else (-ends[1], -ends[0])
     if kind == "Gelu":
-        low, high = _normal(size, bits, exponential)
+        low, high = _normal(size, bits)
         if z < 0:
             low, high = 1 - high, 1 - low
         return _times(z, low, high)
@@ -90,7 +91,7 @@ def _log1p(x: Fraction, bits: int) -> Interval:
     return Fraction(low, one), Fraction(high, one)
 
 
-def _normal(z: Fraction, bits: int, exponential: Exponential) -> Interval:
+def _normal(z: Fraction, bits: int) -> Interval:
     """Φ(z) for z ≥ 0: 1/2 + φ(z)·(z + z³/3 + z⁵/15 + …); beyond 40 next to 1."""
     if z > 40:
         return 1 - Fraction(1, 1 << 1100), Fraction(1)
@@ -139,3 +140,32 @@ def _arctan(x: int, one: int, up: int) -> int:
         power //= x * x
         n, sign = n + 2, -sign
     return total + (2 * n if up else -2 * n)
+
+
+def exponential(z: Fraction, bits: int) -> Interval:
+    """Rationals around e^z for z ≤ 0, about 2^-bits apart: (e^(z/2^k))^(2^k) in integers.
+
+    With 0 ≤ y = −z/2^k ≤ 1/2 the terms y^n/n! fall by half or more: what is left out is no more
+    than the last term. Terms and squares are rounded down and up to multiples of 2^-work.
+    """
+    if z > 0:
+        raise NotCheckable("an exponential is only evaluated below 0")
+    if z < DEEP:
+        return Fraction(0), Fraction(1, 2**1100)
+    halvings = int(-z).bit_length() + 1
+    one = 1 << (bits + 2 * halvings + 16)
+    y = -z / 2**halvings
+    low = high = below_term = above_term = one
+    n = 0
+    while above_term > 1:
+        n += 1
+        below_term = below_term * y.numerator // (y.denominator * n)
+        above_term = -(-above_term * y.numerator // (y.denominator * n))
+        if n % 2:
+            low, high = low - above_term, high - below_term
+        else:
+            low, high = low + below_term, high + above_term
+    low, high = low - above_term, high + above_term
+    for _ in range(halvings):
+        low, high = low * low // one, -(-high * high // one)
+    return Fraction(low, one), Fraction(high, one)

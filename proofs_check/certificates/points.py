@@ -25,7 +25,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_check.certificates.activations import Bend, Windows, exponential
+from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, stacked
 from proofs_check.certificates.arithmetic import (
     Floats,
@@ -36,6 +36,7 @@ from proofs_check.certificates.arithmetic import (
     plus,
     times,
 )
+from proofs_check.certificates.curves import exponential
 from proofs_check.certificates.ranges import needed, over_boxes
 from proofs_check.certificates.rationals import Interval, Range, Rationals, columns_of, root
 from proofs_check.certificates.reading import Claims, Witness, covers

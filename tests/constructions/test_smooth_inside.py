@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from proofs_check.certificates.activations import exponential
 from proofs_check.certificates.curves import NEARLY, value
 from reconstruct.certificates.document import write_certificate
 from reconstruct.errors import UnsupportedError
@@ -30,7 +29,7 @@ def test_a_curve_is_its_line_up_to_its_rest(kind: str) -> None:
     outward = Fraction(1, 3) if isfinite(hi) else 3
 
     def gap(z: Fraction) -> Fraction:
-        low, high = value(kind, z, 512, exponential)
+        low, high = value(kind, z, 512)
         return max(abs(low - z), abs(high - z))
 
     assert rest / 4 < gap(end) <= rest

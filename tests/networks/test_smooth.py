@@ -10,7 +10,7 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates import curves
-from proofs_check.certificates.activations import Bend, exponential
+from proofs_check.certificates.activations import Bend
 from reconstruct.certificates.document import write_certificate
 from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.networks.activations import SMOOTH, Smooth
@@ -30,7 +30,7 @@ def test_three_arithmetics_agree(op: Smooth) -> None:
     low, high = op.enclose(Z)
     ours = op.exact(Dyadic.exact(Z), 128).fractions()
     for place, z in enumerate(Z.tolist()):
-        least, most = curves.value(op.kind, Fraction(z), 160, exponential)
+        least, most = curves.value(op.kind, Fraction(z), 160)
         assert 0 <= most - least < Fraction(1, 2**120)
         assert low[place] <= least and most <= high[place]
         assert ours[place][0] <= most and least <= ours[place][1]
