@@ -241,6 +241,19 @@ def test_a_factor_whose_unit_roundoff_underflows_is_charged_for_all_of_it(op) ->
         assert Fraction(form) * Fraction(slope) * z >= pulled * z + constant
 
 
+@pytest.mark.parametrize("op", [Affine([[1.49 * 2.0**-540]]), Scaling([1.49 * 2.0**-540])])
+def test_a_loss_that_underflows_is_charged_where_coefficients_are_large(op) -> None:
+    """u·2^-540·2^-530 is 0 in floats, and not where a coefficient is 2^1000."""
+    slope, reach = 1.49 * 2.0**-540, 2.0**-530
+    step = transfer(Node("v", op, ("x",)), {"x": (np.full((1, 1), -reach), np.zeros((1, 1)))})
+    rng = np.random.default_rng(0)
+    for form in (2.0**999 * rng.uniform(1, 2, 200) * rng.choice([-1, 1], 200)).tolist():
+        rows = np.array([[[form]]])
+        constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
+        pulled, z = Fraction(step.pull(rows).item()), -Fraction(reach)
+        assert Fraction(form) * Fraction(slope) * z >= pulled * z + constant
+
+
 def test_products_with_coefficients_that_underflow_are_charged_in_all() -> None:
     """64 products of an eighth of the smallest number each are none in floats."""
     step = transfer(

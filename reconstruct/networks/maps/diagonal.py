@@ -164,7 +164,7 @@ class Diagonal(Map):
         scale, scale_error = self._centre
         shift, shift_error = midpoint(*self.bounds()[1])
         # u·|s| of a factor near the smallest normal number underflows, and |z| may make it large
-        error = (inflate(np.abs(scale), UNIT) + scale_error) * SLACK * reach + shift_error
+        error = (inflate(np.abs(scale), UNIT) + scale_error) * SLACK * reach + shift_error + TINY
         floor = TINY * reach.sum(axis=1) * SLACK
         return RoundingError(shift[None], error, floor)
 

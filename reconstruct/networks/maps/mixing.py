@@ -201,10 +201,13 @@ class Mixing(Map):
             return np.asarray(self.absolute(marked.astype(np.float64)) > 0)
 
     def pull_error(self, reach: Array) -> RoundingError:
-        """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η."""
+        """γ_n·|L||h| per unit of |Λ|, because |fl(ΛL) − ΛL||h| ≤ γ_n |Λ|(|L||h|); underflow n·η.
+
+        Never 0, which would say that nothing is lost: γ_n|L||h| may underflow, and Λ be large.
+        """
         terms = self.fan_out
         size = self.absolute(reach)
-        error = (gamma(terms) * SLACK) * (size + self.summands * TINY)
+        error = (gamma(terms) * SLACK) * (size + self.summands * TINY) + TINY
         floor = (terms * TINY) * reach.sum(axis=1) * SLACK
         return RoundingError(self.bias[None], error, floor)
 

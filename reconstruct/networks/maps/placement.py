@@ -114,7 +114,7 @@ class Placement(Picking):
         if self._copies < 2:
             return super().pull_error(reach)
         none = np.zeros((1, self.units))
-        error = (gamma(self._copies) * SLACK) * (self.taken(reach) + TINY)
+        error = (gamma(self._copies) * SLACK) * (self.taken(reach) + TINY) + TINY  # never 0
         return RoundingError(none, error, np.zeros(1))
 
     def arrays(self) -> dict[str, Array]:
