@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from proofs_check.certificates import recursion
+from proofs_check.certificates import checker, recursion
 from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.checker import check
 from reconstruct.bounds import Adaptive, Crown
@@ -116,3 +116,28 @@ def test_a_range_that_ends_at_a_kink_loses_no_more_than_one_across_it(end: float
         assert passed <= 1e-12 * (1 + 1e-9)
     far = recursion._chords(step, np.array([[1e-3]]), np.array([[2.0]]))
     assert far.middle == 1 and far.radius == 0 and far.noise(error) <= 1e-300
+
+
+def test_figures_are_the_same_a_few_boxes_at_a_time(tmp_path) -> None:
+    """Wide layers take fewer boxes together; what is proved is the worst of all of them."""
+    tight(tmp_path)
+    proved, walks = [], []
+    plain, walk = recursion.figures, recursion._Walk
+
+    def figures(*given):
+        proved.append(plain(*given))
+        return proved[-1]
+
+    def counted(found, names, rows):
+        walks[-1] += 1
+        return walk(found, names, rows)
+
+    for held in (recursion.HELD, 1):
+        walks.append(0)
+        with (
+            mock.patch.object(recursion, "HELD", held),
+            mock.patch.object(recursion, "_Walk", counted),
+            mock.patch.object(checker, "figures", figures),
+        ):
+            assert check(tmp_path).accepted
+    assert walks[0] < walks[1] and proved[0] == pytest.approx(proved[1], rel=1e-9)
