@@ -27,7 +27,8 @@ An inner activation takes F ĥ + d up to what was lost before, which tells where
 there, and behind a live norm, the count starts at 0 again. At a cut the target's range tells that,
 widened by the errors.
 
-Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine, live-eps.
+Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine, live-eps,
+live-norm-rounding.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from proofs_check.statements.certificates import (
     error_recursion,
     exact_splitting,
     guard,
+    live_norm_rounding,
     norm_rounding,
     partition_covers,
     window_maximum,
@@ -407,6 +408,11 @@ BROKEN: list[tuple[str, str, Any]] = [
     ("live-width", "m·k units", count.Count(width=lambda m, k: m * k)),
     ("live-eps", "a larger eps", limits.Eps(seen=lambda eps, factor: eps * factor**2)),
     ("live-eps", "the root of the gap", limits.Eps(moved=lambda square, least: square / least**2)),
+    (
+        "live-norm-rounding",
+        "differences alone",
+        live_norm_rounding.Evaluation(parts=lambda u, z, a, s: abs(z) + a),
+    ),
     ("live-directions-alone", "no gap", limits.Directions(share=Fraction(0))),
     (
         "live-norm-never-affine",

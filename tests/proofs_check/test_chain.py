@@ -59,6 +59,7 @@ REQUIRED = {
     "below m·k": ["exact-loss", "averaged-derivatives"],
     "live statistics, exactly": ["live-scale-invariance", "live-layers-exact"],
     "live statistics, count and shifts": ["live-width", "live-norm-cap", "live-shifts-exist"],
+    "live statistics, in floats": ["live-norm-rounding"],
     "live statistics, limits": ["live-eps", "live-directions-alone", "live-norm-never-affine"],
 }
 """What has to be covered, and by which statements."""

@@ -12,7 +12,7 @@ that |u_i| ≤ √(n − 1) for every z. The derivative is J = (P − u uᵀ/n)/
 
     |J δ|_i ≤ min(√(n − 1)·rms(δ), |δ_i| + mean|δ| + |u_i|·rms(δ)) / ρ.
 
-Rests on proofs_check: live-norm-cap, live-scale-invariance.
+Rests on proofs_check: live-norm-cap, live-scale-invariance, live-norm-rounding.
 """
 
 from __future__ import annotations
