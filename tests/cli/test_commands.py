@@ -77,6 +77,21 @@ def test_the_least_number_of_parameters_is_the_rank_of_the_jacobian():
     assert singular[49] > 1e-3 * singular[0] and singular[50] < 1e-6 * singular[0]
 
 
+def test_quiet_is_a_line(cli, target, tmp_path):
+    """What was found, and no more: with --quiet each command prints one line."""
+    for number, words in enumerate(
+        (
+            ("run", target, "-o", tmp_path / "run", "--domain", "-1,1", "--samples", "50"),
+            ("verify", target, target, "--domain", "-1,1"),
+            ("check", tmp_path / "run"),
+            ("rebuild", tmp_path / "run"),
+            ("pairs", "-o", tmp_path / "pairs", "--sizes", "2-2-1", "--count", "1"),
+        )
+    ):
+        code, stdout, stderr = cli(*words, "--quiet")
+        assert (code, stdout.count("\n"), stderr) == (0, 1, ""), number
+
+
 def test_inspect_says_what_is_merged(cli, tmp_path):
     maps = (np.ones((2, 3)), np.eye(2))
     nodes = (Node("a", Affine(maps[0]), ("input",)), Node("b", Affine(maps[1]), ("a",)))

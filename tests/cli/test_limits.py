@@ -21,7 +21,7 @@ def slow(tmp_path):
 
 def test_a_run_that_is_out_of_time_is_resumed(cli, slow, tmp_path) -> None:
     words = ("run", slow, "-o", tmp_path / "out", "--domain", "0,1", "--solver", "cg")
-    code, stdout, stderr = cli(*words, "--time-limit", "1e-9")
+    code, stdout, stderr = cli(*words, "--time-limit", "1e-9", "--quiet")
     assert code == 3 and stdout == ""
     assert "the time limit of 1e-09 s is over before all maps are solved" in stderr
     assert "nothing was solved yet, so nothing is kept: give a longer --time-limit" in stderr
