@@ -249,10 +249,9 @@ class Recursion:
 
     def _linearise(self) -> None:
         """The same for the target's own activations that are not cut."""
+        inner = needed(self.target) - self.ours.sources.keys()
         for node in self.target.nodes:
-            if isinstance(node.op, Unitwise) and node.name in needed(self.target) - set(
-                self.ours.sources
-            ):
+            if isinstance(node.op, Unitwise) and node.name in inner:
                 reached = self.ranges.over_all(node.inputs[0])
                 self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
 

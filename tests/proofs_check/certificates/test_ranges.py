@@ -293,3 +293,19 @@ def test_what_is_not_known_of_a_functional_is_carried_back(error, doubt, least) 
     term = Term("gap", np.ones((1, 1)), np.full((1, 1), error))
     low, high = ranges.worst(Rows((term,), np.zeros(1), np.full(1, doubt)))
     assert low[0] <= least < low[0] + 1e-12 and high[0] - 1e-12 < -least <= high[0]
+
+
+def test_what_rounding_takes_when_ranges_are_put_in_is_counted() -> None:
+    """One row over many units: the map before it has one product a coefficient to account for."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        lo, weight = rng.uniform(1.0, 2.0, (2, 600))
+        hi = lo * (1 + 2.0**-40)
+        network = Network(600, (Node("a", Affine(weight[None]), ("input",)),), "a")
+        ranges = Ranges(network, lo[None], hi[None])
+        rows = Rows((Term("a", np.ones((1, 1))),), np.zeros(1), np.zeros(1))
+        for found, end, sign in zip(ranges.worst(rows), (lo, hi), (1, -1), strict=True):
+            pairs = zip(weight.tolist(), end.tolist(), strict=True)
+            assert (
+                sign * (Fraction(found[0]) - sum(Fraction(w) * Fraction(x) for w, x in pairs)) <= 0
+            )
