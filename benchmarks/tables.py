@@ -484,6 +484,29 @@ def equivalence() -> str:
     )
 
 
+def perturbed() -> str:
+    """Copies of real networks, perturbed or pruned."""
+    found = rows("perturbed")
+    for row in found:
+        row["network"] = row["network"].replace("ACASXU_run2a_", "").replace("_batch_2000", "")
+        gap = row.get("witness_difference")
+        row["known"] = f"≤ {row['bound']:.4f}" if gap is None else f"{gap:.4f} at a witness"
+    columns = {
+        "network and copy": "{network}",
+        "answer": "{result}",
+        "largest difference": "{known}",
+        "processor time": "{processor:time}",
+        "wall time": "{seconds:time}",
+        "`check`": "{check}",
+        "its wall time": "{check_seconds:time}",
+    }
+    decided = sum(row["check"] == "accepted" for row in found)
+    return (
+        f"{decided} of {len(found)} pairs are decided and accepted by `check`.\n\n"
+        f"{table(found, columns)}"
+    )
+
+
 def sparse() -> str:
     """Sparse storage beside dense storage of the same weights."""
     solved = [row for row in rows("sparse") if row["status"] == "solved"]
@@ -610,7 +633,7 @@ def live_approximate() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     **{f.__name__: f for f in (digits, run_times, targets, convolutions, float32, tightness)},
     **{f.__name__: f for f in (acceptance, forged, honesty, refusal, attack, wrong, float64)},
-    **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep, equivalence)},
+    **{f.__name__: f for f in (solvers, growth, ranks, sparse, deep, equivalence, perturbed)},
     **{f.__name__: f for f in (grouped, grouped_in_float32, beside_training)},
     **{f.__name__: f for f in (live_exact, live_approximate)},
     **{f.__name__: partial(trained, f) for f in training_tables.TABLES},
