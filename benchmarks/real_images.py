@@ -104,10 +104,10 @@ def _certified(kind: str, network: Path, folder: Path, options: str, work: Path 
             str(out),
             "--domain",
             str(folder),
-            "--images",
-            f"count={CERTIFIED[kind]}",
-            "--images",
-            f"normalise={normalisation()}",
+            "--count",
+            str(CERTIFIED[kind]),
+            "--normalise",
+            normalisation(),
         ]
         words += [*options.split(), "--force", "--quiet"]
         code, seconds = command("run", *words)

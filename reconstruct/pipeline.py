@@ -29,8 +29,8 @@ from reconstruct.constructions.construction import (
     SitePlan,
     SiteSolution,
 )
-from reconstruct.constructions.frozen import Frozen, Layout, as_stored
-from reconstruct.constructions.scaling import scaled_layout
+from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
+from reconstruct.constructions.scaling import ratio_for, scaled_layout
 from reconstruct.constructions.sites import (
     Site,
     Watched,
@@ -249,6 +249,16 @@ def one_layer(
         nodes.append(Node("act2", Relu(), ("norm2",)))
     frozen = Network(first.shape[1], tuple(nodes), nodes[-1].name)
     return reconstruct(target, frozen, domain=domain, solver=solver)
+
+
+def width_for(
+    target: Network, domain: DomainLike, bounds: Method, wanted: float, *, merge: bool = True
+) -> float:
+    """The ratio of a wide construction for a wanted float32 error, as far as one can predict."""
+    box = fitting(domain, target)
+    layout = lay_out(target, Wide(), merge=merge)
+    layout, known = _bounded(layout, Wide(), box, bounds, True, silent)
+    return ratio_for(layout, known, wanted)
 
 
 def _bounded(

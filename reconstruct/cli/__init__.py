@@ -49,6 +49,8 @@ def _command(words: list[str]) -> int:
     except UnicodeEncodeError:
         return _message("an argument is not UTF-8; rename the file, or write it otherwise", 2)
     options = build_parser().parse_args(words)
+    if vars(options).pop("unchecked_reading", False):
+        os.environ["RECONSTRUCT_UNCHECKED_READING"] = "1"
     try:
         with process.remembering_interrupts():
             commands = importlib.import_module("reconstruct.cli.commands")

@@ -44,13 +44,13 @@ def run(options: Namespace) -> int:
     _check_together(options)
     if options.solver not in SOLVERS:
         raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
-    memory = options.memory
+    memory, auto = options.memory, options.float32_error is not None
     try:
         outcome = _call(
             run_whole,
             options,
             domain=_domain(options),
-            construction=made(CONSTRUCTIONS[options.construction], options),
+            construction=None if auto else made(CONSTRUCTIONS[options.construction], options),
             activation=ACTIVATIONS.get(options.activation),
             solver=SOLVERS[options.solver](),
             bounds=_bounds(options),
@@ -74,6 +74,12 @@ def _check_together(options: Namespace) -> None:
         raise InputError(
             "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
         )
+    if options.ratio == "auto" and options.float32_error is None:
+        raise InputError("--ratio auto needs --float32-error E, the error to choose the width for")
+    if options.ratio != "auto" and options.float32_error is not None:
+        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
+    if options.ratio == "auto" and options.construction != "wide":
+        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
     for name in ("rank", "block", "layers", "norm"):
         homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
         if getattr(options, name) is not None and options.construction not in homes:
@@ -87,14 +93,16 @@ def _domain(options: Namespace) -> Any:
     """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
     from reconstruct.formats.labelled import Images
 
-    if options.images is None:
+    said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
+    words = {name: value for name, value in said.items() if value is not None}
+    if not words:
         return options.domain
     if options.domain is None or not Path(options.domain).is_dir():
         raise InputError(
-            f"--images belongs to a folder of labelled images, but the domain is {options.domain}; "
-            f"give the folder to --domain, or leave it out"
+            f"--{next(iter(words))} belongs to a folder of labelled images, but the domain is "
+            f"{options.domain}; give the folder to --domain, or leave it out"
         )
-    return Images.chosen(options.domain, _named(options.images, "--images", "count=16"))
+    return Images.chosen(options.domain, **words)
 
 
 def _refuse(options: Namespace, way: str, names: str) -> None:
@@ -185,7 +193,7 @@ def _verify_property(options: Namespace) -> int:
     """Domain and tolerance from a property of both networks."""
     from reconstruct.runs.verify import NEVER, verify_property
 
-    _refuse(options, "--property", "domain tolerance radius images nnet_header")
+    _refuse(options, "--property", "domain tolerance radius split count normalise nnet_header")
     limit = options.timeout or _time_limit(options)
     bounds = _bounds(options)
     result, outcome, asked = _call(verify_property, options, time_limit=limit, bounds=bounds)
@@ -199,7 +207,8 @@ def _verify_instances(options: Namespace) -> int:
     """Every line of a benchmark; 0 where each is decided, 3 where one is not, 2 for errors."""
     from reconstruct.runs.verify import verify_instances
 
-    others = "target property domain tolerance radius images bounds samples nnet_header time_limit"
+    others = "target property domain tolerance radius split count normalise bounds samples "
+    others += "nnet_header time_limit"
     _refuse(options, "--instances", others)
     if options.output is None:
         raise InputError("--instances writes into a directory, but none is named; give -o OUT")

@@ -12,6 +12,14 @@ from typing import Any, NoReturn
 from reconstruct.version import __version__
 
 
+def ratio(text: str) -> float | str:
+    """A number, or the word auto."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number or auto, but is {text!r}") from None
+
+
 def _flag(text: str) -> dict[str, Any]:
     return {"action": "store_true", "help": text}
 
@@ -36,11 +44,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ".vnnlib file, an .npz with lo and hi, an .npz with x (data: these inputs alone), or a "
         "folder of labelled images (data, too)"
     },
-    "--images": _word(
-        "which images of a folder, and how the network takes them; repeatable: count=N (by a fixed "
-        "seed), split=train|test, normalise=MEAN:STD (one number or one a channel)",
-        "NAME=VALUE",
-        action="append",
+    "--split": _choice("images of a folder: those to train or to test on (test)", "train test"),
+    "--count": _word("as many images of the folder, drawn by a fixed seed (all)", "N", int),
+    "--normalise": _word(
+        "what the network takes for pixels in [0, 1], one number or one a channel", "MEAN:STD"
     ),
     "-o": _word("directory to write", "OUT"),
     "--radius": _word("boxes of this radius around the inputs of data", "R", float),
@@ -57,7 +64,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
         float,
     ),
     "--frozen": _word("bring your own instead of drawing one", "FILE"),
-    "--ratio": {"type": float, "help": "hidden neurons per equation (default 1.5)"},
+    "--ratio": {
+        "type": ratio,
+        "help": "hidden neurons per equation (default 1.5), or auto: as --float32-error needs",
+    },
+    "--float32-error": _word(
+        "with --ratio auto: the float32 error that may be expected (a prediction, no bound)",
+        "E",
+        float,
+    ),
     "--seed": {"type": int, "help": "seed of the draw (default 0)"},
     "--weights": _choice(
         "distribution of the weights (default gaussian)", "gaussian uniform kaiming rademacher int8"
@@ -110,13 +125,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--resume": _flag("go on where it was interrupted"),
     "--force": _flag("overwrite the results in OUT"),
     "--json": _flag("print the report as JSON on stdout"),
+    "--unchecked-reading": _flag(
+        "read ONNX files that no other program can evaluate; the verdict says so"
+    ),
     "--quiet": _flag("the verdict line alone"),
     "--target": _word("where the target is, if not in OUT; the same bytes", "FILE"),
     "--candidate": _word("where the other network is, if not in OUT; the same bytes", "FILE"),
     "--property": _word("domain and tolerance from a VNN-LIB property", "FILE.vnnlib"),
     "--instances": _word("a benchmark's list of such properties, instead of networks", "FILE.csv"),
     "--timeout": _word("seconds for each instance (100)", "S", float),
-    "--count": _word("pairs to make (30)", "N", int, default=30),
     "--sizes": _word("sizes of the targets, from inputs to outputs (a ladder)", "2-4-1,3-6-6-2,…"),
     "--peft": _word("a run whose norms become an adapter of PEFT, instead of networks", "OUT"),
     "--update": _word("the target after fine-tuning: which part the norms express", "TUNED"),
@@ -154,22 +171,25 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": (
         "reconstruct a target network and write everything into OUT",
         "target",
-        "-o! --domain --images --radius --slack --guard --memory --time-limit "
-        "| the frozen network: --frozen --ratio --seed --weights --density --activation "
+        "-o! --domain --split --count --normalise --radius --slack --guard --memory --time-limit "
+        "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
+        "--activation "
         "| how to reconstruct: --construction --norm --rank --block --layers --bounds "
         "--bounds-seconds --solver --dtype --nnet-header "
-        "| checking and output: --samples --tolerance --resume --force --json --quiet -v",
+        "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "
+        "--quiet -v",
     ),
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
-        "--domain --property --instances --timeout --images --radius --bounds --bounds-seconds "
-        "--samples --tolerance --time-limit --nnet-header -o --force --json --quiet -v",
+        "--domain --property --instances --timeout --split --count --normalise --radius --bounds "
+        "--bounds-seconds --samples --tolerance --time-limit --nnet-header -o --force --json "
+        "--unchecked-reading --quiet -v",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --trusted --json --quiet -v",
+        "--target --candidate --trusted --json --unchecked-reading --quiet -v",
     ),
     "inspect": (
         "show a network and what each construction would cost",
@@ -238,20 +258,12 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("demo", "-o"): {"default": "demo-out"},
     ("demo", "--seed"): {"default": 0},
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
+    ("pairs", "--count"): {"default": 30, "help": "pairs to make (30)"},
     ("pairs", "--seed"): {"default": 0},
     ("prove", "-v"): {"help": "every check of every statement"},
     ("train", "--norm"): _choice("of an mlp (batch)", "batch layer", default="batch"),
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),
     ("study", "--seeds"): _word("trials for each point of the grid", "N", int),
-}
-
-
-# Options of earlier versions, and what is written today.
-FORMER = {
-    "--split": "--images split=train",
-    "--count": "--images count=N",
-    "--normalise": "--images normalise=MEAN:STD",
-    "--unchecked-reading": "RECONSTRUCT_UNCHECKED_READING=1 in the environment",
 }
 
 
@@ -264,8 +276,6 @@ class Parser(argparse.ArgumentParser):
         known = [*COMMANDS, *OPTIONS, *choices]
         near = get_close_matches(wrong[1] or wrong[2], known, 1) if wrong else []
         meant = f"did you mean {near[0]}?" if wrong and near and near[0] != wrong[2] else None
-        if wrong and wrong[2] in FORMER:
-            meant = f"it is {FORMER[wrong[2]]} now"
         self.exit(2, f"{self.prog}: {message}; {meant or f'{self.prog} --help lists them'}\n")
 
 

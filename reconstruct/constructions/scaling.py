@@ -1,5 +1,5 @@
-"""What rounding in the frozen network does, and which rows and units of the target to scale so that
-it is least.
+"""What rounding in the frozen network does: which rows and units of the target to scale so that it
+is least, and how wide a frozen network has to be for a wanted error.
 
 A site for W adds, in float arithmetic, an error of about u·c·‖s‖·range to every output, with
 ‖s‖ ∝ ‖W‖_F: the same error for all units, whether the rest of the network is sensitive to them or
@@ -16,12 +16,22 @@ the ranges from bounds, the sensitivities from samples. For given d it is least 
 l² = q/‖rows of W diag(1/d)‖; for given l the sum of its squares over all maps behind an activation
 is a·d² + b/d² for each unit, least at d⁴ = b/a. Both are repeated some times. Nothing here has to
 be proved: scaling by powers of two is exact, and only accuracy depends on the choice.
+
+A site for W (m × k, n hidden units, unit variance) has scales of about ‖W‖_F/√(n(n − mk)), and
+shifts of that times r, the reach of a random functional of its inputs (taken from the bounds). Each
+hidden value is kept with a relative error of about u, and so is each partial sum behind it:
+
+    variance of an output ≈ u² ‖W‖_F² r² / (n − mk) · (1 + L/20),     L = log2(n) + 1,
+
+for sums as float32 networks have them, in blocks and without the shifts, carried on by the target's
+own slopes. More width lowers it towards the sums' own part: √(c/(c − 1)) falls from 4.6 at ratio
+c = 1.05 over 1.7 at 1.5 to 1.1 at 8, and no further. Numerical: a prediction, not a bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,9 +39,12 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.constructions.construction import Construction
 from reconstruct.constructions.frozen import Layout, plans_of
+from reconstruct.constructions.sites import hidden_width, mixing_at
+from reconstruct.constructions.tasks import functionals_of
 from reconstruct.errors import InputError
 from reconstruct.networks import Domain, Mixing, Network, Points, dense
 from reconstruct.networks.graph import adjoints
+from reconstruct.networks.normal_form import rebuilt_nodes
 from reconstruct.networks.rescaling import informative, probe_points, rescaled, scalable
 from reconstruct.numbers.arrays import Array, Vector
 
@@ -51,6 +64,8 @@ class ScalingLimits:
     pull: float = 3e-3
     # Of the squares of shifts: what hidden values vary by.
     varying: float = 0.1
+    # Widths that are offered for a wanted error.
+    ratios: tuple[float, ...] = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.6, 3.3, 4, 5, 6.5, 8)
 
 
 LIMITS = ScalingLimits()
@@ -238,7 +253,51 @@ def _floored(values: Vector, least: float) -> Vector:
     return np.maximum(values, least * top) if top > 0 else np.ones_like(values)
 
 
-# --- what rounding does to the outputs ------------------------------------------------------------
+# --- the width for a wanted error ---------------------------------------------------------------
+
+
+def ratio_for(layout: Layout, known: Reach, wanted: float) -> float:
+    """The least ratio of a list at which no more than `wanted` is predicted."""
+    expected = float32_error(layout, known)
+    for ratio in LIMITS.ratios:
+        if expected(ratio) <= wanted:
+            return ratio
+    most = LIMITS.ratios[-1]
+    raise InputError(
+        f"a float32 error of {wanted:.3g} is wanted, but at ratio {most:g} still "
+        f"{expected(most):.2g} is predicted, and more width gains nothing; tighten the ranges "
+        f"(--bounds adaptive, a smaller domain), or ask for {expected(most):.1g} or more"
+    )
+
+
+def float32_error(layout: Layout, known: Reach, samples: int = 10_000) -> Callable[[float], float]:
+    """The largest float32 error to expect among so many inputs, at any ratio, of a target as it is
+    laid out and scaled, which `known` bounds."""
+    rng, form = np.random.default_rng(20240520), layout.form.network
+    sites: dict[str, tuple[int, float]] = {}  # equations, and ‖W‖_F·r
+    own: dict[str, Vector | float] = {}
+    for node in rebuilt_nodes(form):
+        op = mixing_at(form, node.name)
+        m, k = op.kernels[0].shape
+        lift = layout.lifts.get(node.name, np.zeros(m, dtype=np.int64))
+        squares = [float(np.sum(np.ldexp(dense(W), lift[:, None]) ** 2)) for W in op.kernels]
+        rows = rng.standard_normal((32, k))  # so many tell the reach of a map's inputs
+        lo, hi = functionals_of(known, node.inputs[0], op)(rows)
+        reach = math.sqrt(float(np.mean((lo**2 + hi**2) / 2)))
+        sites[node.name] = m * k, math.sqrt(max(squares)) * reach
+        own[node.name] = 4.0**-lift if lift.any() else 1.0
+    reached = variances_at_outputs(form, known.box, own)
+    largest = 2.0**-24 * math.sqrt(2 * math.log(samples * form.size_out))
+
+    def error(ratio: float) -> float:
+        parts = {}
+        for name, (equations, size) in sites.items():
+            n = hidden_width(ratio, equations)
+            levels = 1 + LIMITS.varying * (math.log2(n) + 1) / 2
+            parts[name] = size**2 / max(n - equations, 1) * levels * reached[name]
+        return largest * deviation(parts)
+
+    return error
 
 
 def variances_at_outputs(

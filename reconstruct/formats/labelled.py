@@ -11,7 +11,7 @@ it is never opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,32 +64,28 @@ class Images:
             )
 
     @classmethod
-    def chosen(cls, folder: str | os.PathLike[str], words: Mapping[str, str]) -> Images:
-        """By words: `count=16`, `split=train`, `normalise=0.5:0.25`."""
-        try:
-            parts: dict[str, Any] = {"split": words.get("split", "test")}
-            if "count" in words:
-                parts["count"] = int(words["count"])
-            if "normalise" in words:
-                sides = words["normalise"].split(":")
-                means, deviations = (tuple(map(decimal, side.split(","))) for side in sides)
-                parts |= {"mean": means, "std": deviations}
-            if unknown := sorted(set(words) - {"count", "split", "normalise"}):
-                raise ValueError(unknown[0])
-        except ValueError:
-            told = " ".join(f"{name}={value}" for name, value in words.items())
-            raise InputError(
-                f"images are chosen by count=N, split=train or test, and normalise=MEAN:STD (as in "
-                f"0.49,0.48,0.45:0.25,0.24,0.26), but this is {told}"
-            ) from None
-        return cls(folder, **parts)
+    def chosen(
+        cls, folder: str | os.PathLike[str], normalise: str | None = None, **settings: Any
+    ) -> Images:
+        """With mean and std by words: MEAN:STD, each one number or one for each channel."""
+        if normalise is not None:
+            sides = normalise.split(":")
+            try:
+                mean, std = (tuple(map(decimal, side.split(","))) for side in sides)
+            except ValueError:
+                raise InputError(
+                    f"a normalisation is MEAN:STD, as in 0.49,0.48,0.45:0.25,0.24,0.26, but is "
+                    f"{normalise!r}"
+                ) from None
+            settings |= {"mean": mean, "std": std}
+        return cls(folder, **settings)
 
-    def words(self) -> list[str]:
+    def words(self) -> dict[str, Any]:
         """The same in words again."""
-        found = [f"split={self.split}", *([f"count={self.count}"] if self.count else [])]
         ends = (",".join(map(repr, numbers)) for numbers in (self.mean, self.std))
         plain = (self.mean, self.std) == ((0.0,), (1.0,))
-        return [*found, *([] if plain else [f"normalise={':'.join(ends)}"])]
+        normalise = None if plain else ":".join(ends)
+        return {"split": self.split, "count": self.count, "normalise": normalise}
 
     def indices(self, there: int) -> NDArray[np.int64]:
         """The images taken of those that are there, in their own order."""

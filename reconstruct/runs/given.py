@@ -202,7 +202,7 @@ def word(value: Given, otherwise: str) -> str:
 
 def domain_words(value: Where) -> dict[str, Any]:
     if isinstance(value, Images):
-        return {"domain": os.fspath(value.folder), "images": value.words()}
+        return {"domain": os.fspath(value.folder), **value.words()}
     if isinstance(value, str | os.PathLike):
         return {"domain": os.fspath(value)}
     found = as_domain(value)

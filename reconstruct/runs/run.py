@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.checkpoint import SiteStore, run_key, worth_resuming
-from reconstruct.constructions import Construction, Frozen, draw
+from reconstruct.constructions import Construction, Frozen, Wide, draw
 from reconstruct.constructions.costs import cost
 from reconstruct.constructions.frozen import Layout, as_construction, lay_out
 from reconstruct.errors import InputError, UnsupportedError
@@ -33,9 +34,9 @@ from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, LiveNorm, Network, Points
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.given import at_least, precision
+from reconstruct.numbers.given import at_least, number, precision
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
-from reconstruct.pipeline import Result, reconstruct
+from reconstruct.pipeline import Result, reconstruct, width_for
 from reconstruct.progress import Progress, Step, listener, silent, until
 from reconstruct.reports.document import build_report
 from reconstruct.reports.folder import OutputFolder, as_output
@@ -150,6 +151,7 @@ def run(
     guard: bool = False,
     frozen: Frozenlike | None = None,
     construction: Construction | None = None,
+    float32_error: float | None = None,
     seed: int | None = None,
     weights: Weights | str | None = None,
     density: float | None = None,
@@ -174,7 +176,8 @@ def run(
     Networks are objects or files; the domain is a box, a pair (lo, hi), points, a file, or the
     words of the command line; methods are objects (`rc.Wide(ratio=2.0)`, `rc.Crown()`). `frozen`
     brings a frozen network; without it one is drawn as `construction`, `seed`, `weights`,
-    `density` and `activation` say. `memory` is in bytes, `time_limit` in seconds; `unseen` are
+    `density` and `activation` say; with `float32_error` it is wide, and as wide as that error is
+    predicted to need. `memory` is in bytes, `time_limit` in seconds; `unseen` are
     inputs besides the domain at which the guard is tried, `examples` those that the page shows (by
     default the data). Without `page` report.html is left to `rc.report`. Nothing is printed:
     `progress` hears each step.
@@ -193,6 +196,9 @@ def run(
     at_least(slack, "the slack", 0)
     kind = precision(dtype, "norms are written").name
     notify = listener(progress)
+    if float32_error is not None:
+        method = given.method(bounds, ours, kind)
+        construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
     deadline = None if time_limit is None else start + time_limit
     own = frozen if isinstance(frozen, Frozen) else None
@@ -249,6 +255,20 @@ def run(
     if place.kind != "points" and any(isinstance(node.op, LiveNorm) for node in ours.nodes):
         notes.append(LIVE_ON_A_BOX)
     return _run(job, start, notify, notes)
+
+
+def _wide_enough(
+    target: Network, frozen: Any, construction: Any, place: Box | Points, method: Method, error: Any
+) -> Wide:
+    """The wide construction that is predicted to have this float32 error."""
+    if construction is not None or frozen is not None:
+        raise InputError(
+            "float32_error chooses the width of a wide construction that is drawn, but another "
+            "one is given; leave `construction` and `frozen` out"
+        )
+    if not 0 < number(error, "the float32 error") < inf:
+        raise InputError(f"the float32 error must be a number above 0, but is {error}")
+    return Wide(width_for(target, place, method, error))
 
 
 def _frozen(

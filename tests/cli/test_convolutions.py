@@ -71,6 +71,11 @@ def rebuild(cli, tmp_path):
     return run
 
 
+def test_the_ratio_for_a_float32_error(rebuild):
+    report = rebuild(small(), "--ratio", "auto", "--float32-error", 1e-2)
+    assert report["frozen"]["ratio"] == 1.05 and len(report["layers"]) == 3
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_the_exact_solver_solves_for_the_kernels(rebuild, groups):
     kernel = np.random.default_rng(6).normal(size=(2, 2 // groups, 2, 2))

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
+from reconstruct.bounds import Crown
 from reconstruct.constructions.costs import cost
+from reconstruct.constructions.scaling import LIMITS
 from reconstruct.errors import InputError
 from reconstruct.networks import Box, Convolution, Geometry, Network, Node, Points, Relu
+from reconstruct.pipeline import width_for
 from tests.networks.test_images import small_network
 
 CONSTRUCTIONS = [rc.Wide(), rc.Factored(), rc.Deep(), rc.Stacked(), rc.Fitted()]
@@ -43,6 +46,16 @@ def test_a_frozen_pair_of_convolutions_becomes_the_targets(name):
     assert len(result.layers) == GEOMETRIES[name][1]
     x = np.random.default_rng(1).uniform(-1, 1, (20, target.size_in))
     assert np.abs(result.network(x) - target(x)).max() <= 1e-11
+
+
+def test_the_width_for_a_float32_error_passes_over_pools():
+    """The sum over each window has no width of its own, whatever its positions."""
+    target, box = small_network(), Box(-0.3, 0.4)
+    ratio = width_for(target, box, Crown(), 1e-3)
+    result = rc.reconstruct(target, rc.draw(target, rc.Wide(ratio)), domain=box)
+    x = box.of_size(72).sample(500, np.random.default_rng(0)).astype(np.float32)
+    gap = np.abs(result.network(x, np.float32).astype(float) - target(x.astype(float)))
+    assert ratio == LIMITS.ratios[0] and gap.max() <= 1e-3
 
 
 def test_the_same_as_the_unrolled_network_through_the_dense_path():

@@ -178,7 +178,7 @@ def test_what_cannot_be_compared_is_refused_unless_the_user_says_so(tmp_path):
     nodes = [("Add", ["x", "big"], "b"), ("Mul", ["b", "zero"], "z"), ("Add", ["x", "z"], "y")]
     constants = {"big": np.float32([[3.4028235e38]]), "zero": np.float32([[0]])}
     path = stored(tmp_path, nodes, (1, 1), constants)
-    with pytest.raises(UnsupportedError, match=r"may overflow .*, set RECONSTRUCT_UNCHECKED_"):
+    with pytest.raises(UnsupportedError, match=r"may overflow .*, say --unchecked-reading"):
         load(path)
     network = load(path, unchecked=True)
     origin = Origin.of(network)

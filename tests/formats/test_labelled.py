@@ -167,8 +167,7 @@ def test_pictures_that_cannot_be_used(tmp_path):
         read_labelled(Images(tmp_path))
 
 
-CHOSEN = ["count=5", "normalise=0.5:0.25"]
-IMAGES = ["--images", CHOSEN[0], "--images", CHOSEN[1]]
+IMAGES = ["--count", "5", "--normalise", "0.5:0.25"]
 
 
 def test_a_run_on_a_folder_of_images(tmp_path, capsys):
@@ -181,13 +180,13 @@ def test_a_run_on_a_folder_of_images(tmp_path, capsys):
     assert main([*words, *chosen]) == 0
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["domain"]["kind"] == "points"
-    assert report["options"]["images"] == ["split=test", *CHOSEN]
+    assert report["options"]["normalise"] == "0.5:0.25"
     x = load_domain(Images(tmp_path / "data", count=5, mean=(0.5,), std=(0.25,)), 4).x
     assert np.array_equal(report["domain"]["lo"], x.min(axis=0))
-    assert "--images count=5 --images normalise=0.5:0.25" in command(report)
+    assert "--count 5 --normalise 0.5:0.25" in command(report)
     assert main([*words, "--force", "--domain", "0,1", *IMAGES]) == 2
-    assert "--images belongs to a folder of labelled images" in capsys.readouterr().err
-    for wrong in ("count=many", "size=3", "normalise=0.5", "normalise=a:b"):
-        asked = ["--domain", str(tmp_path / "data"), "--images", wrong]
+    assert "--count belongs to a folder of labelled images" in capsys.readouterr().err
+    for wrong in ("0.5", "a:b", "1:2:3"):
+        asked = ["--domain", str(tmp_path / "data"), "--normalise", wrong]
         assert main([*words, "--force", *asked]) == 2
-        assert "count=N, split=train or test, and normalise=MEAN:STD" in capsys.readouterr().err
+        assert "a normalisation is MEAN:STD" in capsys.readouterr().err

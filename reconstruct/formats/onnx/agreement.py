@@ -103,7 +103,7 @@ def compared(reading: Reading, comparison: SecondReading) -> dict[str, Any] | No
             return None
         raise UnsupportedError(
             f"{error}, so that what was read cannot be compared with another program; if you "
-            "trust this reading, set RECONSTRUCT_UNCHECKED_READING=1"
+            "trust this reading, say --unchecked-reading"
         ) from None
 
 

@@ -181,7 +181,7 @@ def read_onnx(
             raise UnsupportedError(
                 f"node {walk.build.nearly[0]!r} is GELU but for √2, in whose place the file has "
                 "the nearest float: in real arithmetic another function, by up to 1e-8; export it "
-                "in operator set 20, or set RECONSTRUCT_UNCHECKED_READING=1 to have it read as GELU"
+                "in operator set 20, or say --unchecked-reading to have it read as GELU"
             )
     return replace(network, metadata={**metadata, "compared": told})
 
