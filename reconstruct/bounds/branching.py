@@ -170,7 +170,9 @@ def looseness(state: Ranges, seeds: Mapping[str, Array], points: int = 1) -> Arr
     matters to it, in proportion to the range of z, of which coordinate i makes up
     |∂z/∂x_i|·width_i. The sum over units is estimated, as a root of mean squares, by reverse
     passes with random signs. Slopes are those at the middle, and at as many random points of the
-    box as make `points`: of a large box the middle alone knows little.
+    box as make `points`: of a large box the middle alone knows little. Halving the widest
+    coordinate in parts of the domain does as well for ranges of five real networks, but takes ten
+    times the boxes and more where inputs matter unequally.
     """
     network = state.network
     lo, hi = state.values[network.source]
@@ -182,9 +184,8 @@ def looseness(state: Ranges, seeds: Mapping[str, Array], points: int = 1) -> Arr
             share = 0.5 if point == 0 else elsewhere.random(lo.shape)
             values = network.values((1.0 - share) * lo + share * hi)
             sensitivity = adjoints(network, values, seeds)
-            for name, loss in _losses(
-                state, sensitivity
-            ).items():  # alone: sums of layers are noisy
+            # layer by layer: signs of layers that mix are noisy
+            for name, loss in _losses(state, sensitivity).items():
                 for _ in range(max(1, LIMITS.draws // points)):
                     signed = {name: rng.choice([-1.0, 1.0], size=loss.shape) * loss}
                     total += adjoints(network, values, signed).get(network.source, 0.0) ** 2
