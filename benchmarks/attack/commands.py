@@ -38,7 +38,7 @@ STARTS = (
     ["verify", "a.npz", "b.npz", "-o", "out"],
     ["export", "a.npz", "b.npz", "-o", "out", "--tolerance", "1e-3"],
     ["inspect", "a.npz"],
-    ["study", "width", "-o", "out", "--seeds", "1", "--grid", "d=2", "--quiet"],
+    ["study", "sparsity", "-o", "out", "--seeds", "1", "--grid", "d=4", "--quiet"],
     ["study", "conditioning", "-o", "out", "--seeds", "1", "--quiet"],
     ["train", "-o", "out", "--data", "d.npz", "--model", "mlp", "--width", "4", "--epochs", "1"],
 )
