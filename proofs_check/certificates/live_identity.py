@@ -41,7 +41,7 @@ def prove_live_identity(
         known = mine in ours and other in theirs and target.sizes[mine] == candidate.sizes[other]
         if not known or not _alike(ours[mine], theirs[other]):
             raise CheckFailed("alignment", f"{mine!r} and {other!r} are not alike")
-    paired = {mine for mine, _ in claims.alignment}
+    paired = set({other: mine for mine, other in claims.alignment}.values())  # in the last pair
     single = [n for n in needed(target) & ours.keys() if isinstance(ours[n], Activation)]
     _require(paired.issuperset(single), "an activation of the target has no partner")
     _require(not norms.keys() & {c for _, c in claims.alignment}, "a norm of both is no other")

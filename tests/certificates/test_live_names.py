@@ -57,3 +57,23 @@ def test_a_layer_norm_that_stands_in_both_networks_is_checked_at_inputs(tmp_path
     made = rc.run(target, tmp_path / "out", domain=points, construction=rc.Wide(norm="batch"))
     assert made.report["verdict"] == "certified"
     assert rc.check(tmp_path / "out").status.value == "accepted"
+
+
+def test_a_norm_in_two_pairs_stands_for_the_last_one_alone(tmp_path) -> None:
+    """The first pair names a norm of the target that then has no partner, and no scale either."""
+    rng, nodes, last = np.random.default_rng(0), list[Node](), "x"
+    for i in range(3):
+        nodes.append(Node(f"l{i}", Affine(rng.integers(-4, 5, size=(3, 3))), (last,)))
+        nodes.append(Node(f"n{i}", LayerNorm(np.ones(3), np.zeros(3), 0.0), (f"l{i}",)))
+        last = f"n{i}"
+    network, point = Network(3, tuple(nodes), last, "x"), rc.Points(rng.normal(size=(1, 3)))
+    files = {"target": tmp_path / "g.npz", "candidate": tmp_path / "f.npz"}
+    for place in files.values():
+        rc.save(network, place)
+    pair = rc.load(files["target"]), rc.load(files["candidate"])
+    made = rc.certify(*pair, domain=point, exact_norms={})
+    same = tuple((f"n{i}", f"n{i}") for i in range(3))
+    for cuts, status in ((same, "accepted"), ((("n0", "n0"), *same[1:], ("n1", "n0")), "rejected")):
+        forged = replace(made, exact_identity=True, rigor=Rigor.EXACT, alignment=cuts)
+        write_certificate(tmp_path / "certificate.json", forged, **files, exact_norms={})
+        assert rc.check(tmp_path / "certificate.json", **files).status.value == status
