@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -309,3 +310,21 @@ def test_what_rounding_takes_when_ranges_are_put_in_is_counted() -> None:
             assert (
                 sign * (Fraction(found[0]) - sum(Fraction(w) * Fraction(x) for w, x in pairs)) <= 0
             )
+
+
+def test_a_single_product_is_rounded_and_a_unit_that_is_handed_on_is_not() -> None:
+    rng = np.random.default_rng(8)
+    h = rng.normal(size=50)
+    for weight in (rng.normal(size=50), np.ones(50), -np.ones(50)):
+        rows = Rows((Term("h", np.diag(weight)),), *np.zeros((2, 50)))
+        low, high = (end[0] for end in interval(rows, {"h": (h[None], h[None])}))
+        for a, x, least_, most in zip(weight, h, low, high, strict=True):
+            assert Fraction(least_) <= Fraction(a) * Fraction(x) <= Fraction(most)
+        assert (low == high).all() == (abs(weight) == 1).all()
+
+
+def test_what_is_not_known_of_a_form_is_unrolled_with_it() -> None:
+    form = Form.over_source("h", np.array([[1], [0], [-1]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
+    form = replace(form, radius=np.full(form.radius.shape, 0.5))
+    (term,) = at_position(form, form.floats(), 0, {"h": 3}).terms
+    assert term.error is not None and (term.error[:, :2] >= 0.5).all() and term.error[0, 2] == 0
