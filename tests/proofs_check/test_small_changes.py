@@ -23,12 +23,14 @@ from proofs_check.formal import by_coq
 from proofs_check.judge import refute
 from proofs_check.statements.certificates import (
     accumulated_rounding,
+    attention,
     back_substitution,
     carried_errors,
     equal_units,
     error_recursion,
     exact_splitting,
     guard,
+    live_norm_rounding,
     norm_rounding,
     partition_covers,
     window_maximum,
@@ -166,6 +168,9 @@ SLIGHTLY_WRONG: dict[str, Any] = {
     "live-eps": limits.Eps(error=lambda a: LESS * a / 2),
     "live-directions-alone": limits.Directions(share=LESS / 2),
     "live-norm-never-affine": limits.NotAffine(degree=lambda: 3),
+    "live-norm-rounding": live_norm_rounding.Evaluation(second=lambda off: LESS * off**2),
+    "product-errors": attention.Factors(most=lambda A, d, B, e: (d @ B + A @ e + d @ e) * LESS),
+    "softmax-errors": attention.Rows(most=LESS / 2),
 }
 
 WRONG_BEYOND_A_SIZE: dict[str, Any] = {
@@ -254,6 +259,11 @@ WRONG_BEYOND_A_SIZE: dict[str, Any] = {
     "live-eps": limits.Eps(taken=lambda z: exact_layers.centred(z) * (z.shape[-1] < 99)),
     "live-directions-alone": limits.Directions(eps=Fraction(1, 10**30)),
     "live-norm-never-affine": limits.NotAffine(direction=lambda d: d if len(d) < 99 else 0 * d),
+    "live-norm-rounding": live_norm_rounding.Evaluation(count=lambda n: 2 * n + 24 * (n < 99)),
+    "product-errors": attention.Factors(
+        moved=lambda A, d, B, e: d @ B + A @ e + d @ e * (len(A) < 9)
+    ),
+    "softmax-errors": attention.Rows(first=lambda p, d, m, v: p * (d - m * (np.size(p) < 9))),
 }
 
 
