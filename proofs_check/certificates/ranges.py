@@ -165,27 +165,47 @@ def _thin(matrix: Floats) -> Matrix:
 
 def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
     """Bounds of a form by intervals, (boxes, rows · positions): here every position of a box is a
-    box of its own."""
+    box of its own.
+
+    With c ± r around what the rows A ± E meet, |(A ± E) h − fl(A c)| ≤ |A| (r + γ|c|) + E |h| but
+    for underflow: two products, and they are dense and many.
+    """
     middle, error = floats
-    boxes, terms, met = len(next(iter(values.values()))[0]), [], dict[str, Range]()
+    boxes = len(next(iter(values.values()))[0])
+    total = Tally.start(middle[:, -1:], error[:, -1:])
     for view, part in form.parts():
-        doubt = error[:, part]
-        terms.append(Term(view.source, middle[:, part], doubt if doubt.any() else None))
         lo, hi = (
-            np.where(view.index.T >= 0, end[:, view.index.T], 0.0).reshape(-1, view.columns)
+            np.where(view.index.T >= 0, end[:, view.index.T], 0.0).reshape(-1, view.columns).T
             for end in values[view.source]
         )
-        met[view.source] = lo, hi
-    found = interval(Rows(tuple(terms), middle[:, -1], error[:, -1]), met)
-    shape = boxes, form.positions, form.rows
+        centre, radius = _around(lo, hi)
+        matrix, off, n = middle[:, part], error[:, part], view.columns
+        reach = plus(radius, times(np.abs(centre), np.full(centre.shape, gamma(n + 1))))
+        room = dot(np.abs(matrix), reach)
+        room = np.where(room == 0, 0.0, plus(room, np.full(room.shape, n * TINY)))
+        with np.errstate(all="ignore"):
+            met = matrix @ centre
+        missed = (dot(off, np.maximum(np.abs(lo), np.abs(hi))),) if off.any() else ()
+        total = total.add(met, room, *missed)
+    ends = total.lowest(), -Tally(-total.value, total.slack).lowest()
+    shape = form.rows, boxes, form.positions
     low, high = (
-        np.broadcast_to(end, (boxes * form.positions, form.rows))
+        np.broadcast_to(end, (form.rows, boxes * form.positions))
         .reshape(shape)
-        .transpose(0, 2, 1)
+        .transpose(1, 0, 2)
         .reshape(boxes, -1)
-        for end in found
+        for end in ends
     )
     return low, high
+
+
+def _around(lo: Floats, hi: Floats) -> Range:
+    """The middle of a range and its radius, from above; around 0 and infinite without an end."""
+    with np.errstate(all="ignore"):
+        centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
+        centre = np.where(np.isfinite(centre), centre, 0.0)
+        radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
+    return centre, np.where(np.isfinite(lo) & np.isfinite(hi), radius, np.inf)
 
 
 def _positive(matrix: Matrix) -> Matrix:

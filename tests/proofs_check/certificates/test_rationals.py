@@ -159,3 +159,36 @@ def test_floats_around_a_ball_hold_it_and_distances_do() -> None:
     assert unknown.ends() == (-np.inf, np.inf)
     with pytest.raises(NotCheckable, match="beyond what the checker can enclose"):
         bent(unknown, Bend(Relu()), BITS)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_forms_over_boxes_hold_their_rational_ends(seed: int) -> None:
+    """Wide boxes, narrow ones far from 0, single points, ends without a number; both are attained
+    but for roundings."""
+    rng = np.random.default_rng(seed)
+    columns, boxes = int(rng.integers(1, 7)), 3
+    rows = rng.normal(size=(2, columns + 1)) * 2.0 ** rng.integers(-40, 40, (2, columns + 1))
+    rows[0, 0] = 0.0
+    radius = rng.choice([0.0, 1e-9], rows.shape)
+    lo = rng.normal(size=(boxes, columns)) * 2.0 ** rng.integers(-30, 60, (boxes, columns))
+    hi = lo + np.abs(lo) * rng.choice([0.0, 2.0**-50, 1.0, 9.0], lo.shape)
+    view = View.of("h", np.arange(columns)[:, None])
+    form = Form(*exact(rows), radius, (view,), 1)
+    low, high = over_boxes(form, form.floats(), {"h": (lo, hi)})
+    for box, (least, most) in enumerate(zip(low, high, strict=True)):
+        for row, doubt, found in zip(rows, radius, zip(least, most, strict=True), strict=True):
+            ends, size, unknown = [Fraction(row[-1])] * 2, abs(Fraction(row[-1])), Fraction(0)
+            for a, d, *reach in zip(row, doubt, lo[box], hi[box], strict=False):
+                met = [
+                    (Fraction(a) + s * Fraction(d)) * Fraction(x) for x in reach for s in (1, -1)
+                ]
+                ends = [ends[0] + min(met), ends[1] + max(met)]
+                size += max(map(abs, met))
+                unknown += 2 * Fraction(d) * max(abs(Fraction(x)) for x in reach)
+            ends = [ends[0] - Fraction(doubt[-1]), ends[1] + Fraction(doubt[-1])]
+            assert Fraction(found[0]) <= ends[0] and ends[1] <= Fraction(found[1])
+            loose = max(ends[0] - Fraction(found[0]), Fraction(found[1]) - ends[1])
+            assert loose <= size / 10**14 + unknown
+    hi[1, 0] = np.inf
+    low, high = over_boxes(form, form.floats(), {"h": (lo, hi)})
+    assert low[1, 1] == -np.inf and high[1, 1] == np.inf and np.isfinite(low[0]).all()
