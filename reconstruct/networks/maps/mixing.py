@@ -266,8 +266,12 @@ class MatrixMap(Mixing):
         return self._times(reach, abs)
 
     def _times(self, rows: Array, part: Callable[[Matrix], Matrix]) -> Array:
-        """`part(W) h` for every row h; no copy of a large W in another precision is made."""
-        kind, tiles = rows.dtype, self.spans(LIMITS.tile)
+        """`part(W) h` for every row h; no copy of a large W in another precision is made.
+
+        A sparse W is taken at once: spans of it may be a row each, and each would copy all inputs.
+        """
+        kind, whole = rows.dtype, [(0, self.shape[0])]
+        tiles = whole if sparse.issparse(self.weight) else self.spans(LIMITS.tile)
         if len(tiles) == 1:
             return np.asarray(rows @ part(self.weight.astype(kind, copy=False)).T)
         out = np.empty((*rows.shape[:-1], self.shape[0]), kind)
