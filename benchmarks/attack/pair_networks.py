@@ -208,8 +208,8 @@ def changed(network: Network, rng: Generator) -> Network:
 
 
 def rebent(network: Network, rng: Generator) -> Network:
-    """One activation replaced by another."""
-    nodes = network.activation_nodes()
+    """One activation replaced by another; a pool, which takes several units, stays."""
+    nodes = [n for n in network.activation_nodes() if not isinstance(n.op, MaxPool)]
     if not nodes:
         return renamed(network, rng)
     node = nodes[int(rng.integers(len(nodes)))]

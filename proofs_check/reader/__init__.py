@@ -27,7 +27,7 @@ __all__ = ["NotPlain", "read_plain"]
 
 BROKEN = (  # what reading meets in bytes that are no plain network
     *(InputError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError),
-    *(struct.error, zipfile.BadZipFile, zlib.error, RuntimeError),
+    *(struct.error, zipfile.BadZipFile, zlib.error, RuntimeError, OSError),
 )
 
 

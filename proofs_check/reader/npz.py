@@ -23,6 +23,8 @@ def read_npz(content: bytes) -> Network:
         keys = [member.filename.removesuffix(".npy") for member in members]
         if sum(m.file_size for m in members) > MOST or len(set(keys)) < len(keys):
             raise NotPlain("too large, or a key twice")
+        if not {m.compress_type for m in members} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            raise NotPlain("compressed as numpy does not")
         arrays = {k: _npy(archive.read(m)) for k, m in zip(keys, members, strict=True)}
     if "graph" in arrays:
         return _graph_form(arrays)

@@ -76,7 +76,8 @@ def read_arrays(content: bytes, budget: Budget) -> Arrays:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise InputError(
-            f"the .npz archive is damaged ({error}); was the file cut short? fetch it again"
+            f"the .npz archive is damaged ({str(error)[:200]}); was the file cut short? fetch it "
+            f"again"
         ) from None
     except (NotImplementedError, RuntimeError, KeyError, ValueError) as error:
         raise InputError(f"the .npz archive cannot be read ({error})") from None
@@ -88,6 +89,11 @@ def _members(archive: zipfile.ZipFile, budget: Budget) -> Arrays:
         key = member.filename.removesuffix(".npy")
         if key in arrays:
             raise InputError(f"the .npz archive holds {key!r} twice; remove one of them")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError(
+                f"entry {key!r} of the .npz archive is compressed in a way that numpy does not "
+                f"write; save it by numpy.savez or numpy.savez_compressed"
+            )
         budget.take(member.file_size, f"entry {key!r} of the .npz archive")
         arrays[key] = _npy_array(key, archive.read(member))
     return arrays

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -180,3 +183,21 @@ def test_a_reading_that_nothing_confirms_is_said_in_the_acceptance(tmp_path, mon
     )
     monkeypatch.delenv("RECONSTRUCT_UNCHECKED_READING")
     assert "may overflow wherever the model was tried" in str(check(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_cannot_be_unpacked_are_left_to_the_other_reader(tmp_path, compression):
+    """And are refused there in one short sentence."""
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        stream = io.BytesIO()
+        np.save(stream, np.eye(30))
+        archive.writestr("W1.npy", stream.getvalue())
+    content = bytearray(path.read_bytes())
+    content[45:70] = b"\xff" * 25
+    path.write_bytes(content)
+    with pytest.raises(NotPlain):
+        read_plain(path)
+    with pytest.raises(rc.InputError) as refused:
+        rc.load(path)
+    assert len(str(refused.value)) < 400
