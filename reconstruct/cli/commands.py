@@ -107,7 +107,8 @@ def _domain(options: Namespace) -> Any:
 
 def _refuse(options: Namespace, way: str, names: str) -> None:
     """Refuse options that `way` says itself, or has no use for."""
-    given = [name for name in names.split() if getattr(options, name) not in (None, False)]
+    told = {name: getattr(options, name) for name in names.split()}
+    given = [name for name, value in told.items() if value is not None and value is not False]
     if given:
         flag = given[0].upper() if given[0] == "target" else f"--{given[0].replace('_', '-')}"
         raise InputError(f"{way} goes without {flag}, but both are given; give one or the other")
@@ -194,7 +195,7 @@ def _verify_property(options: Namespace) -> int:
     from reconstruct.runs.verify import NEVER, verify_property
 
     _refuse(options, "--property", "domain tolerance radius split count normalise nnet_header")
-    limit = options.timeout or _time_limit(options)
+    limit = _time_limit(options) if options.timeout is None else options.timeout
     bounds = _bounds(options)
     result, outcome, asked = _call(verify_property, options, time_limit=limit, bounds=bounds)
     if asked.never:
@@ -207,8 +208,8 @@ def _verify_instances(options: Namespace) -> int:
     """Every line of a benchmark; 0 where each is decided, 3 where one is not, 2 for errors."""
     from reconstruct.runs.verify import verify_instances
 
-    others = "target property domain tolerance radius split count normalise bounds samples "
-    others += "nnet_header time_limit"
+    others = "target property domain tolerance radius split count normalise bounds bounds_seconds "
+    others += "samples nnet_header time_limit"
     _refuse(options, "--instances", others)
     if options.output is None:
         raise InputError("--instances writes into a directory, but none is named; give -o OUT")

@@ -131,12 +131,15 @@ def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
     asked = ["--property", str(benchmark / "p.vnnlib")]
     assert main(["verify", *pair, *asked]) == 0
     assert "unsat" in capsys.readouterr().out
-    for more in (["--tolerance", "1"], ["--radius", "1"], ["--nnet-header"]):
+    for more in (["--tolerance", "1"], ["--tolerance", "0"], ["--radius", "0"], ["--nnet-header"]):
         assert main(["verify", *pair, *asked, *more]) == 2
         assert f"--property goes without {more[0]}, but both" in capsys.readouterr().err
     listed = ["--instances", str(benchmark / "instances.csv"), "-o", str(benchmark / "no")]
-    assert main(["verify", *listed, "--samples", "5"]) == 2
-    assert "--instances goes without --samples" in capsys.readouterr().err
+    for option in ("--samples", "--bounds-seconds"):
+        assert main(["verify", *listed, option, "5"]) == 2
+        assert f"--instances goes without {option}" in capsys.readouterr().err
+    assert main(["verify", *pair, *asked, "--timeout", "-1"]) == 2
+    assert "the time limit must be a finite number of at least 0" in capsys.readouterr().err
     assert main(["verify", *pair]) == 2 and main(["verify", pair[0]]) == 2
     said = capsys.readouterr().err
     assert "verify needs TARGET and CANDIDATE" in said and "--property" in said
