@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -14,6 +15,13 @@ from reconstruct.networks import Network
 from tests.constructions.targets import mlp
 
 QUIET = {"samples": 100, "bounds": rc.Crown()}
+
+
+@dataclass(frozen=True)
+class Roomy(rc.Wide):
+    """A construction of one's own, with a setting that has no default."""
+
+    spare: int = field(kw_only=True)
 
 
 def numbers(folder):
@@ -65,6 +73,8 @@ def test_settings_that_are_no_options_are_told_by_a_name(target, tmp_path):
     told = rc.run(target, tmp_path / "b", domain=(-1, 1), construction=odd, **QUIET)
     assert plain.report["options"]["ratio"] == 1.5 and "frozen" not in plain.report["options"]
     assert told.report["options"]["frozen"] == "FROZEN"
+    own = rc.run(target, tmp_path / "c", domain=(-1, 1), construction=Roomy(spare=2), **QUIET)
+    assert own.report["options"]["frozen"] == "FROZEN"
 
 
 def test_the_frozen_network_may_be_a_file_or_an_object(target, out, tmp_path):
