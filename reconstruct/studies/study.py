@@ -321,7 +321,7 @@ def _keep(staging: Path, name: str, arrays: Mapping[str, Any] | None) -> None:
 
 def read_rows(output: Path) -> tuple[Row, ...]:
     """The rows that a study wrote."""
-    return tuple(map(json.loads, (output / ROWS).read_text(encoding="utf-8").splitlines()))
+    return tuple(map(json.loads, (output / ROWS).read_bytes().splitlines()))
 
 
 def page(study: Study, rows: Rows) -> str:

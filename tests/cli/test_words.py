@@ -239,13 +239,16 @@ def test_words_that_mean_nothing_are_refused(target, tmp_path, capsys):
     assert "argument --ratio: must be a number or auto, but is 'abc'" in capsys.readouterr().err
 
 
-def test_an_output_without_a_name_is_refused(target, capsys):
+def test_an_output_without_a_name_is_refused(target, tmp_path, monkeypatch, capsys):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # nothing may be left where it runs
     assert main(["run", str(target), "-o", ""]) == main(["study", "depth", "-o", " "]) == 2
     assert capsys.readouterr().err.count("must name a directory, but is empty; write .") == 2
     with pytest.raises(rc.InputError, match="must name a directory, but is empty; write"):
         rc.run(target, "")
     with pytest.raises(rc.InputError, match="must name a directory, but is empty; write"):
         rc.verify(target, target, domain=(0, 1), output=" ")
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,10 @@ def test_another_target_is_refused_and_a_moved_one_found(cli, tmp_path, out):
 
 def test_an_interrupted_run_is_not_cleared(cli, out):
     (out / ".partial").mkdir()
-    (out / ".partial" / "key.json").write_text("{}")
+    (out / ".partial" / "key").write_text("{}")
     code, _, said = cli("rebuild", out)
     assert code == 2 and "an interrupted run lies there" in said
-    assert (out / ".partial" / "key.json").exists()
+    assert (out / ".partial" / "key").exists()
 
 
 def test_another_seed_is_not_the_certified_network(cli, out):
