@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import training_tables
-from reconstruct.reports.words import at_most
+from reconstruct.reports.words import at_least, at_most
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -490,7 +490,8 @@ def perturbed() -> str:
     for row in found:
         row["network"] = row["network"].replace("ACASXU_run2a_", "").replace("_batch_2000", "")
         gap = row.get("witness_difference")
-        row["known"] = f"≤ {row['bound']:.4f}" if gap is None else f"{gap:.4f} at a witness"
+        known = at_most(row["bound"], 4) if gap is None else at_least(gap, 4)
+        row["known"] = f"≤ {known}" if gap is None else f"≥ {known} at a witness"
     columns = {
         "network and copy": "{network}",
         "answer": "{result}",
