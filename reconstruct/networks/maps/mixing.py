@@ -141,12 +141,6 @@ class Mixing(Map):
         """A map that mixes the channels of such a map, unit by unit: how its site goes on."""
         return Affine(kernel)
 
-    def spans(self, entries: int) -> list[tuple[int, int]]:
-        """`(start, stop)` over all rows, about `entries` numbers at a time."""
-        m, k = self.shape
-        step = max(1, entries // max(1, k))
-        return [(start, min(m, start + step)) for start in range(0, m, step)]
-
     # --- what follows from that -----------------------------------------------------------------
 
     def size(self, *inputs: int) -> int:
@@ -268,15 +262,16 @@ class MatrixMap(Mixing):
     def _times(self, rows: Array, part: Callable[[Matrix], Matrix]) -> Array:
         """`part(W) h` for every row h; no copy of a large W in another precision is made.
 
-        A sparse W is taken at once: spans of it may be a row each, and each would copy all inputs.
+        A sparse W is taken at once: tiles of it may be a row each, and each would copy all inputs.
         """
-        kind, whole = rows.dtype, [(0, self.shape[0])]
-        tiles = whole if sparse.issparse(self.weight) else self.spans(LIMITS.tile)
-        if len(tiles) == 1:
+        kind, (m, k) = rows.dtype, self.shape
+        step = max(1, LIMITS.tile // k)
+        if step >= m or sparse.issparse(self.weight):
             return np.asarray(rows @ part(self.weight.astype(kind, copy=False)).T)
-        out = np.empty((*rows.shape[:-1], self.shape[0]), kind)
-        for start, stop in tiles:
-            out[..., start:stop] = rows @ part(self.weight[start:stop].astype(kind, copy=False)).T
+        out = np.empty((*rows.shape[:-1], m), kind)
+        for start in range(0, m, step):
+            tile = part(self.weight[start : start + step].astype(kind, copy=False))
+            out[..., start : start + step] = rows @ tile.T
         return out
 
     def pull(self, form: Array, size: int) -> Array:
