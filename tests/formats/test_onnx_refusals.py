@@ -101,6 +101,16 @@ MALFORMED = {
         {"s": np.array([3, -1])},
         r"reshapes \(1, 4\) to \(3, -1\)",
     ),
+    "a shape of complex numbers": (
+        [("Reshape", ["x", "s"], "y")],
+        {"s": np.array([2 + 1j, 2])},
+        r"'y' \(Reshape\) needs whole numbers as its shape, but has complex128",
+    ),
+    "a shape of floats": (
+        [("Reshape", ["x", "s"], "y")],
+        {"s": np.array([2.5, 2])},
+        "needs whole numbers as its shape, but has float64",
+    ),
     "unknown name": ([("Relu", ["nothing"], "y")], {}, "uses 'nothing', which no node makes"),
     "division by zero": ([("Div", ["x", "c"], "y")], {"c": np.zeros(4)}, "divides by zero"),
     "norm of another size": (

@@ -110,6 +110,8 @@ class Call:
         if attribute in self.attributes:
             return [int(i) for i in np.atleast_1d(self.attributes[attribute])]
         found = self.constant(index, attribute)
+        if found is not None and found.dtype.kind not in "iu":
+            raise self.fault(f"needs whole numbers as its {attribute}, but has {found.dtype}")
         return None if found is None else [int(i) for i in found.ravel()]
 
     def number(self, attribute: str) -> float:
