@@ -199,6 +199,11 @@ def _read(content: bytes) -> _Reading:
                     f"the VNN-LIB file has the statement {shown(statement)}, but declare-const of "
                     f"Reals named X_i or Y_j, declare-network and assert are what can be read"
                 )
+    if reading.networks and any(reading.constants.values()):
+        raise UnsupportedError(
+            "the VNN-LIB file declares networks and also inputs X_i or outputs Y_j of none of "
+            "them; remove the latter"
+        )
     return reading
 
 

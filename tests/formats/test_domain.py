@@ -119,6 +119,7 @@ def test_vnnlib_takes_the_tightest_bounds(tmp_path):
         ("(" * 500 + ")" * 500, InputError, "nests deeper"),
         ("; nothing here", InputError, "declares no inputs"),
         (TWO, UnsupportedError, "speaks of two networks"),
+        (ONE + HEAD + BOX, UnsupportedError, "declares networks and also inputs X_i or outputs"),
         (ONE.replace("real [2]", "real 2"), UnsupportedError, "real numbers are what"),
         ("hello world", InputError, "statement hello"),
     ],
