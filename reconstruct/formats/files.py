@@ -42,6 +42,7 @@ class Limits:
     chunk: int = 2**20  # bytes that are read at once from what is no regular file
     name: int = 255  # bytes of a name, as file systems have it, and parts of a path
     decimal: int = 1000  # characters of a decimal number
+    sentence: int = 1500  # characters of a refusal: it names parts of the file as that names them
     digits: int = 18  # of whole numbers in JSON: sizes and indices fit, and no more is needed
     index: int = 9  # digits of an input's index: a network with more inputs fits nowhere
     nesting: int = 200  # parentheses: no property that anybody wrote goes deeper
@@ -218,8 +219,11 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _one_line(error: InputError) -> str:
-    """The message without what a damaged file could smuggle into a terminal."""
-    return "".join(c if c.isprintable() else " " for c in str(error))
+    """The message without what a damaged file could smuggle into a terminal, and without the middle
+    where the names in it make it long."""
+    text = "".join(c if c.isprintable() else " " for c in str(error))
+    half = LIMITS.sentence // 2
+    return text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
 
 
 @contextmanager

@@ -76,8 +76,7 @@ def read_arrays(content: bytes, budget: Budget) -> Arrays:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise InputError(
-            f"the .npz archive is damaged ({str(error)[:200]}); was the file cut short? fetch it "
-            f"again"
+            f"the .npz archive is damaged ({error}); was the file cut short? fetch it again"
         ) from None
     except (NotImplementedError, RuntimeError, KeyError, ValueError) as error:
         raise InputError(f"the .npz archive cannot be read ({error})") from None

@@ -109,6 +109,30 @@ def test_an_entry_that_is_no_array(tmp_path):
     refused(tmp_path / "net.npz", "not an array")
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_refusal_is_short_however_long_names_are(tmp_path, damaged):
+    """And ends with what to do: the middle is left out."""
+    path = tmp_path / "net.npz"
+    np.savez(path, **{"K" * 60_000: W1})
+    content = bytearray(path.read_bytes())
+    content[40] ^= damaged  # in the name that stands ahead of the entry
+    path.write_bytes(content)
+    message = "damaged .*K … K.* fetch it again$" if damaged else "needs the keys W1, .*K … K.*K$"
+    refused(path, message)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert len(str(caught.value)) < 1600 + len(str(path))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_entries_are_unpacked_only_where_numpy_packs_them_so(tmp_path, compression):
+    """Python's own reader of archives unpacks others whole, whatever size they state."""
+    saved = zipfile.ZipFile(stored(tmp_path, W1=W1)).read("W1.npy")
+    with zipfile.ZipFile(tmp_path / "net.npz", "w", compression) as archive:
+        archive.writestr("W1.npy", saved)
+    refused(tmp_path / "net.npz", "'W1' .* in a way that numpy does not write; save it by numpy")
+
+
 @pytest.fixture
 def graph(tmp_path):
     save(Network.mlp([W1, W2]), tmp_path / "net.npz")
