@@ -61,20 +61,22 @@ def _command(words: list[str]) -> int:
         going_on = "; what was solved so far is kept, use --resume to go on"
         return _message(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
     except Exception as error:
-        grouped = getattr(options, "construction", None) == "grouped"
-        code, sentence = _outcome(error, grouped)
+        code, sentence = _outcome(error, getattr(options, "construction", None))
         if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
         return _message("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
-def _outcome(error: Exception, grouped: bool) -> tuple[int, str]:
+def _outcome(error: Exception, construction: str | None) -> tuple[int, str]:
     """The exit code and the sentence of an error; its notes say what is left of the work."""
     if isinstance(error, ReconstructError):
         return 2, str(error)
     if isinstance(error, MemoryError):
-        less = "" if grouped else "use --construction grouped, which needs a small part of it, or "
-        return 2, f"out of memory: this machine has too little for it; {less}lower --ratio"
+        less = {None: "use one with more, or a smaller network", "grouped": "lower --ratio"}.get(
+            construction,
+            "use --construction grouped, which needs a small part of it, or lower --ratio",
+        )
+        return 2, f"out of memory: this machine has too little for it; {less}"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return 2, f"the name {str(error.filename)[:60]}… is too long; use a shorter one"
     return 4, (

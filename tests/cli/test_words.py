@@ -69,6 +69,16 @@ def test_out_of_memory_does_not_advise_what_is_done_already(
         assert ("--construction grouped" in stderr) == (construction == "wide")
 
 
+def test_out_of_memory_advises_only_what_the_command_has(cli, target, monkeypatch):
+    def exhausted(*args):
+        raise MemoryError
+
+    monkeypatch.setattr("reconstruct.cli.inspecting.cost", exhausted)
+    code, stdout, stderr = cli("inspect", target)
+    assert code == 2 and stdout == "" and "--" not in stderr
+    assert stderr.endswith("too little for it; use one with more, or a smaller network\n")
+
+
 def test_a_check_is_a_line_or_two(cli, target, tmp_path):
     assert cli("run", target, "-o", tmp_path / "out", "--quiet", "--domain", "-1,1")[0] == 0
     (first, second), (alone,) = (
