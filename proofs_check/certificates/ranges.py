@@ -507,9 +507,9 @@ class Ranges:
         return self._charged(tally, name, waiting[name], box)
 
     def _charged(self, tally: Tally, name: str, a: Floats, box: slice) -> Tally:
-        """Less what coefficients lose that are sums or products, rounded once."""
+        """Less what sums or products lose that are coefficients, rounded once: u times each."""
         most = self._largest(name)[box]
-        lost = times(weighted(np.abs(a), most), np.full(1, 4 * UNIT))
+        lost = times(weighted(np.abs(a), most), np.full(1, UNIT))
         return tally.add(np.zeros(lost.shape), lost, above(total(most)[:, None] * (4 * TINY)))
 
     def _swapped(

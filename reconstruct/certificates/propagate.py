@@ -40,7 +40,7 @@ from reconstruct.numbers.rounding import UNIT
 class Secants:
     """Slopes of chords of an activation on ranges: within `middle` ± `radius`, (boxes, m).
 
-    A chord that boxes the range by more than `margin` may be off by `more` for each unit beyond.
+    A chord that leaves the range by more than `margin` may be off by `more` for each unit beyond.
     """
 
     middle: Array
@@ -49,7 +49,7 @@ class Secants:
     more: Array
 
     def noise(self, before: Array) -> Array:
-        """What `middle` times an error of at most `before`, (boxes, m, modes), boxes out."""
+        """What `middle` times an error of at most `before`, (boxes, m, modes), leaves out."""
         margin = np.minimum(self.margin[..., None], before)  # no less than nothing is beyond
         beyond = before - margin
         return upward(self.radius[..., None] * before + self.more[..., None] * beyond)
@@ -254,7 +254,7 @@ class SignedErrors:
 
 
 def within_limits(boxes: int, modes: int, sizes: list[int]) -> bool:
-    """Whether cuts of these sizes can be carried in within_limits time and memory."""
+    """Whether cuts of these sizes can be carried within the limits of time and memory."""
     before = np.cumsum([0, *sizes])[:-1]
     products = float(
         np.sum(before[:-1] * sizes[:-1] * np.array(sizes[1:]) * np.arange(len(sizes), 1, -1))

@@ -128,9 +128,8 @@ class LivePlan(SitePlan):
         self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
     ) -> SiteSolution:
         (task,) = tasks
-        hidden = site.frozen.node(
-            site.layers[0].norm
-        ).op  # one that was brought has an eps of its own
+        # one that was brought has an eps of its own
+        hidden = site.frozen.node(site.layers[0].norm).op
         assert isinstance(hidden, LiveNorm)
         return replace(self, norm=hidden)._solved(task, site, solver, progress)
 

@@ -43,6 +43,7 @@ from reconstruct.networks import (
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
+from reconstruct.numbers.rounding import magnitude
 
 
 def tasks_of(
@@ -53,8 +54,8 @@ def tasks_of(
     (source,) = node.inputs
     lo, hi = known.bounds(source)
     count, chain = len(op.kernels), layout.form.chains[node.name]
-    met = (-op.patch_maxima(-lo), op.patch_maxima(hi), np.maximum(np.abs(lo), np.abs(hi)))
-    lows, highs, sizes = (np.split(part, count) for part in (*met[:2], op.patch_maxima(met[2])))
+    met = -op.patch_maxima(-lo), op.patch_maxima(hi), op.patch_maxima(magnitude(lo, hi))
+    lows, highs, sizes = (np.split(part, count) for part in met)
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
     return [
         Task(

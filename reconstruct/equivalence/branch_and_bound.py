@@ -151,7 +151,7 @@ def bound_difference(
     if bound <= wanted:
         # a bound that is nothing but rounding may differ by more where it is rounded otherwise
         noise = max(work.noise, LIMITS.rounding * tolerance)
-        bound = min(tolerance, bound + max(LIMITS.slack * bound, min(3 * bound, noise)))
+        bound = min(tolerance, bound + max(LIMITS.slack * bound, min(bound, noise)))
     tried = (
         f"joint bound of the difference: {found.evaluated} boxes in {seconds:.1f} s, bound "
         f"{bound:.3g}; {reason}"

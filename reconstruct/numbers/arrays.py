@@ -15,8 +15,8 @@ Matrix: TypeAlias = Any  # NDArray or scipy.sparse.csr_array: both know .shape, 
 
 
 def frozen_array(values: ArrayLike, dtype: Any = np.float64) -> Array:
-    """A read-only array of `dtype`; the caller's array is left as it is, and shared where nobody
-    can change it any more."""
+    """A read-only array of `dtype`; the caller's array is left as it is, and shared where it is
+    read-only already, with all that it is a part of."""
     if isinstance(values, np.ndarray) and values.dtype == dtype and _settled(values):
         return values
     array = np.array(values, dtype=dtype)

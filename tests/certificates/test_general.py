@@ -278,7 +278,7 @@ def test_no_exact_difference_at_data_exceeds_the_bound(seed):
 
 
 def test_a_bound_that_is_nothing_but_rounding_leaves_as_much_to_the_checker():
-    """Pairs of which branch and bound proved 0 and 1.2e-17, and the checker 8e-323 and 2.9e-17:
+    """Pairs of which branch and bound proved 0 and 1.2e-17, and the checker 8e-323 and 1.7e-17:
     found by the attacks."""
     from benchmarks.attack.pairs import pairs
     from benchmarks.attack.registry import generator

@@ -110,17 +110,14 @@ def factored(operator: KhatriRao) -> Factor:
 
 def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> Solution:
     """Iterative refinement `s ← s + K⁺ (W − K s)` as long as the residual at least halves."""
-    best = np.zeros(operator.width)
-    history: list[float] = []
-    if np.isfinite(factor.condition) or isinstance(factor, CompleteOrthogonal):
-        best, history = refine(
-            best,
-            W,
-            np.inf,
-            lambda R: factor.solve(R.ravel()),
-            lambda s: relative_residual(operator, s, W),
-            settings.refinements + 1,
-        )
+    best, history = refine(
+        np.zeros(operator.width),
+        W,
+        np.inf,
+        lambda R: factor.solve(R.ravel()),
+        lambda s: relative_residual(operator, s, W),
+        settings.refinements + 1,
+    )
     residual = history[-1] if history else relative_residual(operator, best, W)[1]
     status = _status(operator, best, W, residual, factor, settings)
     return Solution(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from scipy.sparse import csr_array, issparse
 
 from proofs_check.certificates.affine import Form
+from proofs_check.certificates.arithmetic import Tally
 from proofs_check.certificates.ranges import (
     Ranges,
     Rows,
@@ -310,6 +311,28 @@ def test_what_rounding_takes_when_ranges_are_put_in_is_counted() -> None:
             assert (
                 sign * (Fraction(found[0]) - sum(Fraction(w) * Fraction(x) for w, x in pairs)) <= 0
             )
+
+
+@pytest.mark.parametrize("second", [2.0**-53, -(2.0**-54), 2.0**-53 + 2.0**-105, 0.1])
+def test_a_coefficient_that_is_a_sum_loses_its_rounding(second) -> None:
+    """1 + u is 1 in floats: all that a sum can lose, and the value is 3 or -3."""
+    network = Network(1, (Node("out", Relu(), ("input",)),), "out")
+    ranges = Ranges(network, np.full((1, 1), -3.0), np.full((1, 1), 3.0))
+    one, waiting = np.ones((1, 1, 1)), {"input": np.ones((1, 1, 1))}
+    start = Tally.start(*np.zeros((2, 1, 1)))
+    tally = ranges._wait(waiting, "input", second * one, start, slice(None))
+    lost = abs(Fraction(1) + Fraction(second) - Fraction(waiting["input"].item()))
+    assert lost > 0 and Fraction(tally.lowest().item()) <= -3 * lost
+
+
+def test_a_coefficient_that_is_a_product_loses_its_rounding() -> None:
+    """Of a slope that is all there is on the box."""
+    slope, rng = 1.0 + 2.0**-52, np.random.default_rng(2)
+    network = Network(1, (Node("out", LeakyRelu(slope), ("input",)),), "out")
+    ranges = Ranges(network, np.full((1, 1), -3.0), np.full((1, 1), -3.0))
+    for a in (1.0 + 2.0**-1, *rng.uniform(1, 1 + 2.0**-20, 50)):
+        low = ranges.lower({"out": np.full((1, 1, 1), a)}).item()
+        assert Fraction(low) <= -3 * Fraction(a) * Fraction(slope)
 
 
 def test_a_single_product_is_rounded_and_a_unit_that_is_handed_on_is_not() -> None:
