@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import Field, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -296,10 +296,9 @@ def _frozen(
 
 def _drawn_words(frozen: Frozen) -> dict[str, Any]:
     """How the frozen network was made, as options; what has no words is a name in capitals."""
-    origin, construction = frozen.origin, frozen.construction
-    parts: tuple[Field[Any], ...] = ()
-    if is_dataclass(construction):
-        parts = fields(construction)
+    origin = frozen.origin
+    construction: Any = frozen.construction
+    parts = fields(construction) if is_dataclass(construction) else ()
     known = {part.name: getattr(construction, part.name) for part in parts}
     settings = {name: value for name, value in known.items() if name in SETTINGS}
     usual = all(known[part.name] == part.default for part in parts if part.name not in SETTINGS)
