@@ -134,8 +134,8 @@ class Bend:
         low, high = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
         for z in self._vertices(lo, hi):
             small, large = self.values(z)
-            low = np.minimum(low, _less(small, first, z, upward=False))
-            high = np.maximum(high, _less(large, second, z, upward=True))
+            low = np.minimum(low, _along(-first, z, small)[0])
+            high = np.maximum(high, _along(-second, z, large)[1])
         return Band(first, second, self._dipped(lo, hi, low), high)
 
     def _vertices(self, lo: Floats, hi: Floats) -> list[Floats]:
@@ -188,7 +188,7 @@ def _enclosed(piece: Piece, z: Fraction, bits: int) -> Interval:
 def _on_piece(piece: Piece, z: Floats) -> Range:
     """The same between two floats; a curve at an end at infinity may be anything."""
     if isinstance(piece, Line):
-        return _line_value(piece, z)
+        return _along(piece.slope, z, piece.intercept)
     low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
     known = (
         z if isinstance(piece, Curve) else np.maximum(z, 2 * curves.DEEP)
@@ -199,31 +199,18 @@ def _on_piece(piece: Piece, z: Floats) -> Range:
     return low, high
 
 
-def _line_value(piece: Line, z: Floats) -> Range:
-    slope, shift = piece.slope, piece.intercept
+def _along(slope: Floats | float, z: Floats, shift: Floats | float) -> Range:
+    """`slope·z + shift` rounded outward; an exact product and an exact zero stay as they are."""
     with np.errstate(all="ignore"):
-        value = np.zeros_like(z) if slope == 0 else slope * z
-    low = high = value
-    if abs(slope) not in (0, 1):
-        low, high = (np.where(z == 0, 0.0, end) for end in (below(value), above(value)))
-    if shift == 0:
-        return low, high
-    with np.errstate(all="ignore"):
-        total = low + shift, high + shift
-    if slope == 0:
-        return total
-    return below(total[0]), above(total[1])
-
-
-def _less(value: Floats, slope: Floats, z: Floats, *, upward: bool) -> Floats:
-    """`value − slope·z` rounded outward; an exact product and an exact zero stay as they are."""
-    with np.errstate(all="ignore"):
-        part = np.where(slope == 0, 0.0, slope * z)
+        product = np.where(slope == 0, 0.0, slope * z)
         exact = (slope == 0) | (np.abs(slope) == 1) | (z == 0)
-        part = np.where(exact, part, below(part) if upward else above(part))
-        gap = value - part
-    exact = (exact & (gap == 0)) | (part == 0) | (value == 0)
-    return np.where(exact, gap, above(gap) if upward else below(gap))
+        ends = []
+        for outward in (below, above):
+            part = np.where(exact, product, outward(product))
+            total = part + shift
+            known = (part == 0) | (shift == 0) | (exact & (total == 0))
+            ends.append(np.where(known, total, outward(total)))
+    return ends[0], ends[1]
 
 
 # --- maxima over windows --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
-from typing import TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -33,310 +33,6 @@ DIGITS = 2**16  # a rational of longer text than this is refused: its gcd takes 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Item = TypeVar("Item")
 Reader = Callable[[Json, str], Item]  # of a value, and of the name of its field
-
-
-# --- what is claimed ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Segment:
-    """What is claimed, or was derived, of one affine piece."""
-
-    target_node: str
-    candidate_node: str
-    residual_bound: float
-    constant_bound: float
-    error_in: float
-    error_out: float
-
-
-@dataclass(frozen=True)
-class Witness:
-    """A point, the values that are claimed there, and their difference."""
-
-    point: tuple[float, ...]
-    target: tuple[Interval, ...]
-    candidate: tuple[Interval, ...]
-    difference: Fraction
-    strictly_inside: bool
-
-
-@dataclass(frozen=True)
-class PairClaim:
-    """Unit `unit` of an activation may be written through unit `index` of `partner`, an earlier
-    one: their inputs are nearly multiples of each other by `factor`."""
-
-    node: str
-    unit: int
-    partner: str
-    index: int
-    factor: float
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """How a document names a network: its file, the hashes that pin it, where it may lie."""
-
-    file: str
-    path: str | None
-    sha256: str
-    data_sha256: Mapping[str, str]
-    nnet_header: bool
-    casts: Mapping[str, str]
-
-
-@dataclass(frozen=True, eq=False)
-class Claims:
-    """A certificate, read and typed; nothing in it is believed yet."""
-
-    verdict: str
-    rigor: str
-    method: str
-    target: FilePart
-    candidate: FilePart
-    domain: tuple[Box, ...]  # the boxes that it is made of
-    tolerance: float | None
-    bound: float | None
-    float64_bound: float | None
-    float32_bound: float | None
-    alignment: tuple[tuple[str, str], ...]
-    tree: bytes | None
-    pairs: tuple[PairClaim, ...]
-    scales: Mapping[str, tuple[int, ...]]
-    segments: tuple[Segment, ...]
-    exact_identity: bool
-    exact_norms: Mapping[str, RationalNorm] | None
-    witness: Witness | None
-
-    def check_segment(self, index: int, derived: Segment) -> None:
-        """The claims of one segment have to cover what was derived."""
-        if index >= len(self.segments):
-            raise CheckFailed("segments", f"there is no segment {index}")
-        row, path = self.segments[index], f"segments[{index}]."
-        names = derived.target_node, derived.candidate_node
-        if (row.target_node, row.candidate_node) != names:
-            raise CheckFailed(path + "target_node", f"the cut here is at {names}")
-        for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
-            covers(path + field, getattr(row, field), getattr(derived, field))
-
-
-def covers(field: str, claimed: float | None, derived: float) -> None:
-    """The claimed upper bound has to be at least what was derived."""
-    if claimed is None or not claimed >= derived:
-        raise CheckFailed(field, f"{claimed} is claimed, but only {derived} follows")
-
-
-# --- documents ------------------------------------------------------------------------------------
-
-
-def parse(content: bytes) -> dict[str, Json]:
-    """The JSON object of a certificate, each name once."""
-    try:
-        document: Json = json.loads(content, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable("certificate", f"this is not JSON; give a run's OUT ({error})") from None
-    if isinstance(document, dict) and document.get("schema") == OLD:
-        raise Unreadable(
-            "schema",
-            f"this is {OLD!r}, which does not say all steps of its proof; run `reconstruct run` "
-            f"again for {SCHEMA!r}",
-        )
-    if not isinstance(document, dict) or document.get("schema") not in (SCHEMA, REACH):
-        raise Unreadable("schema", f"a certificate of schema {SCHEMA!r} is needed")
-    return document
-
-
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """An object whose names occur once: another reader might take the other value."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} occurs twice in one object")
-    return found
-
-
-def digest(document: Mapping[str, Json]) -> str:
-    """SHA-256 of the document without its digest, as sorted compact JSON."""
-    rest = {key: value for key, value in document.items() if key != "digest"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def read(document: Mapping[str, Json]) -> Claims:
-    """Every field, by its name and type."""
-    take = Fields(dict(document), "", "schema digest output_scale tried seconds lines places")
-    method = take("method", word("layered", "pointwise", "general", "witness", "none"))
-    domain = take("domain", as_domain)
-    claims = Claims(
-        verdict=take("verdict", word("certified", "refuted", "undecided")),
-        rigor=take("rigor", word("exact", "rigorous", "numerical")),
-        method=method,
-        target=take("target", as_file),
-        candidate=take("candidate", as_file),
-        domain=domain,
-        tolerance=take("tolerance", maybe(bound)),
-        bound=take("bound", maybe(bound)),
-        float64_bound=take("float64_bound", maybe(bound)),
-        float32_bound=take("float32_bound", maybe(bound)),
-        alignment=take("alignment", many(_pair_of_names)),
-        tree=take("tree", maybe(_tree)),
-        pairs=take("pairs", many(_unit_pair), []),
-        scales=take("scales", by_name(many(_power))),
-        segments=tuple(
-            _segment(row, f"segments[{i}]") for i, row in enumerate(take("segments", as_list))
-        ),
-        exact_identity=take("exact_identity", flag, False),
-        exact_norms=take("exact_norms", maybe(by_name(_norm))),
-        witness=take("witness", maybe(_witness)),
-    )
-    take.end()
-    if claims.tree is not None and len(domain) != 1 and method != "general":
-        raise CheckFailed("tree", f"one box can be cut, but the domain has {len(domain)}")
-    return claims
-
-
-# --- objects --------------------------------------------------------------------------------------
-
-
-class Fields:
-    """An object whose fields are taken one by one; `notes` names those that are for people."""
-
-    def __init__(self, value: Json, path: str, notes: str = "") -> None:
-        self.found, self.path, self.known = as_object(value, path), path, set(notes.split())
-
-    def __call__(self, name: str, reader: Reader[Item], default: Json = None) -> Item:
-        self.known.add(name)
-        return reader(self.found.get(name, default), self.named(name))
-
-    def named(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
-
-    def end(self) -> None:
-        """Nothing else may stand in the object."""
-        for name in self.found.keys() - self.known:
-            raise CheckFailed(
-                self.named(name), "this field is not known to the checker; leave it out"
-            )
-
-
-def as_domain(value: Json, field: str = "domain") -> tuple[Box, ...]:
-    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
-    take = Fields(value, field)
-    kind = take("kind", text, "box")
-    if kind not in ("box", "boxes", "points"):
-        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
-    rows = _only_row if kind == "box" else many(many(number))
-    lows, highs = take("lo", rows), take("hi", rows)
-    take.end()
-    if not lows or len(lows) != len(highs):
-        raise CheckFailed(field, f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
-    boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
-    if len({box.size for box in boxes}) != 1:
-        raise CheckFailed(field, "its boxes do not have the same number of inputs")
-    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
-        raise CheckFailed(field, "points have no width")
-    return boxes
-
-
-def _only_row(value: Json, field: str) -> tuple[tuple[float, ...], ...]:
-    return (many(number)(value, field),)
-
-
-def _box(lower: tuple[float, ...], upper: tuple[float, ...]) -> Box:
-    if not lower or len(lower) != len(upper):
-        ends = f"{len(lower)} and {len(upper)}"
-        raise CheckFailed("domain", f"two ends per input are needed, not {ends}")
-    try:
-        return Box(np.array(lower), np.array(upper))
-    except InputError as error:
-        raise CheckFailed("domain", str(error)) from None
-
-
-def as_file(value: Json, field: str) -> FilePart:
-    take = Fields(value, field, "unchecked_reading")
-    part = FilePart(
-        take("file", text),
-        take("path", maybe(text)),
-        take("sha256", text),
-        take("data_sha256", by_name(text), {}),
-        take("nnet_header", flag, False),
-        take("casts", by_name(text), {}),
-    )
-    take.end()
-    return part
-
-
-def _segment(value: Json, field: str) -> Segment:
-    take = Fields(value, field, "maps rows columns inner margin")
-    names = take("target_node", text), take("candidate_node", text)
-    figures = "residual_bound", "constant_bound", "error_in", "error_out"
-    segment = Segment(*names, *(take(figure, bound) for figure in figures))
-    take.end()
-    return segment
-
-
-def _norm(value: Json, field: str) -> RationalNorm:
-    take = Fields(value, field)
-    norm = take("gamma", many(rational)), take("beta", many(rational))
-    take.end()
-    return norm
-
-
-def _witness(value: Json, field: str) -> Witness:
-    take = Fields(value, field)
-    witness = Witness(
-        take("point", many(number)),
-        take("target", many(_interval)),
-        take("candidate", many(_interval)),
-        take("difference", rational),
-        take("strictly_inside", flag),
-    )
-    take.end()
-    return witness
-
-
-def _interval(value: Json, field: str) -> Interval:
-    ends = many(rational)(value, field)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
-    return ends[0], ends[1]
-
-
-def _pair_of_names(value: Json, field: str) -> tuple[str, str]:
-    names = many(text)(value, field)
-    if len(names) != 2:
-        raise CheckFailed(field, "pairs of names are needed")
-    return names[0], names[1]
-
-
-def _unit_pair(value: Json, field: str) -> PairClaim:
-    row = as_list(value, field)
-    if len(row) != 5:
-        raise CheckFailed(field, "node, unit, node, unit and a hex float are needed")
-    names, units = (text(row[0], field), text(row[2], field)), (row[1], row[3])
-    first, second = (whole(unit, field) for unit in units)
-    return PairClaim(names[0], first, names[1], second, number(row[4], field))
-
-
-def _power(value: Json, field: str) -> int:
-    found = whole(value, field)
-    if abs(found) > POWERS:
-        raise CheckFailed(field, f"whole numbers from {-POWERS} to {POWERS} are needed")
-    return found
-
-
-def _tree(value: Json, field: str) -> bytes:
-    """Bytes as two hexadecimal digits each, and nothing between them, one per node of the tree."""
-    digits = text(value, field)
-    if len(digits) > 2 * NODES:
-        raise CheckFailed(field, f"at most {NODES} nodes are checked, but it has more")
-    try:
-        if digits and not (digits.isascii() and digits.isalnum()):
-            raise ValueError
-        return bytes.fromhex(digits)
-    except ValueError:
-        raise _unlike(value, field, "bytes in hexadecimal are") from None
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -412,7 +108,7 @@ def number(value: Json, field: str) -> float:
     return found
 
 
-def bound(value: Json, field: str) -> float:
+def nonnegative(value: Json, field: str) -> float:
     found = number(value, field)
     if found < 0:
         raise CheckFailed(field, f"a number ≥ 0 is needed, not {found}")
@@ -439,3 +135,272 @@ def _shown(value: Json) -> str:
     """A value in a sentence: short, and of plain characters."""
     said = ascii(value)
     return said if len(said) <= 60 else said[:57] + "..."
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+class Fields:
+    """An object whose fields are taken one by one; `notes` names those that are for people."""
+
+    def __init__(self, value: Json, path: str, notes: str = "") -> None:
+        self.found, self.path, self.known = as_object(value, path), path, set(notes.split())
+
+    def __call__(self, name: str, reader: Reader[Item], default: Json = None) -> Item:
+        self.known.add(name)
+        return reader(self.found.get(name, default), self.named(name))
+
+    def named(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def end(self) -> None:
+        """Nothing else may stand in the object."""
+        for name in self.found.keys() - self.known:
+            raise CheckFailed(
+                self.named(name), "this field is not known to the checker; leave it out"
+            )
+
+
+def built(kind: Callable[..., Item], notes: str = "") -> Reader[Item]:
+    """A reader of objects with the fields of a dataclass: each `Annotated` by its reader, and by
+    what counts where it is absent."""
+
+    def whole_object(value: Json, field: str) -> Item:
+        take, made = Fields(value, field, notes), dict[str, object]()
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            _, reader, *default = get_args(hint)
+            made[name] = take(name, reader, *default)
+        take.end()
+        return kind(**made)
+
+    return whole_object
+
+
+def as_domain(value: Json, field: str = "domain") -> tuple[Box, ...]:
+    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
+    take = Fields(value, field)
+    kind = take("kind", text, "box")
+    if kind not in ("box", "boxes", "points"):
+        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
+    rows = _only_row if kind == "box" else many(many(number))
+    lows, highs = take("lo", rows), take("hi", rows)
+    take.end()
+    if not lows or len(lows) != len(highs):
+        raise CheckFailed(field, f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
+    boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
+    if len({box.size for box in boxes}) != 1:
+        raise CheckFailed(field, "its boxes do not have the same number of inputs")
+    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
+        raise CheckFailed(field, "points have no width")
+    return boxes
+
+
+def _only_row(value: Json, field: str) -> tuple[tuple[float, ...], ...]:
+    return (many(number)(value, field),)
+
+
+def _box(lower: tuple[float, ...], upper: tuple[float, ...]) -> Box:
+    if not lower or len(lower) != len(upper):
+        ends = f"{len(lower)} and {len(upper)}"
+        raise CheckFailed("domain", f"two ends per input are needed, not {ends}")
+    try:
+        return Box(np.array(lower), np.array(upper))
+    except InputError as error:
+        raise CheckFailed("domain", str(error)) from None
+
+
+def _norm(value: Json, field: str) -> RationalNorm:
+    take = Fields(value, field)
+    norm = take("gamma", many(rational)), take("beta", many(rational))
+    take.end()
+    return norm
+
+
+def _interval(value: Json, field: str) -> Interval:
+    ends = many(rational)(value, field)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
+    return ends[0], ends[1]
+
+
+def _pair_of_names(value: Json, field: str) -> tuple[str, str]:
+    names = many(text)(value, field)
+    if len(names) != 2:
+        raise CheckFailed(field, "pairs of names are needed")
+    return names[0], names[1]
+
+
+def _unit_pair(value: Json, field: str) -> PairClaim:
+    row = as_list(value, field)
+    if len(row) != 5:
+        raise CheckFailed(field, "node, unit, node, unit and a hex float are needed")
+    names, units = (text(row[0], field), text(row[2], field)), (row[1], row[3])
+    first, second = (whole(unit, field) for unit in units)
+    return PairClaim(names[0], first, names[1], second, number(row[4], field))
+
+
+def _power(value: Json, field: str) -> int:
+    found = whole(value, field)
+    if abs(found) > POWERS:
+        raise CheckFailed(field, f"whole numbers from {-POWERS} to {POWERS} are needed")
+    return found
+
+
+def _tree(value: Json, field: str) -> bytes:
+    """Bytes as two hexadecimal digits each, and nothing between them, one per node of the tree."""
+    digits = text(value, field)
+    if len(digits) > 2 * NODES:
+        raise CheckFailed(field, f"at most {NODES} nodes are checked, but it has more")
+    try:
+        if digits and not (digits.isascii() and digits.isalnum()):
+            raise ValueError
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise _unlike(value, field, "bytes in hexadecimal are") from None
+
+
+# --- what is claimed ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What is claimed, or was derived, of one affine piece."""
+
+    target_node: Annotated[str, text]
+    candidate_node: Annotated[str, text]
+    residual_bound: Annotated[float, nonnegative]
+    constant_bound: Annotated[float, nonnegative]
+    error_in: Annotated[float, nonnegative]
+    error_out: Annotated[float, nonnegative]
+
+
+def _segments(value: Json, name: str) -> tuple[Segment, ...]:
+    """Each by its number."""
+    read_segment = built(Segment, "maps rows columns inner margin")
+    rows = enumerate(as_list(value, name))
+    return tuple(read_segment(row, f"{name}[{i}]") for i, row in rows)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point, the values that are claimed there, and their difference."""
+
+    point: Annotated[tuple[float, ...], many(number)]
+    target: Annotated[tuple[Interval, ...], many(_interval)]
+    candidate: Annotated[tuple[Interval, ...], many(_interval)]
+    difference: Annotated[Fraction, rational]
+    strictly_inside: Annotated[bool, flag]
+
+
+@dataclass(frozen=True)
+class PairClaim:
+    """Unit `unit` of an activation may be written through unit `index` of `partner`, an earlier
+    one: their inputs are nearly multiples of each other by `factor`."""
+
+    node: str
+    unit: int
+    partner: str
+    index: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """How a document names a network: its file, the hashes that pin it, where it may lie."""
+
+    file: Annotated[str, text]
+    path: Annotated[str | None, maybe(text)]
+    sha256: Annotated[str, text]
+    data_sha256: Annotated[Mapping[str, str], by_name(text), {}]
+    nnet_header: Annotated[bool, flag, False]
+    casts: Annotated[Mapping[str, str], by_name(text), {}]
+
+
+as_file = built(FilePart, "unchecked_reading")
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """A certificate, read and typed; nothing in it is believed yet."""
+
+    verdict: Annotated[str, word("certified", "refuted", "undecided")]
+    rigor: Annotated[str, word("exact", "rigorous", "numerical")]
+    method: Annotated[str, word("layered", "pointwise", "general", "witness", "none")]
+    target: Annotated[FilePart, as_file]
+    candidate: Annotated[FilePart, as_file]
+    domain: Annotated[tuple[Box, ...], as_domain]  # the boxes that it is made of
+    tolerance: Annotated[float | None, maybe(nonnegative)]
+    bound: Annotated[float | None, maybe(nonnegative)]
+    float64_bound: Annotated[float | None, maybe(nonnegative)]
+    float32_bound: Annotated[float | None, maybe(nonnegative)]
+    alignment: Annotated[tuple[tuple[str, str], ...], many(_pair_of_names)]
+    tree: Annotated[bytes | None, maybe(_tree)]
+    pairs: Annotated[tuple[PairClaim, ...], many(_unit_pair), []]
+    scales: Annotated[Mapping[str, tuple[int, ...]], by_name(many(_power))]
+    segments: Annotated[tuple[Segment, ...], _segments]
+    exact_identity: Annotated[bool, flag, False]
+    exact_norms: Annotated[Mapping[str, RationalNorm] | None, maybe(by_name(_norm))]
+    witness: Annotated[Witness | None, maybe(built(Witness))]
+
+    def check_segment(self, index: int, derived: Segment) -> None:
+        """The claims of one segment have to cover what was derived."""
+        if index >= len(self.segments):
+            raise CheckFailed("segments", f"there is no segment {index}")
+        row, path = self.segments[index], f"segments[{index}]."
+        names = derived.target_node, derived.candidate_node
+        if (row.target_node, row.candidate_node) != names:
+            raise CheckFailed(path + "target_node", f"the cut here is at {names}")
+        for field in ("residual_bound", "constant_bound", "error_in", "error_out"):
+            covers(path + field, getattr(row, field), getattr(derived, field))
+
+
+def covers(field: str, claimed: float | None, derived: float) -> None:
+    """The claimed upper bound has to be at least what was derived."""
+    if claimed is None or not claimed >= derived:
+        raise CheckFailed(field, f"{claimed} is claimed, but only {derived} follows")
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+def parse(content: bytes) -> dict[str, Json]:
+    """The JSON object of a certificate, each name once."""
+    try:
+        document: Json = json.loads(content, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("certificate", f"this is not JSON; give a run's OUT ({error})") from None
+    if isinstance(document, dict) and document.get("schema") == OLD:
+        raise Unreadable(
+            "schema",
+            f"this is {OLD!r}, which does not say all steps of its proof; run `reconstruct run` "
+            f"again for {SCHEMA!r}",
+        )
+    if not isinstance(document, dict) or document.get("schema") not in (SCHEMA, REACH):
+        raise Unreadable("schema", f"a certificate of schema {SCHEMA!r} is needed")
+    return document
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """An object whose names occur once: another reader might take the other value."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} occurs twice in one object")
+    return found
+
+
+def digest(document: Mapping[str, Json]) -> str:
+    """SHA-256 of the document without its digest, as sorted compact JSON."""
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(document: Mapping[str, Json]) -> Claims:
+    """Every field, by its name and type."""
+    notes = "schema digest output_scale tried seconds lines places"
+    claims = built(Claims, notes)(dict(document), "")
+    if claims.tree is not None and len(claims.domain) != 1 and claims.method != "general":
+        raise CheckFailed("tree", f"one box can be cut, but the domain has {len(claims.domain)}")
+    return claims
