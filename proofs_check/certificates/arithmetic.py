@@ -60,17 +60,9 @@ class Whole:
         width = max((abs(n).bit_length() for n in numbers), default=0) // BITS + 1
         if width > MOST_DIGITS:
             raise OverflowError(f"numbers of {width * BITS} bits are more than the checker holds")
-        digits = np.zeros((width, len(numbers)), dtype=np.int64)
-        for column, number in enumerate(numbers):
-            rest = number
-            for place in range(width - 1):
-                if rest in (0, -1) and rest == number >> (BITS * place):
-                    digits[place:, column] = 0 if rest == 0 else BASE - 1
-                    break
-                digits[place, column] = rest & (BASE - 1)
-                rest >>= BITS
-            digits[-1, column] = rest
-        return cls(carried(digits.reshape(width, *shape)))
+        rows = [[n >> BITS * place & (BASE - 1) for n in numbers] for place in range(width - 1)]
+        rows.append([n >> BITS * (width - 1) for n in numbers])
+        return cls(carried(np.array(rows, dtype=np.int64).reshape(width, *shape)))
 
     def integers(self) -> list[int]:
         """Python's integers, row after row."""
