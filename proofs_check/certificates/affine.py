@@ -377,7 +377,7 @@ class Forms:
                 form = form.plus(self.rows(other, start, stop, positions))
             return form
         if isinstance(op, Diagonal):
-            scale, shift = self._diagonal(name, op, positions)
+            scale, shift = self.diagonal(name, op, positions)
             return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
         if isinstance(op, Unitwise):
             slope = op.piece.slope
@@ -396,7 +396,8 @@ class Forms:
             form.mixed(Rationals.of(np.ones((1, n)))).placed(np.zeros(n, dtype=np.int64))
         )
 
-    def _diagonal(self, name: str, op: Diagonal, positions: int) -> tuple[Rationals, Rationals]:
+    def diagonal(self, name: str, op: Diagonal, positions: int = 1) -> tuple[Rationals, Rationals]:
+        """`(s, t)` of a node that scales and shifts, found once."""
         key = name, positions
         if key not in self._columns:
             self._columns[key] = columns_of(op, self.norms.get(name), self.bits, positions)

@@ -13,7 +13,7 @@ z − mean(z) (RMSNorm: P = I): with z = N/D, p = n·N − ΣN is P z times n·D
 2^-bits from below. ρ moves by no more than rms(r) when z moves by r, and the derivative J = (P −
 u uᵀ/n)/ρ has rows of Euclidean norm at most 1/ρ, so that y_i moves by at most |gamma_i|·‖r‖/ρ',
 ρ' = max(√eps, ρ − rms(r)). Softmax is a quotient of exponentials; where z moves by r, p_i moves by
-at most 2 p_i (1 − p_i)·max r ≤ max r/2.
+at most max r/2.
 
 Rests on proofs_check: accumulated-rounding, layerwise-to-network, exact-splitting, live-eps,
 product-errors, softmax-errors.

@@ -250,7 +250,7 @@ def columns_of(
 
 def _norm(op: Norm, norm: RationalNorm | None, bits: int) -> tuple[Rationals, Rationals]:
     """One number for each channel."""
-    if norm is None and _plain(op):
+    if norm is None and plain(op):
         return Rationals.of(op.gamma), Rationals.of(op.beta)
     eps = Fraction(op.eps)
     squares = [var + eps for var in _fractions(op.var)]
@@ -271,7 +271,7 @@ def _norm(op: Norm, norm: RationalNorm | None, bits: int) -> tuple[Rationals, Ra
     return Rationals.shared([low for low, _ in scales]), Rationals.shared([t for t, _ in shifts])
 
 
-def _plain(op: Norm) -> bool:
+def plain(op: Norm) -> bool:
     """Whether √(v+ε) is exactly 1 and the mean 0: then s = γ and t = β."""
     total = op.var + op.eps
     part = total - op.var

@@ -83,7 +83,6 @@ def require(network: Network, ranges: Ranges, rows: Rows, rng: np.random.Generat
             exact = rational_values(network, point)
             for name, (lo, hi) in ranges.values.items():
                 assert holds((lo[box], hi[box]), exact[name]), name
-            asked = Network(network.size_in, network.nodes, term.source, network.source)
             last = Node("asked", Affine(term.matrix, rows.constant), (term.source,))
             asked = Network(network.size_in, (*network.nodes, last), "asked", network.source)
             assert holds(found, rational_values(asked, point)["asked"])
