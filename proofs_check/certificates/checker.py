@@ -1,6 +1,6 @@
 """The checker: re-proves a certificate from the files, trusting nothing of who made it.
 
-It reads the two networks and the claims, composes both networks exactly (`forms`), bounds the
+It reads the two networks and the claims, composes both networks exactly (`affine`), bounds the
 target's values with its own outward-rounded arithmetic (`ranges`), repeats the error recursion
 (`recursion`), and accepts only if every claim follows. What it takes from the certificate without
 proof is where to cut the networks and which lines to draw below bent units: any choice is sound,
@@ -183,8 +183,7 @@ def _prove_figures(claims: Claims, recursion: Recursion) -> dict[str, float]:
     """Prove the bound again; and what follows for evaluations in floats, be it more or less than
     what is claimed of them."""
     recursion.run()
-    names = [name for name in KINDS if getattr(claims, name) is not None]
-    found = figures(recursion, ["bound", *names])
+    found = figures(recursion)
     covers("bound", claims.bound, found["bound"])
     return found
 

@@ -19,9 +19,9 @@ and each operation says what becomes of these numbers; what underflows goes to `
 
 An inner live norm (`_live`) is the line gamma∘P z/√eps + beta up to its defect |u|·|P z|²/(2·n·eps)
 and to what it rounds, in any order, the variance in one pass or in two: 2n + 24 roundings of
-|gamma|·(|u|·(1 + mean z²/eps) + (|z| + mean|z|)/√eps) + |beta|. In one pass the variance errs by
-(3n + 7)·u·mean z²; where that may be more than eps/4 nothing is known, its root may be of a
-negative number.
+|gamma|·(|u|·(1 + mean z²/eps) + (|z| + mean|z|)/√eps) + |beta|. In one pass ρ² errs by (3n +
+8)·u·mean z²; where that may be more than eps/4 nothing is known, its root may be of a negative
+number.
 
 An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
 there, and behind a live norm, the count starts at 0 again. At a cut the target's range tells that,
@@ -35,20 +35,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.arithmetic import Floats, above, below, times
-from proofs_check.certificates.rationals import columns_of
+from proofs_check.certificates.rationals import Range, plain
 from reconstruct.networks import Convolution, LiveNorm, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
 
 Kind = type[np.float64] | type[np.float32]
-Range = tuple[Floats, Floats]
 
 # Roundings of a term. A map casts W, multiplies, and adds n products and a bias. A norm casts v and
 # ε, adds them, takes the root and its inverse, casts γ and multiplies: 6 for s; then cast μ and
@@ -113,7 +111,9 @@ class Evaluation:
         self.limit = float(kinds.max) / 4
         self.values: dict[str, Value] = {}
         self.maps: dict[str, Value] = {}  # what maps computed that are cuts
-        self.left = iter([node for node in forms.network.nodes if node.name in used])
+        nodes = [node for node in forms.network.nodes if node.name in used]
+        self.left = iter(nodes)
+        self.last = {name: node for node in nodes for name in node.inputs}  # who looks at it last
 
     def settle(self, name: str, lo: Floats, hi: Floats, error: Floats) -> None:
         """The value of a cut, or of the input: within these ends, up to errors that are known."""
@@ -125,9 +125,9 @@ class Evaluation:
         the computed values at the cuts before."""
         for node in self.left:
             if node is not cut:
-                self.values[node.name] = self._required(self._step(node), node.name)
+                self.values[node.name] = self._made(node)
             elif isinstance(node.op, Add | Diagonal | Mixing):
-                self.maps[node.name] = self._required(self._step(node), node.name)
+                self.maps[node.name] = self._made(node)
                 return self.error(self.maps[node.name])
             else:
                 return self.error(self.values[node.inputs[0]])
@@ -150,6 +150,14 @@ class Evaluation:
         if not (slopes[slopes > 0] > 4 * self.tiny).all():
             raise NoBound(f"a slope of {type(op).__name__} leaves the format")
         return upper(upper(size + error) * (4 * self.unit * slopes.max()) + 2 * self.tiny)
+
+    def _made(self, node: Node) -> Value:
+        """What a node computes; what nobody looks at any more is given up: of wide hidden layers
+        all values would not fit."""
+        value = self._required(self._step(node), node.name)
+        for name in {name for name in node.inputs if self.last[name] is node}:
+            del self.values[name]
+        return value
 
     def _required(self, value: Value, name: str) -> Value:
         most = float(np.max(upper(value.gross + self.error(value)), initial=0.0))
@@ -220,8 +228,8 @@ class Evaluation:
             gross = np.maximum(value.gross, own.gross)
             value = Value(value.moved, gross, own.weight, max(value.reach, own.reach), own.count)
         parts: tuple[Floats, ...]
+        scale = self.forms.diagonal(node.name, op)[0].largest()[:, 0]
         if isinstance(op, Norm):
-            scale = columns_of(op)[0].largest()[:, 0]
             gamma, mean, beta = (np.abs(op.spread(p)) for p in (op.gamma, op.mean, op.beta))
             divisor, constant = op.spread(op.var + op.eps), beta + scale * mean
             count = PLAIN if self._plain(op) else NORM
@@ -229,7 +237,6 @@ class Evaluation:
                 raise NoBound(f"the variances of {node.name!r} leave the format")
             parts = scale, gamma, mean, beta, 1.001 / np.sqrt(divisor)
         else:
-            scale = columns_of(op)[0].largest()[:, 0]
             count, constant = SCALING, np.abs(op.offset)
             numbers = op.factor, op.divisor, op.offset, 1 / op.divisor
             parts = scale, *(np.abs(part) for part in numbers)
@@ -248,8 +255,7 @@ class Evaluation:
         """Whether v + ε = 1 and μ = 0, and no number is rounded to be one of the format."""
         parts = op.gamma, op.beta, op.var, np.array([op.eps])
         held = all(np.array_equal(p.astype(self.kind).astype(np.float64), p) for p in parts)
-        whole = {Fraction(v) + Fraction(op.eps) for v in set(op.var.tolist())} == {Fraction(1)}
-        return held and whole and not op.mean.any()
+        return held and plain(op)
 
     def _cast(self, node: Node, op: Cast, value: Value) -> Value:
         """To a narrower type, perhaps by way of float32: u·|z| and half the smallest number."""

@@ -5,8 +5,9 @@ A h + c of the target and A' h' + c' of the candidate,
 
     e_pre ≤ max|(A' − A) h + c' − c| + Σ_j (|A_j| + |A'_j − A_j|) e_j,      e = Lip(f)·e_pre.
 
-`Recursion` composes the forms, shows that inner activations stay on their lines, and finds these
-errors once for the whole domain. Then they are found on each box, in each arithmetic (`_Walk`).
+`Recursion` composes the forms, shows that inner activations stay on their lines, and takes the
+errors along (`_Walk`) on the whole domain as one box, in each arithmetic. Of what is claimed and
+does not follow so the errors are found on each box.
 
 What f does wrong in front of a cut is the residual of its maps and, in a format, what rounding did
 since the cut before (`evaluation`):
@@ -28,9 +29,10 @@ Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
@@ -78,10 +80,11 @@ class Step:
 
     def passed(self, total: Floats, behind: Floats) -> Floats:
         """Errors behind the cut, by the Lipschitz constant: (boxes, units)."""
+        if self.bend is None:
+            return plus(total, behind)
         if isinstance(self.bend, Windows):  # which is not rounded
             return self.bend.largest(total)
-        slope = 1.0 if self.bend is None else self.bend.lipschitz
-        return plus(times(total, np.full(total.shape, slope)), behind)
+        return plus(times(total, np.full(total.shape, self.bend.lipschitz)), behind)
 
 
 class Recursion:
@@ -118,15 +121,15 @@ class Recursion:
         self.inner: dict[str, Range] = {}
         self.held: dict[str, list[tuple[Form, Range]]] = {}
         self.used = needed(candidate)
-        self.coarse = _Arithmetic(self, None, None)  # the whole domain as one box
+        claimed = [name for name in KINDS if getattr(claims, name) is not None and not self.exact]
+        self.walk = _Walk(self, ["bound", *claimed], None)  # the whole domain as one box
 
     def run(self) -> None:
         """Cut after cut, and the outputs; what is claimed of them has to follow."""
         self._linearise()
         for node in self.candidate.nodes:
             if node.name in self.partner:
-                error = self._cut(node, self.partner[node.name])
-                self.coarse.know(self.partner[node.name], node.name, error)
+                self._cut(node, self.partner[node.name])
             elif node.name in self.used and isinstance(node.op, Unitwise):
                 self._inner(node)
             elif node.name in self.used and isinstance(node.op, LiveNorm):
@@ -138,12 +141,13 @@ class Recursion:
 
     # --- a cut: compare the two forms of what it takes -------------------------------------------
 
-    def _cut(self, node: Node, name: str) -> Floats:
+    def _cut(self, node: Node, name: str) -> None:
         """An activation by the forms of its input; a sum, or a map, by its own."""
         ours = self.ours.nodes[name]
         if isinstance(ours.op, Unitwise | MaxPool):
             (value,) = ours.inputs
-            return self._compare(name, node, value, *self._forms(value, node.inputs[0]))
+            self._compare(name, node, value, *self._forms(value, node.inputs[0]))
+            return
         size, inputs = self.target.sizes[name], (ours.inputs, node.inputs)
         if isinstance(ours.op, Add):
             count = self._common(*inputs, size)
@@ -156,9 +160,7 @@ class Recursion:
         else:
             own = self.ours.own_positions(name), self.theirs.own_positions(node.name)
             count = common(list(own), size)
-        return self._compare(
-            name, node, name, self.ours.own(ours, count), self.theirs.own(node, count)
-        )
+        self._compare(name, node, name, self.ours.own(ours, count), self.theirs.own(node, count))
 
     def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
@@ -171,15 +173,15 @@ class Recursion:
     def _stands(self, ours: tuple[str, ...], theirs: tuple[str, ...]) -> list[int]:
         return [*map(self.ours.stands, ours), *map(self.theirs.stands, theirs)]
 
-    def _compare(
-        self, name: str, node: Node | None, value: str, ours: Form, theirs: Form
-    ) -> Floats:
-        """The error at a cut, and the claims of its segment; `value` is what the cut takes."""
+    def _compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
+        """The errors at a cut, and the claims of its segment; `value` is what the cut takes."""
         gap = theirs.minus(ours)
         if self.exact:
             if gap.whole.nonzero().any() or gap.radius.any():
                 raise CheckFailed("exact_norms", f"the maps to {name!r} are not equal")
-            return np.zeros((1, self.target.sizes.get(name, gap.rows * gap.positions)))
+            if node is not None:
+                self.walk.know(name, node.name, [np.zeros((1, self.target.sizes[name]))])
+            return
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
         bend: Bend | Windows | None = None
@@ -190,15 +192,12 @@ class Recursion:
         largest = np.maximum(*map(np.abs, self.ranges.over_all(value)))
         found = gap.parts(), gap.positions, size, difference, local, value, largest
         step = Step(name, ours, *found, node, bend)
-        total, _, behind = self.coarse.cut(step)
-        error = step.passed(total, behind)
-        before = [np.max(self.coarse.errors[v.source], initial=0.0) for v, _ in step.parts]
-        figures = difference[:, :-1], difference[:, -1], before, error
+        before = [np.max(self.walk.errors(v.source)[0], initial=0.0) for v, _ in step.parts]
+        figures = difference[:, :-1], difference[:, -1], before, self.walk.take(step)[0]
         names = name, name if node is None else node.name
         derived = Segment(*names, *(float(np.max(part, initial=0.0)) for part in figures))
         self.claims.check_segment(len(self.steps), derived)
         self.steps.append(step)
-        return error
 
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
         """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
@@ -217,29 +216,31 @@ class Recursion:
     def _inner(self, node: Node) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
         found = self.theirs.each_block(node.inputs[0], lambda form: self._doubted(node, form))
-        doubt, lo, hi = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        doubt, lo, hi, by = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
         self.theirs.doubts[node.name], self.inner[node.name] = doubt, (lo, hi)
+        self.walk.looked[node.name] = (lo[None], hi[None]), by
         if self.exact and doubt.any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
-    def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats]:
-        """The same for some rows, and the bounds of F h + d. Shifts of grouped layers come from
-        intervals of the few units that a row sees: lines only where these leave a doubt."""
+    def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats, Floats]:
+        """The same for some rows, the bounds of F h + d, and |F| e of each arithmetic. Shifts of
+        grouped layers come from intervals of the few units that a row sees: lines only where these
+        leave a doubt."""
         floats, bend = form.floats(), self.theirs.bend(node)
-        by = moved(form, floats, self.coarse.errors)[0]
+        by = moved(form, floats, self.walk.errors)
         grouped = self.theirs.grouped(node.inputs[0]) is not None
         for quick in (True, False) if grouped else (False,):
             lo, hi = self._range(form, floats, quick)
-            doubt = deviation(node, bend, widened(lo, hi, by))
+            doubt = deviation(node, bend, widened(lo, hi, by[0]))
             if not doubt.any():
                 break
-        return doubt, lo, hi
+        return doubt, lo, hi, by
 
     def _live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
         form = self.theirs.centred(node, op)
         floats = form.floats()
-        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.coarse.errors)[0])
+        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.walk.errors)[0])
         size = np.maximum(np.abs(lo), np.abs(hi))
         if self.exact or op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
@@ -257,16 +258,16 @@ class Recursion:
 
     # --- for the walk on each box -----------------------------------------------------------------
 
-    def signed(self) -> bool:
+    def signed(self, boxes: int) -> bool:
         """Whether errors are taken through the maps with their signs: not where a cut looks at
         several units at once, or where it would take too long."""
-        *cuts, _ = self.steps
-        if not cuts or any(isinstance(step.bend, Windows) for step in cuts):
+        cuts = list(self.partner.values())
+        if not cuts or any(isinstance(self.ours.nodes[name].op, MaxPool) for name in cuts):
             return False
-        sizes = [self.target.sizes[step.name] for step in cuts]
+        sizes = [self.target.sizes[name] for name in cuts]
         before = np.cumsum(sizes)
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
-        return bool(self.ranges.boxes * work < MOST_WORK)
+        return bool(boxes * work < MOST_WORK)
 
     def each_block(self, name: str, look: Callable[[Form, Range], Made]) -> list[Made]:
         """What is made of what an inner activation takes, block by block: hidden layers are wide,
@@ -356,50 +357,47 @@ def _alike(ours: Node, theirs: Node) -> bool:
 # --- the walk on each box -------------------------------------------------------------------------
 
 
-def figures(recursion: Recursion, names: Sequence[str]) -> dict[str, float]:
-    """The figures of these names after a recursion that is done, infinity where there is none."""
-    batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
-    starts = range(0, recursion.ranges.boxes, batch)
-    found = [_Walk(recursion, names, slice(at, at + batch)).run() for at in starts]
-    return dict(zip(names, np.maximum.reduce(found).tolist(), strict=True))
+def figures(recursion: Recursion) -> dict[str, float]:
+    """The figures that are claimed, after a recursion that is done, infinity where there is none:
+    over all boxes as one, and box by box what does not follow from that."""
+    found = recursion.walk.figures()
+    names = [name for name in found if not found[name] <= getattr(recursion.claims, name)]
+    if names and recursion.ranges.boxes > 1:
+        batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
+        walks = (
+            _Walk(recursion, names, slice(at, at + batch))
+            for at in range(0, recursion.ranges.boxes, batch)
+        )
+        parts = [walk.run() for walk in walks]
+        found |= {name: min(found[name], max(part[name] for part in parts)) for name in names}
+    return found
 
 
 class _Arithmetic:
-    """One arithmetic on some boxes, or, without `rows`, on all of them as one: errors behind the
-    cuts so far; of a format its evaluation."""
+    """One arithmetic on some boxes: errors behind the cuts so far; of a format its evaluation."""
 
-    def __init__(self, recursion: Recursion, rows: slice | None, kind: Kind | None) -> None:
-        self.recursion, self.rows, self.known = recursion, rows, True
-        self.far: dict[str, Range] = {}
+    def __init__(self, walk: _Walk, number: int, kind: Kind | None) -> None:
+        self.walk, self.number, self.known = walk, number, True
         self.errors: dict[str, Floats] = {}
         self.evaluation = None
         if kind is not None:
+            recursion = walk.recursion
             self.evaluation = Evaluation(recursion.theirs, kind, recursion.used, self._inner)
-        sources = recursion.target.source, recursion.candidate.source
-        self.know(*sources, np.zeros_like(self.ends(sources[0])[0]))
-
-    def ends(self, name: str) -> Range:
-        """Where a value of the target is: (boxes, units)."""
-        if self.rows is None:
-            lo, hi = self.recursion.ranges.over_all(name)
-            return lo[None], hi[None]
-        lo, hi = self.recursion.ranges.values[name]
-        return lo[self.rows], hi[self.rows]
 
     def know(self, ours: str, theirs: str, error: Floats) -> None:
         """The errors of a value are known."""
-        self.errors[ours], self.far[ours] = error, self.ends(ours)
+        self.errors[ours] = error
         if self.evaluation is not None:
-            self.evaluation.settle(theirs, *self.far[ours], error)
+            self.evaluation.settle(theirs, *self.walk.far[ours], error)
 
     def cut(self, step: Step) -> tuple[Floats, Floats, Floats]:
         """In front of a cut all errors and the new ones, and what is new behind it: (boxes, m)."""
-        shape = len(self.errors[self.recursion.target.source]), len(step.local)
+        shape = self.walk.boxes, len(step.local)
         carried = behind = np.zeros(shape)
         fresh = np.broadcast_to(np.repeat(step.difference[:, -1], step.positions), shape)
         apart = np.broadcast_to(step.local, shape)
         for view, part in step.parts:
-            p, (lo, hi) = self.errors[view.source], self.far[view.source]
+            p, (lo, hi) = self.errors[view.source], self.walk.far[view.source]
             far = plus(np.maximum(np.abs(lo), np.abs(hi)), p)
             carried = plus(carried, _applied(step.size[:, part], view, p))
             fresh = plus(fresh, _applied(step.difference[:, part], view, far))
@@ -416,32 +414,17 @@ class _Arithmetic:
         return plus(carried, fresh), fresh, behind
 
     def _inner(self, node: Node) -> tuple[Range, Floats]:
-        """What an inner activation takes at the target's values, by intervals on each box and over
-        all boxes by lines, too; and how far errors move it."""
-        lo, hi = self.recursion.inner[node.name]
-        alone = self.recursion.ranges.boxes == 1
-        if alone and not any(error.any() for error in self.errors.values()):
-            return (lo[None], hi[None]), np.zeros((1, len(lo)))  # in front of the first cut
-
-        def look(form: Form, floats: Range) -> tuple[Floats, Range | None]:
-            by = moved(form, floats, self.errors)
-            return by, None if alone else over_boxes(form, floats, self.far)
-
-        found = self.recursion.each_block(node.inputs[0], look)
-        by = np.concatenate([part for part, _ in found], axis=1)
-        if alone:
-            return (lo[None], hi[None]), by
-        ends = [end for _, end in found if end is not None]
-        low, high = (np.concatenate(parts, axis=1) for parts in zip(*ends, strict=True))
-        return (np.maximum(lo, low), np.minimum(hi, high)), by
+        """What an inner activation takes at the target's values, and how far errors move it."""
+        reached, by = self.walk.inner(node)
+        return reached, by[self.number * self.walk.boxes :][: self.walk.boxes]
 
 
-def moved(form: Form, floats: Range, errors: Mapping[str, Floats]) -> Floats:
+def moved(form: Form, floats: Range, errors: Callable[[str], Floats]) -> Floats:
     """|F| e: how far errors of the sources may move the rows of a form, (boxes, units)."""
     by: Floats = np.zeros((1, form.rows * form.positions))
     for view, part in form.parts():
         size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
-        by = plus(by, _applied(size, view, errors[view.source]))
+        by = plus(by, _applied(size, view, errors(view.source)))
     return by
 
 
@@ -457,43 +440,88 @@ def _applied(matrix: Floats, view: View, values: Floats) -> Floats:
 
 
 class _Walk:
-    """All arithmetics from cut to cut on some boxes."""
+    """All arithmetics from cut to cut on some boxes, or, without `rows`, on all of them as one."""
 
-    def __init__(self, recursion: Recursion, names: Sequence[str], rows: slice) -> None:
-        self.recursion, self.signed = recursion, recursion.signed()
-        self.modes = [_Arithmetic(recursion, rows, KINDS.get(name)) for name in names]
-        self.boxes = len(range(recursion.ranges.boxes)[rows])
+    def __init__(self, recursion: Recursion, names: Sequence[str], rows: slice | None) -> None:
+        self.recursion, self.names, self.rows = recursion, names, rows
+        self.boxes = 1 if rows is None else len(range(recursion.ranges.boxes)[rows])
+        self.signed = recursion.signed(1 if rows is None else recursion.ranges.boxes)
+        self.far: dict[str, Range] = {}  # where values of the target are
+        self.looked: dict[str, tuple[Range, Floats]] = {}  # what inner activations take
         self.symbols = np.zeros((self.boxes, 0, len(names)))
         self.forms: dict[str, Floats] = {}  # what becomes of the symbols, (boxes, symbols, m)
         self.sizes: dict[str, Floats] = {}  # the same of absolute values, (boxes, m, modes)
         self.reached: dict[str, Floats] = {}
         self.terms = 16
+        self.output: list[Floats] = []
+        self.modes = [_Arithmetic(self, i, KINDS.get(name)) for i, name in enumerate(names)]
+        source = recursion.target.source
+        nothing = np.zeros((self.boxes, recursion.target.sizes[source]))
+        self.know(source, recursion.candidate.source, [nothing] * len(names))
 
-    def run(self) -> Floats:
-        """The errors at the output, one for each arithmetic."""
-        *cuts, last = self.recursion.steps
-        for step in cuts:
-            found = [mode.cut(step) for mode in self.modes]
-            passed = [step.passed(total, behind) for total, _, behind in found]
-            if self.signed:
-                given = (np.stack(parts, axis=2) for parts in zip(*found, strict=True))
-                sharper = self._add(step, *given)
-                passed = [np.minimum(e, sharper[..., i]) for i, e in enumerate(passed)]
-            for mode, error in zip(self.modes, passed, strict=True):
-                assert step.node is not None
-                mode.know(step.name, step.node.name, error)
-        found = [mode.cut(last) for mode in self.modes]
-        total, fresh, _ = (np.stack(parts, axis=2) for parts in zip(*found, strict=True))
+    def run(self) -> dict[str, float]:
+        for step in self.recursion.steps:
+            self.take(step)
+        return self.figures()
+
+    def figures(self) -> dict[str, float]:
+        """The largest errors at the output, for each arithmetic."""
+        pairs = zip(self.names, self.modes, self.output, strict=True)
+        return {n: float(e.max(initial=0.0)) if mode.known else inf for n, mode, e in pairs}
+
+    def take(self, step: Step) -> list[Floats]:
+        """The errors behind a cut, or at the output, in each arithmetic."""
+        found = [mode.cut(step) for mode in self.modes]
+        passed = [step.passed(total, behind) for total, _, behind in found]
         if self.signed:
-            total = np.minimum(total, self._arriving(last, fresh)[0])
-        known = [mode.known for mode in self.modes]
-        return np.where(known, total.max(axis=(0, 1), initial=0.0), np.inf)
+            given = [np.stack(parts, axis=2) for parts in zip(*found, strict=True)]
+            last = step.node is None
+            sharper = self._arriving(step, given[1])[0] if last else self._add(step, *given)
+            passed = [np.minimum(e, sharper[..., i]) for i, e in enumerate(passed)]
+        if step.node is None:
+            self.output = passed
+        else:
+            self.know(step.name, step.node.name, passed)
+        return passed
+
+    def know(self, ours: str, theirs: str, errors: Sequence[Floats]) -> None:
+        """The errors of a value are known."""
+        self.looked.clear()  # hidden layers are wide, and nothing in front of the cut is left
+        self.far[ours] = self.ends(ours)
+        for mode, error in zip(self.modes, errors, strict=True):
+            mode.know(ours, theirs, error)
+
+    def errors(self, name: str) -> Floats:
+        """Those of all arithmetics one below the other: (modes · boxes, units)."""
+        return np.concatenate([mode.errors[name] for mode in self.modes])
+
+    def ends(self, name: str) -> Range:
+        """Where a value of the target is: (boxes, units)."""
+        if self.rows is None:
+            lo, hi = self.recursion.ranges.over_all(name)
+            return lo[None], hi[None]
+        lo, hi = self.recursion.ranges.values[name]
+        return lo[self.rows], hi[self.rows]
+
+    def inner(self, node: Node) -> tuple[Range, Floats]:
+        """What an inner activation takes at the target's values, by intervals on each box and over
+        all boxes by lines, too; and how far errors move it, (modes · boxes, units)."""
+        if node.name not in self.looked:
+
+            def look(form: Form, floats: Range) -> tuple[Floats, Floats, Floats]:
+                return *over_boxes(form, floats, self.far), moved(form, floats, self.errors)
+
+            found = self.recursion.each_block(node.inputs[0], look)
+            low, high, by = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+            lo, hi = self.recursion.inner[node.name]
+            self.looked[node.name] = (np.maximum(lo, low), np.minimum(hi, high)), by
+        return self.looked[node.name]
 
     def _add(self, step: Step, total: Floats, fresh: Floats, behind: Floats) -> Floats:
         """|ĥ − h| at a cut; its noise becomes symbols."""
         arriving, forms, size, fresh = self._arriving(step, fresh)
         before = np.minimum(arriving, total)
-        chords = _chords(step, *self.modes[0].ends(step.value))
+        chords = _chords(step, *self.ends(step.value))
         slope, first, units = np.abs(chords.middle)[..., None], forms.shape[1], forms.shape[2]
         new = upper(chords.noise(before) + behind)
         own = upper(_times(slope, fresh) + new) + LEAST

@@ -356,4 +356,4 @@ def test_errors_are_moved_by_all_that_a_form_may_be() -> None:
     network = Network(1, (Node("map", Affine(np.ones((1, 1))), ("x",)),), "map", "x")
     form = Forms(network, {"x": "x"}).rows("map", 0, 1)
     floats = np.ones((1, 1)), np.full((1, 1), 0.25)
-    assert moved(form, floats, {"x": np.ones((1, 1))})[0, 0] >= 1.25
+    assert moved(form, floats, lambda _: np.ones((1, 1)))[0, 0] >= 1.25

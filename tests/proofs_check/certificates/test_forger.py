@@ -151,7 +151,8 @@ def test_whatever_a_forger_changes_nothing_false_is_accepted(folder: Path) -> No
 
 @pytest.mark.parametrize("name", ["rebuilt", "statistics"])
 def test_every_proved_figure_is_tight(tmp_path: Path, name: str) -> None:
-    """A tenth less than what is claimed is no longer proved, unless nothing is left of it."""
+    """A tenth less than what is claimed is no longer proved, unless nothing is left of it; a
+    hundredth of errors at cuts, which the checker finds with their signs too."""
     folder = tmp_path
     HONEST[name](folder)
     document = document_of(folder)
@@ -159,7 +160,8 @@ def test_every_proved_figure_is_tight(tmp_path: Path, name: str) -> None:
         held = at(document, path)
         if path[-1] not in PROVED or held is None or float.fromhex(held) < 1e-290:
             continue
-        write(folder, forge(document, path, (0.9 * float.fromhex(held)).hex()))
+        share = 0.01 if "error" in str(path[-1]) else 0.9
+        write(folder, forge(document, path, (share * float.fromhex(held)).hex()))
         report = check(folder)
         field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
         assert report.status is CheckStatus.REJECTED and report.field == field.lstrip("."), report
