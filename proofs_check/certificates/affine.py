@@ -27,15 +27,12 @@ from proofs_check.certificates.arithmetic import (
     CHUNK,
     Floats,
     Whole,
-    above,
     carried,
     exact,
-    gamma,
 )
 from proofs_check.certificates.rationals import (
     BITS,
     Places,
-    Range,
     RationalNorm,
     Rationals,
     columns_of,
@@ -80,24 +77,6 @@ class View:
     def met(self, values: Floats) -> Floats:
         """What the columns meet of numbers of the source's units: (columns, positions)."""
         return np.where(self.index >= 0, values[self.index], 0.0)
-
-    def unrolled(self, numbers: Range, position: int, size: int) -> Range:
-        """Rows over the columns, and what is not known of them, as rows over the units at one
-        position. Where columns meet in one unit, what rounding takes of their sum is added."""
-        places = np.where(self.index[:, position] >= 0, self.index[:, position], size)
-        middle, error = np.zeros((2, len(numbers[0]), size + 1))
-        if len(np.unique(places)) == len(places):
-            middle[:, places], error[:, places] = numbers
-        else:
-            sizes = np.zeros_like(middle)
-            for whole, part in zip(
-                (middle, error, sizes), (*numbers, np.abs(numbers[0])), strict=True
-            ):
-                np.add.at(whole.T, places, part.T)
-            error = above(
-                above((error + gamma(len(places)) * sizes) * (1 + len(places) * 2.0**-51))
-            )
-        return middle[:, :size], error[:, :size]
 
     def within(self, other: View) -> Places:
         """The columns of another view that look as these do."""
@@ -411,7 +390,7 @@ class Forms:
             if node.name not in self._windows:
                 places = windows(op)
                 self._windows[node.name] = np.where(places >= 0, found[1][places], -1)
-            return _of_windows(op, found[0], self._windows[node.name], start, stop)
+            return of_windows(op, found[0], self._windows[node.name], start, stop)
         if found is not None and positions == 1:
             source, index = found
             bias = np.asarray(op.bias[start:stop], dtype=np.float64)
@@ -458,7 +437,7 @@ class Forms:
         return stacked(parts)
 
 
-def _of_windows(op: Convolution, source: str, places: Places, start: int, stop: int) -> Form:
+def of_windows(op: Convolution, source: str, places: Places, start: int, stop: int) -> Form:
     """Channels of a convolution of a source: their kernels over what their groups see of it."""
     kernel = np.asarray(op.kernel[start:stop], dtype=np.float64).reshape(stop - start, -1)
     each, seen = op.channels // op.groups, kernel.shape[1]

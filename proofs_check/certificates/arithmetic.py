@@ -357,3 +357,7 @@ class Tally:
         with np.errstate(all="ignore"):
             low = np.where(self.slack == 0, self.value, below(self.value - self.slack))
         return np.where(np.isnan(low), -np.inf, low)
+
+    def ends(self) -> tuple[Floats, Floats]:
+        """Bounds of the true sum, from below and from above."""
+        return self.lowest(), -Tally(-self.value, self.slack).lowest()

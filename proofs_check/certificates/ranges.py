@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from proofs_check.certificates.activations import Band, Bend, Windows
-from proofs_check.certificates.affine import Form, windows
+from proofs_check.certificates.affine import Form, of_windows, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
@@ -35,7 +35,6 @@ from proofs_check.certificates.arithmetic import (
     dot,
     gamma,
     plus,
-    product_error,
     times,
 )
 from proofs_check.certificates.rationals import Range, columns_of
@@ -100,120 +99,112 @@ def rows_of(node: Node, sizes: Mapping[str, int]) -> Rows:
         return Rows(terms, shift[:, 0], doubt[:, 0])
     if not isinstance(op, Mixing):
         raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
-    bias = np.asarray(op.bias, dtype=np.float64)
-    return Rows((Term(first, _matrix(node.name, op)),), bias, nothing)
-
-
-def _matrix(name: str, op: Mixing) -> Matrix:
+    if isinstance(op, Convolution) and op.kernel.size * op.positions <= MOST_ENTRIES:
+        form = of_windows(op, first, windows(op), 0, op.channels)
+        return unrolled(form, form.floats(), sizes)
     m, k = op.shape
-    if isinstance(op, Convolution):
-        places = windows(op).reshape(op.groups, -1, op.positions)
-        kernel = np.asarray(op.kernel, dtype=np.float64).reshape(op.groups, -1, places.shape[1])
-        if kernel.size * op.positions <= MOST_ENTRIES:
-            units = np.arange(m).reshape(op.groups, -1, 1, op.positions)
-            whole = np.broadcast_arrays(kernel[..., None], units, places[:, None])
-            kept = whole[2] >= 0
-            values, rows, columns = (part[kept] for part in whole)
-            return sparse.csr_array((values, (rows, columns)), shape=(m, k))
-    elif m * k <= MOST_ENTRIES:
-        weight = np.asarray(op.tile(0, m), dtype=np.float64)
-        return weight if isinstance(op, Dense) else sparse.csr_array(weight)
-    raise NotCheckable(f"{name!r} is a map of {m} × {k} entries, more than the checker holds")
+    if isinstance(op, Convolution) or m * k > MOST_ENTRIES:
+        raise NotCheckable(f"{node.name!r} is a map of {m} × {k} entries: the checker holds less")
+    weight = np.asarray(op.tile(0, m), dtype=np.float64)
+    matrix = weight if isinstance(op, Dense) else sparse.csr_array(weight)
+    return Rows((Term(first, matrix),), np.asarray(op.bias, dtype=np.float64), nothing)
+
+
+def unrolled(form: Form, floats: Range, sizes: Mapping[str, int]) -> Rows:
+    """A form as rows over the units of the values that it sees, those of all positions of a row one
+    after the other. Where columns meet in one unit, what rounding takes of their sum is added."""
+    terms, height = [], form.rows * form.positions
+    for view, part in form.parts():
+        middle, error = floats[0][:, part], floats[1][:, part]
+        row, column = np.nonzero((middle != 0) | (error != 0))
+        unit = view.index[column]
+        there = unit >= 0
+        where = (row[:, None] * form.positions + np.arange(form.positions))[there], unit[there]
+        shape = height, sizes[view.source]
+        found = []
+        for numbers in (middle, error, np.abs(middle)):
+            entries = np.broadcast_to(numbers[row, column][:, None], there.shape)[there]
+            found.append(sparse.csr_array((entries, where), shape=shape))
+        matrix, doubt, size = found
+        if matrix.nnz < len(where[0]):
+            missed = (doubt.data + gamma(view.columns) * size.data) * (1 + view.columns * 2.0**-51)
+            doubt.data = above(above(missed))
+        if matrix.nnz * 8 > height * shape[1]:  # not mostly zeros, as those of images are
+            matrix, doubt = matrix.toarray(), doubt.toarray()
+        terms.append(Term(view.source, matrix, doubt if doubt.max() > 0 else None))
+    constant, rest = (np.repeat(end[:, -1], form.positions) for end in floats)
+    return Rows(tuple(terms), constant, rest)
+
+
+# --- enclosures -----------------------------------------------------------------------------------
+
+
+def product(matrix: Matrix, lo: Floats, hi: Floats) -> Range:
+    """`(v, r)` with |A h − v| ≤ r for every lo ≤ h ≤ hi, of (…, units, n) numbers.
+
+    With c ± w around h, |A h − fl(A c)| ≤ |A| (w + γ|c|) but for underflow: two products.
+    """
+    with np.errstate(all="ignore"):
+        centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
+        centre = np.where(np.isfinite(centre), centre, 0.0)
+        width = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
+        width = np.where(np.isfinite(lo) & np.isfinite(hi), width, np.inf)
+        value, n = np.asarray(matrix @ centre), matrix.shape[-1]
+    room = dot(abs(matrix), plus(width, times(np.abs(centre), np.full(1, gamma(n + 1)))))
+    return value, np.where(room == 0, 0.0, plus(room, np.full(1, n * TINY)))
+
+
+def enclosed(
+    parts: Sequence[tuple[Matrix, Matrix | None, Floats, Floats]], constant: Floats, doubt: Floats
+) -> Range:
+    """Bounds of Σ A h + c, (rows, n), rounded outward; a part is A, what it may be off by, and the
+    ends of h. What only hands a unit on is not rounded: so what is never negative stays so."""
+    start = Tally.start(constant[:, None], doubt[:, None])
+    total = start
+    for matrix, error, lo, hi in parts:
+        missed = () if error is None else (dot(error, np.maximum(np.abs(lo), np.abs(hi))),)
+        total = total.add(*product(matrix, lo, hi), *missed)
+    low, high = total.ends()
+    if len(parts) == 1 and parts[0][1] is None:
+        ((matrix, _, lo, hi),) = parts
+        size = abs(matrix)
+        rows = np.flatnonzero(((size != 0).sum(axis=1) == 1) & (size.sum(axis=1) == 1))
+        units = np.asarray(size[rows].argmax(axis=1)).ravel()
+        rising = (matrix[rows].sum(axis=1) > 0)[:, None]
+        first = Tally(start.value[rows], start.slack[rows])
+        low[rows] = first.add(np.where(rising, lo[units], -hi[units])).ends()[0]
+        high[rows] = first.add(np.where(rising, hi[units], -lo[units])).ends()[1]
+    return low, high
 
 
 def interval(rows: Rows, values: Mapping[str, Range]) -> Range:
-    """A⁺lo + A⁻hi + c and A⁺hi + A⁻lo + c on every box, rounded outward: (boxes, rows) each.
-
-    What only hands a unit on, or is a sum of zeros, is not rounded: so what is never negative stays
-    so.
-    """
-    ends = [Tally.start(sign * rows.constant[None], rows.doubt[None]) for sign in (1.0, -1.0)]
-    for term in rows.terms:
-        lo, hi = values[term.source]
-        size, most = abs(term.matrix), np.maximum(np.abs(lo), np.abs(hi))
-        parts = _positive(term.matrix), _positive(-term.matrix)
-        missed = () if term.error is None else (weigh(most, term.error),)
-        seen = (size != 0).sum(axis=1)
-        plain = (seen <= 1) & np.isin(size.sum(axis=1), (0.0, 1.0))
-        count = 2 * int(seen.max(initial=0)) + 2
-        for side, (up, down) in enumerate((parts, parts[::-1])):
-            with np.errstate(all="ignore"):
-                value = _apply(lo, up) - _apply(hi, down)
-            reached = plus(weigh(np.abs(lo), up), weigh(np.abs(hi), down))
-            rounding = product_error(reached, count, 1.0)
-            rounding = np.where(plain | (reached == 0), 0.0, rounding)
-            ends[side] = ends[side].add(value, rounding, *missed)
-    return ends[0].lowest(), -ends[1].lowest()
-
-
-def at_position(form: Form, floats: Range, position: int, sizes: Mapping[str, int]) -> Rows:
-    """A form at one position, as rows over the units of the values that it sees."""
-    terms = []
-    for view, part in form.parts():
-        numbers = floats[0][:, part], floats[1][:, part]
-        matrix, error = view.unrolled(numbers, position, sizes[view.source])
-        doubt = error if error.any() else None
-        terms.append(Term(view.source, _thin(matrix), None if doubt is None else _thin(doubt)))
-    return Rows(tuple(terms), floats[0][:, -1], floats[1][:, -1])
-
-
-def _thin(matrix: Floats) -> Matrix:
-    """A matrix that is mostly zeros, as the ones of images are, without them."""
-    few = np.count_nonzero(matrix) * 8 < matrix.size
-    return sparse.csr_array(matrix) if few else matrix
+    """Bounds of rows by the ranges of what they see, on every box: (boxes, rows) each."""
+    parts = [(t.matrix, t.error, *(end.T for end in values[t.source])) for t in rows.terms]
+    low, high = enclosed(parts, rows.constant, rows.doubt)
+    return low.T, high.T
 
 
 def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
     """Bounds of a form by intervals, (boxes, rows · positions): here every position of a box is a
-    box of its own.
-
-    With c ± r around what the rows A ± E meet, |(A ± E) h − fl(A c)| ≤ |A| (r + γ|c|) + E |h| but
-    for underflow: two products, and they are dense and many.
-    """
-    middle, error = floats
-    boxes = len(next(iter(values.values()))[0])
-    total = Tally.start(middle[:, -1:], error[:, -1:])
+    box of its own."""
+    boxes, parts = len(next(iter(values.values()))[0]), []
     for view, part in form.parts():
+        seen = np.maximum(view.index.T, 0)
+        there = view.index.T >= 0
         lo, hi = (
-            np.where(view.index.T >= 0, end[:, view.index.T], 0.0).reshape(-1, view.columns).T
+            np.where(there, end[:, seen], 0.0).reshape(-1, view.columns).T
             for end in values[view.source]
         )
-        centre, radius = _around(lo, hi)
-        matrix, off, n = middle[:, part], error[:, part], view.columns
-        reach = plus(radius, times(np.abs(centre), np.full(centre.shape, gamma(n + 1))))
-        room = dot(np.abs(matrix), reach)
-        room = np.where(room == 0, 0.0, plus(room, np.full(room.shape, n * TINY)))
-        with np.errstate(all="ignore"):
-            met = matrix @ centre
-        missed = (dot(off, np.maximum(np.abs(lo), np.abs(hi))),) if off.any() else ()
-        total = total.add(met, room, *missed)
-    ends = total.lowest(), -Tally(-total.value, total.slack).lowest()
-    shape = form.rows, boxes, form.positions
+        error = floats[1][:, part]
+        parts.append((floats[0][:, part], error if error.any() else None, lo, hi))
     low, high = (
         np.broadcast_to(end, (form.rows, boxes * form.positions))
-        .reshape(shape)
+        .reshape(form.rows, boxes, form.positions)
         .transpose(1, 0, 2)
         .reshape(boxes, -1)
-        for end in ends
+        for end in enclosed(parts, floats[0][:, -1], floats[1][:, -1])
     )
     return low, high
-
-
-def _around(lo: Floats, hi: Floats) -> Range:
-    """The middle of a range and its radius, from above; around 0 and infinite without an end."""
-    with np.errstate(all="ignore"):
-        centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
-        centre = np.where(np.isfinite(centre), centre, 0.0)
-        radius = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
-    return centre, np.where(np.isfinite(lo) & np.isfinite(hi), radius, np.inf)
-
-
-def _positive(matrix: Matrix) -> Matrix:
-    return matrix.maximum(0) if sparse.issparse(matrix) else np.maximum(matrix, 0.0)
-
-
-def _apply(values: Floats, matrix: Matrix) -> Floats:
-    return np.asarray((matrix @ values.T).T)
 
 
 def weigh(values: Floats, size: Matrix) -> Floats:
@@ -392,12 +383,16 @@ class Ranges:
         for number in np.argsort(-np.asarray(width), kind="stable").tolist():
             box, low = slice(number, number + 1), quick[number]
             for kind in range(len(Support)):
-                some = np.flatnonzero(~(low >= best))
-                if len(some):
+                for some in self._tiles(np.flatnonzero(~(low >= best))):
                     found = self._carried(*self._start(rows, some, box), kind, box, best[some])
                     low[some] = np.maximum(low[some], found[0])
             best = np.minimum(best, low)
         return best[:count], -best[count:]
+
+    def _tiles(self, rows: Numbers) -> list[Numbers]:
+        """Rows, as many at a time as are carried back at once."""
+        step = max(1, TILE // (2 * self.widest))
+        return [rows[start : start + step] for start in range(0, len(rows), step)]
 
     def _start(self, rows: Rows, some: Numbers, box: slice) -> tuple[Waiting, Tally]:
         """Rows, or their negatives where the number is beyond them, as coefficients that wait."""
@@ -447,11 +442,8 @@ class Ranges:
 
     def _put_in(self, waiting: Waiting, tally: Tally, box: slice) -> Floats:
         for name, a in waiting.items():
-            lo, hi = (end[box] for end in self.values[name])
-            with np.errstate(all="ignore"):
-                value = _rowwise(np.maximum(a, 0.0), lo) + _rowwise(np.minimum(a, 0.0), hi)
-            size = weighted(np.abs(a), np.maximum(np.abs(lo), np.abs(hi)))
-            tally = tally.add(value, product_error(size, 2 * a.shape[2] + 2, 1.0))
+            value, room = product(a, *(end[box][:, :, None] for end in self.values[name]))
+            tally = tally.add(value[..., 0], room[..., 0])
         return tally.lowest()
 
     def _over_map(self, step: _Map, a: Floats, tally: Tally, waiting: Waiting, box: slice) -> Tally:
@@ -461,7 +453,7 @@ class Ranges:
         floor = above(np.full(1, 4 * a.shape[2] * TINY))
         tally = tally.add(plain, weighted(np.abs(a), step.loss[box]), floor, step.floor[box])
         for term in step.rows.terms:
-            tally = self._wait(waiting, term.source, _matmul(a, term.matrix), tally, box)
+            tally = self._wait(waiting, term.source, through(a, term.matrix), tally, box)
         return tally
 
     def _over_curve(
@@ -482,9 +474,8 @@ class Ranges:
         rising, falling = np.maximum(a, 0.0), np.minimum(a, 0.0)
         with np.errstate(all="ignore"):
             d = rising * below[:, None] + falling * over[:, None]
-            const = _rowwise(rising, low) + _rowwise(falling, high)
-        size = weighted(np.abs(a), np.maximum(np.abs(low), np.abs(high)))
-        tally = tally.add(const, product_error(size, 2 * a.shape[2] + 2, 1.0))
+        value, room = product(a, low[:, :, None], high[:, :, None])
+        tally = tally.add(value[..., 0], room[..., 0])
         if step.chosen is None:
             tally = self._charged(tally, step.source, d, box)
             return self._wait(waiting, step.source, d, tally, box)
@@ -533,7 +524,7 @@ class Ranges:
         tally = self._wait(waiting, source, share, tally, box)
         here: Waiting = {node.name: rest}
         for partner, taken, matrix in swap.moves:
-            moved, drawn = (_matmul(x, matrix) for x in (s, other))
+            moved, drawn = (through(x, matrix) for x in (s, other))
             reach = plus(self._largest(partner)[box], self._largest(taken)[box])
             slip = times(weigh(reach, matrix), np.full(1, gamma(len(matrix) + 3)))
             floor = above(total(reach)[:, None] * (4 * len(matrix) * TINY))
@@ -570,17 +561,12 @@ def _open(node: Node, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([*inside, ~bend.straight(lo)]))
 
 
-def _matmul(a: Floats, matrix: Matrix) -> Floats:
+def through(a: Floats, matrix: Matrix) -> Floats:
     """Coefficients times a matrix, box by box."""
     boxes, rows, units = a.shape
     with np.errstate(all="ignore"):
         product = np.asarray(a.reshape(boxes * rows, units) @ matrix)
     return product.reshape(boxes, rows, matrix.shape[1])
-
-
-def _rowwise(a: Floats, values: Floats) -> Floats:
-    """`a·values` for every row on every box."""
-    return np.asarray(np.matmul(a, values[:, :, None])[..., 0])
 
 
 def weighted(size: Floats, values: Floats) -> Floats:

@@ -38,9 +38,26 @@ import numpy as np
 
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, Made, View, common, runs
-from proofs_check.certificates.arithmetic import UNIT, Floats, above, below, dot, plus, times
+from proofs_check.certificates.arithmetic import (
+    UNIT,
+    Floats,
+    Matrix,
+    above,
+    below,
+    dot,
+    plus,
+    times,
+)
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
-from proofs_check.certificates.ranges import Ranges, at_position, boxes_of, needed, over_boxes
+from proofs_check.certificates.ranges import (
+    Ranges,
+    Rows,
+    boxes_of,
+    needed,
+    over_boxes,
+    through,
+    unrolled,
+)
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
@@ -118,6 +135,7 @@ class Recursion:
             boxes = boxes_of(claims.domain[0], claims.tree)
             self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
+        self.rows: dict[Step, Rows] = {}
         self.inner: dict[str, Range] = {}
         self.held: dict[str, list[tuple[Form, Range]]] = {}
         self.used = needed(candidate)
@@ -204,12 +222,7 @@ class Recursion:
         if quick:
             low, high = over_boxes(form, floats, self.ranges.values)
             return low.min(axis=0), high.max(axis=0)
-        found = [
-            self.ranges.worst(at_position(form, floats, position, self.target.sizes))
-            for position in range(form.positions)
-        ]
-        lows, highs = zip(*found, strict=True)
-        return np.stack(lows, axis=1).ravel(), np.stack(highs, axis=1).ravel()
+        return self.ranges.worst(unrolled(form, floats, self.target.sizes))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
@@ -268,6 +281,12 @@ class Recursion:
         before = np.cumsum(sizes)
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         return bool(boxes * work < MOST_WORK)
+
+    def unrolled(self, step: Step) -> Rows:
+        """The target's form at a cut over single units, made once for all boxes."""
+        if step not in self.rows:
+            self.rows[step] = unrolled(step.form, step.form.floats(), self.target.sizes)
+        return self.rows[step]
 
     def each_block(self, name: str, look: Callable[[Form, Range], Made]) -> list[Made]:
         """What is made of what an inner activation takes, block by block: hidden layers are wide,
@@ -536,21 +555,17 @@ class _Walk:
     def _arriving(self, step: Step, fresh: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """What comes to a cut, or to the output: from above, by symbols, by absolute values; and
         what is new there with what is not known of the maps."""
-        middle, error = step.form.floats()
         forms = np.zeros((self.boxes, self.symbols.shape[1], fresh.shape[1]))
         size = np.zeros(fresh.shape)
-        for view, part in step.form.parts():
-            if view.source not in self.forms:
+        for term in self.recursion.unrolled(step).terms:
+            if term.source not in self.forms:
                 continue  # the input, which has no error
-            units = self.recursion.target.sizes[view.source]
-            matrix, doubt = _unrolled(view, (middle[:, part], error[:, part]), units)
-            self.terms += units + 8
-            before = self.forms[view.source]
-            flat = before.reshape(-1, units) @ matrix.T
-            forms[:, : before.shape[1]] += flat.reshape(self.boxes, -1, len(matrix))
-            size = size + np.abs(matrix) @ self.sizes[view.source]
-            if doubt.any():
-                fresh = upper(fresh + doubt @ self.reached[view.source])
+            self.terms += term.matrix.shape[1] + 8
+            before = self.forms[term.source]
+            forms[:, : before.shape[1]] += through(before, term.matrix.T)
+            size = size + _weighed(abs(term.matrix), self.sizes[term.source])
+            if term.error is not None:
+                fresh = upper(fresh + _weighed(term.error, self.reached[term.source]))
         # Entries of forms are sums of at most `terms` products; underflow takes at most 2^-1074 of
         # each, which later maps and a symbol multiply, where `size` has LEAST and the same maps.
         peak = self.symbols.max(axis=(0, 1), initial=0.0)
@@ -560,11 +575,9 @@ class _Walk:
         return np.where(np.isnan(found), np.inf, found), forms, size, fresh
 
 
-def _unrolled(view: View, numbers: Range, size: int) -> Range:
-    """Rows over the columns of a view as rows over the units, position after position of each."""
-    pairs = [view.unrolled(numbers, place, size) for place in range(view.index.shape[1])]
-    middle, error = (np.stack(part, axis=1).reshape(-1, size) for part in zip(*pairs, strict=True))
-    return middle, error
+def _weighed(matrix: Matrix, values: Floats) -> Floats:
+    """A matrix times values of each box and arithmetic, (boxes, units, modes)."""
+    return through(values.transpose(0, 2, 1), matrix.T).transpose(0, 2, 1)
 
 
 # --------------------------------------------------------------------------------------------------

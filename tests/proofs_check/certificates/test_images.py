@@ -9,6 +9,7 @@ from proofs_check.certificates import CheckStatus, affine, check
 from proofs_check.certificates.activations import Windows
 from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.points import evaluate
+from proofs_check.certificates.ranges import unrolled
 from reconstruct.certificates import Verdict, enclose
 from reconstruct.constructions import draw
 from reconstruct.formats import load, save, sha256_file
@@ -116,8 +117,6 @@ def test_placements_move_rows_and_leave_zeros() -> None:
     index = np.array([2, -1, 0, 2])
     network = Network(3, (Node("m", Placement(index, 3), ("input",)),), "m")
     form = Forms(network, {"input": "x"}).whole("m")
-    (view,) = form.layout
-    middle, error = (part[:, :-1] for part in form.floats())
-    matrix, error = view.unrolled((middle, error), 0, 3)
-    assert not error.any()
-    assert np.array_equal(matrix, np.where(index[:, None] == np.arange(3), 1.0, 0.0))
+    (term,) = unrolled(form, form.floats(), {"x": 3}).terms
+    assert term.error is None
+    assert np.array_equal(term.matrix, np.where(index[:, None] == np.arange(3), 1.0, 0.0))

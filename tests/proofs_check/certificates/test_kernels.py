@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from scipy.sparse import issparse
 
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.affine import Forms, windows
 from proofs_check.certificates.evaluation import Evaluation
+from proofs_check.certificates.ranges import unrolled
 from reconstruct.constructions import draw
 from reconstruct.formats import save, sha256_file
 from reconstruct.networks import Box, Convolution, Network, Node, Norm, Points, Relu
@@ -54,13 +56,11 @@ def test_forms_by_kernels_are_the_unrolled_forms(name: str) -> None:
     (form, positions), (flat, single) = found
     assert positions == GEOMETRIES[name][0].positions and single == 1
     assert form.rows * positions == flat.rows
-    unrolled = []
+    found = []
     for one in (form, flat):
-        numbers = tuple(part[:, :-1] for part in one.floats())
-        places = range(one.positions)
-        parts = [one.layout[0].unrolled(numbers, place, network.size_in)[0] for place in places]
-        unrolled.append(np.stack(parts, axis=1).reshape(-1, network.size_in))
-    assert np.array_equal(*unrolled)
+        (term,) = unrolled(one, one.floats(), {"x": network.size_in}).terms
+        found.append(term.matrix.toarray() if issparse(term.matrix) else term.matrix)
+    assert np.array_equal(*found)
     assert np.array_equal(np.repeat(form.floats()[0][:, -1], positions), flat.floats()[0][:, -1])
 
 
