@@ -201,15 +201,14 @@ def _on_piece(piece: Piece, z: Floats) -> Range:
 
 def _along(slope: Floats | float, z: Floats, shift: Floats | float) -> Range:
     """`slope·z + shift` rounded outward; an exact product and an exact zero stay as they are."""
-    with np.errstate(all="ignore"):
-        product = np.where(slope == 0, 0.0, slope * z)
-        exact = (slope == 0) | (np.abs(slope) == 1) | (z == 0)
-        ends = []
-        for outward in (below, above):
-            part = np.where(exact, product, outward(product))
-            total = part + shift
-            known = (part == 0) | (shift == 0) | (exact & (total == 0))
-            ends.append(np.where(known, total, outward(total)))
+    product = np.where(slope == 0, 0.0, slope * z)
+    exact = (slope == 0) | (np.abs(slope) == 1) | (z == 0)
+    ends = []
+    for outward in (below, above):
+        part = np.where(exact, product, outward(product))
+        total = part + shift
+        known = (part == 0) | (shift == 0) | (exact & (total == 0))
+        ends.append(np.where(known, total, outward(total)))
     return ends[0], ends[1]
 
 
@@ -246,8 +245,7 @@ class Windows:
         but for rounding, (boxes, windows): then no choice hangs on who computes. Any is sound."""
         known = np.where(self.there, lo[:, self.places], -np.inf)
         size = np.where(self.there, np.maximum(np.abs(lo), np.abs(hi))[:, self.places], 0.0)
-        with np.errstate(all="ignore"):
-            far = known < (known.max(axis=1) - TIE * size.max(axis=1))[:, None]
+        far = known < (known.max(axis=1) - TIE * size.max(axis=1))[:, None]
         row = np.argmax(self.there & ~far, axis=1)
         return np.asarray(self.places[row, np.arange(self.places.shape[1])])
 

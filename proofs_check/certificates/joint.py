@@ -162,14 +162,13 @@ class _Both(Ranges):
             low[:, some], high[:, some] = below[:, : len(some)], -below[:, len(some) :]
             moves.append((partner, taken, scales))
         lo, hi = (end[:, units] for end in self.values[source])
-        with np.errstate(all="ignore"):
-            open_between = np.where((lo < 0) & (hi > 0), np.minimum(-lo, hi), 0.0)
-            better = np.maximum(np.abs(low + high), high - low) / 2 < open_between
-            low, high = np.where(better, low, 0.0), np.where(better, high, 0.0)
-            least, most = np.minimum(low, 0.0), np.maximum(high, 0.0)
-            width = np.where(most > least, most - least, 1.0)
-            part = np.round(most / width * STEPS) / STEPS
-            ends = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
+        open_between = np.where((lo < 0) & (hi > 0), np.minimum(-lo, hi), 0.0)
+        better = np.maximum(np.abs(low + high), high - low) / 2 < open_between
+        low, high = np.where(better, low, 0.0), np.where(better, high, 0.0)
+        least, most = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        width = np.where(most > least, most - least, 1.0)
+        part = np.round(most / width * STEPS) / STEPS
+        ends = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
         used, slope, beyond = np.zeros((3, self.boxes, size))
         used[:, units], slope[:, units] = better, part
         beyond[:, units] = np.where(better, above(np.maximum(*ends)), 0.0)

@@ -82,8 +82,7 @@ def prove_at_points(claims: Claims, target: Network, candidate: Network) -> None
 def apart(first: Rationals, second: Rationals) -> Range:
     """|first − second| unit by unit: from below and from above."""
     middle, room = (part[:, 0] for part in first.minus(second).floats())
-    with np.errstate(all="ignore"):
-        return np.maximum(below(np.abs(middle) - room), 0.0), plus(np.abs(middle), room)
+    return np.maximum(below(np.abs(middle) - room), 0.0), plus(np.abs(middle), room)
 
 
 # --- a witness ------------------------------------------------------------------------------------
@@ -369,10 +368,9 @@ def _normed(value: Rationals, op: LiveNorm, bits: int) -> Rationals:
 def _steepness(radius: Floats, least: Fraction, op: LiveNorm) -> float:
     """‖r‖/max(√eps, ρ − rms(r)) from above."""
     length = norms(radius[:, None])
-    with np.errstate(all="ignore"):
-        spread = above(length / np.sqrt(op.channels) * (1 + 2.0**-50))
-        rho = float(least) * (1 - 2.0**-50) - spread
-        floor = float(np.sqrt(op.eps)) * (1 - 2.0**-50)
-        rho = np.maximum(np.where(np.isnan(rho), 0.0, rho), floor)
-        moved = np.where(length == 0, 0.0, np.where(rho > 0, above(length / rho), np.inf))
+    spread = above(length / np.sqrt(op.channels) * (1 + 2.0**-50))
+    rho = float(least) * (1 - 2.0**-50) - spread
+    floor = float(np.sqrt(op.eps)) * (1 - 2.0**-50)
+    rho = np.maximum(np.where(np.isnan(rho), 0.0, rho), floor)
+    moved = np.where(length == 0, 0.0, np.where(rho > 0, above(length / rho), np.inf))
     return float(moved[0])

@@ -142,16 +142,14 @@ def unrolled(form: Form, floats: Range, sizes: Mapping[str, int]) -> Rows:
 def product(matrix: Matrix, lo: Floats, hi: Floats) -> Range:
     """`(v, r)` with |A h − v| ≤ r for every lo ≤ h ≤ hi, of (…, units, n) numbers.
 
-    With c ± w around h, |A h − fl(A c)| ≤ |A| (w + γ|c|) but for underflow: two products.
+    With |h − c| ≤ w: |A h − fl(A c)| ≤ |A| (w + γ|c|) but for underflow. The two roundings of w +
+    γ|c| are within the 4n·u that `dot` adds, and η/2 for each product of A c within its n·η.
     """
-    with np.errstate(all="ignore"):
-        centre = np.where(lo == hi, lo, 0.5 * lo + 0.5 * hi)
-        centre = np.where(np.isfinite(centre), centre, 0.0)
-        width = np.where(lo == hi, 0.0, above(np.maximum(hi - centre, centre - lo)))
-        width = np.where(np.isfinite(lo) & np.isfinite(hi), width, np.inf)
-        value, n = np.asarray(matrix @ centre), matrix.shape[-1]
-    room = dot(abs(matrix), plus(width, times(np.abs(centre), np.full(1, gamma(n + 1)))))
-    return value, np.where(room == 0, 0.0, plus(room, np.full(1, n * TINY)))
+    centre = 0.5 * lo + 0.5 * hi
+    centre = np.where(np.isfinite(centre), centre, 0.0)
+    width = np.maximum(hi - centre, centre - lo)
+    lost = times(np.abs(centre), np.full(1, gamma(matrix.shape[-1])))
+    return np.asarray(matrix @ centre), dot(abs(matrix), width + lost)
 
 
 def enclosed(
@@ -354,8 +352,7 @@ class Ranges:
             return
         assert isinstance(op, Unitwise)
         bend = Bend(op)
-        with np.errstate(all="ignore"):
-            slopes = [np.broadcast_arrays(lo, *op.slopes(lo, hi, kind))[1:] for kind in Support]
+        slopes = [np.broadcast_arrays(lo, *op.slopes(lo, hi, kind))[1:] for kind in Support]
         bands = tuple(bend.band(lo, hi, (pair[0], pair[1])) for pair in slopes)
         self.steps[node.name] = _Curve(source, bands)
         self.values[node.name] = bend.range(lo, hi)
@@ -376,10 +373,7 @@ class Ranges:
         if self.point or set(sources) <= {self.network.source}:
             best = quick.min(axis=0)
             return best[:count], -best[count:]
-        with np.errstate(all="ignore"):
-            width = sum(
-                np.nan_to_num(np.subtract(*self.values[s][::-1])).sum(axis=1) for s in sources
-            )
+        width = sum(np.nan_to_num(np.subtract(*self.values[s][::-1])).sum(axis=1) for s in sources)
         for number in np.argsort(-np.asarray(width), kind="stable").tolist():
             box, low = slice(number, number + 1), quick[number]
             for kind in range(len(Support)):
@@ -448,8 +442,7 @@ class Ranges:
 
     def _over_map(self, step: _Map, a: Floats, tally: Tally, waiting: Waiting, box: slice) -> Tally:
         """a·z = a·c + Σ (a A)·h: coefficients go to the sources, a·c into the tally."""
-        with np.errstate(all="ignore"):
-            plain = a @ step.rows.constant
+        plain = a @ step.rows.constant
         floor = above(np.full(1, 4 * a.shape[2] * TINY))
         tally = tally.add(plain, weighted(np.abs(a), step.loss[box]), floor, step.floor[box])
         for term in step.rows.terms:
@@ -472,8 +465,7 @@ class Ranges:
         band = step.bands[kind]
         below, over, low, high = (end[box] for end in (band.below, band.above, band.low, band.high))
         rising, falling = np.maximum(a, 0.0), np.minimum(a, 0.0)
-        with np.errstate(all="ignore"):
-            d = rising * below[:, None] + falling * over[:, None]
+        d = rising * below[:, None] + falling * over[:, None]
         value, room = product(a, low[:, :, None], high[:, :, None])
         tally = tally.add(value[..., 0], room[..., 0])
         if step.chosen is None:
@@ -493,8 +485,7 @@ class Ranges:
         if name not in waiting:
             waiting[name] = more
             return tally
-        with np.errstate(all="ignore"):
-            waiting[name] = waiting[name] + more
+        waiting[name] = waiting[name] + more
         return self._charged(tally, name, waiting[name], box)
 
     def _charged(self, tally: Tally, name: str, a: Floats, box: slice) -> Tally:
@@ -564,8 +555,7 @@ def _open(node: Node, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
 def through(a: Floats, matrix: Matrix) -> Floats:
     """Coefficients times a matrix, box by box."""
     boxes, rows, units = a.shape
-    with np.errstate(all="ignore"):
-        product = np.asarray(a.reshape(boxes * rows, units) @ matrix)
+    product = np.asarray(a.reshape(boxes * rows, units) @ matrix)
     return product.reshape(boxes, rows, matrix.shape[1])
 
 
@@ -576,8 +566,7 @@ def weighted(size: Floats, values: Floats) -> Floats:
 
 def total(values: Floats) -> Floats:
     """The sum over all units on every box, from above."""
-    with np.errstate(all="ignore"):
-        return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))
+    return above(values.sum(axis=1) * (1 + values.shape[1] * 2.0**-51))
 
 
 # --- partitions -----------------------------------------------------------------------------------

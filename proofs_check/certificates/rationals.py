@@ -141,11 +141,10 @@ class Rationals:
     def ends(self) -> Range:
         """Floats around each unit of a column."""
         middle, room = (part[:, 0] for part in self.floats())
-        with np.errstate(all="ignore"):
-            return (
-                np.where(room == 0, middle, below(middle - room)),
-                np.where(room == 0, middle, above(middle + room)),
-            )
+        return (
+            np.where(room == 0, middle, below(middle - room)),
+            np.where(room == 0, middle, above(middle + room)),
+        )
 
     def intervals(self) -> list[Interval]:
         """Intervals of rationals around each unit of a column; refused where nothing is known."""

@@ -310,9 +310,8 @@ def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]
 
 def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
     """`[lo − by, hi + by]`, outward; as it was where there is nothing to add."""
-    with np.errstate(all="ignore"):
-        low = np.where(by == 0, lo, below(lo - by))
-        high = np.where(by == 0, hi, above(hi + by))
+    low = np.where(by == 0, lo, below(lo - by))
+    high = np.where(by == 0, hi, above(hi + by))
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
@@ -324,8 +323,7 @@ def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
     outside = np.zeros(len(reached[0]))
     for end, bound, sign in ((ends[0], reached[0], -1.0), (ends[1], reached[1], 1.0)):
         if np.isfinite(end):
-            with np.errstate(all="ignore"):
-                past = sign * (bound - end)
+            past = sign * (bound - end)
             past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
             outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
         outside = np.where(np.isnan(bound), np.inf, outside)

@@ -71,9 +71,8 @@ def _times(node: Node, rows: Floats | None, columns: Floats | None) -> Node:
 
 def _moved(values: Floats, powers: Floats) -> Floats:
     """`values·2^powers`; refused where the floats do not hold it."""
-    with np.errstate(all="ignore"):
-        moved = np.ldexp(values, powers)
-        back = np.ldexp(moved, -powers)
+    moved = np.ldexp(values, powers)
+    back = np.ldexp(moved, -powers)
     if not (np.isfinite(moved).all() and np.array_equal(back, values)):
         raise CheckFailed("scales", "a scaled weight leaves the range of floats")
     return np.asarray(moved)

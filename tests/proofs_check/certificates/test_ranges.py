@@ -18,6 +18,7 @@ from proofs_check.certificates.ranges import (
     Term,
     boxes_of,
     interval,
+    product,
     rows_of,
     unrolled,
 )
@@ -141,7 +142,7 @@ def test_a_form_is_bounded_as_its_unrolled_rows_are() -> None:
     ranges = Ranges(network, np.full((1, 2), -1.0), np.full((1, 2), 0.5))
     index = np.array([[6, 0], [1, -1], [3, 3], [6, 2]])
     matrix = np.hstack([rng.normal(size=(5, 4)), np.zeros((5, 1))])
-    matrix[:, 3] = -matrix[:, 0] * (1 + 2.0**-50)
+    matrix[:3, 3] = -matrix[:3, 0] * (1 + 2.0**-50)  # sums that are exact, and others
     form = Form.over_source("act3", index, matrix)
     whole = unrolled(form, form.floats(), network.sizes)
     for position, places in enumerate(index.T):
@@ -354,3 +355,20 @@ def test_what_is_not_known_of_a_form_is_unrolled_with_it() -> None:
     form = replace(form, radius=np.full(form.radius.shape, 0.5))
     (term,) = unrolled(form, form.floats(), {"h": 3}).terms
     assert term.error is not None and (term.error[:, :2] >= 0.5).all() and term.error[0, 2] == 0
+
+
+@pytest.mark.parametrize("exponent", [0, -300, -520, -537, 500])
+def test_a_product_by_middle_and_radius_holds_what_is_attained(exponent: int) -> None:
+    """At the worst ends of wide and of narrow ranges, where numbers underflow, and without ends."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 6))
+        a, lo = np.ldexp(rng.normal(size=(2, n)), exponent)
+        hi = lo + np.abs(lo) * rng.choice([0.0, 2.0**-52, 2.0**-50, 3.0])
+        (value,), (room,) = (x[:, 0] for x in product(a[None], lo[:, None], hi[:, None]))
+        for rising in (a > 0, a < 0):
+            ends = zip(a.tolist(), np.where(rising, hi, lo).tolist(), strict=True)
+            exact = sum((Fraction(x) * Fraction(y) for x, y in ends), Fraction(0))
+            assert abs(exact - Fraction(value)) <= Fraction(room)
+    value, room = product(np.ones((1, 2)), np.array([[-np.inf], [0.0]]), np.ones((2, 1)))
+    assert np.isfinite(value).all() and np.isinf(room).all()
