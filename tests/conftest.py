@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Hundreds of runs leave a page that nobody looks at: figures would be half of the tests' time.
 os.environ["RECONSTRUCT_FIGURES"] = "0"
+
+
+@pytest.fixture(autouse=True)
+def clean_tree() -> Iterator[None]:
+    """A test writes into directories of its own: a study's output named " " was once committed."""
+    before = set(os.listdir(HERE.parent))
+    yield
+    gained = set(os.listdir(HERE.parent)) - before
+    assert not [name for name in gained if not name.startswith(".")], f"left in the tree: {gained}"
 
 
 @pytest.fixture
