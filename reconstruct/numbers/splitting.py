@@ -117,11 +117,11 @@ def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int])
 def _dropped(p: int, q: int) -> float:
     """What one term of the sum loses, relative to 2^(e+f): slices that never met, and rests.
 
-    The pairs with i + j ≥ SLICES are dropped. In these i, j ≥ 1, so that |A_i| and |B_j| are at most
-    2^(BITS−1), or 2⁷ more where `low` joined: they come to hardly more than a quarter of what is
-    counted for them here. A rest, at most half of 2^(−BITS·SLICES) for each factor, is there only
-    beside SLICES slices, of which the last meets the second of the other factor, and where both
-    factors have one, four such pairs are counted: the other three quarters, but for that, hold the
-    rests and the rounding of the last crumbs.
+    The pairs with i + j ≥ SLICES are dropped. In these i, j ≥ 1, so that |A_i| and |B_j| are at
+    most 2^(BITS−1), or 2⁷ more where `low` joined: they come to hardly more than a quarter of what
+    is counted for them here. A rest, at most half of 2^(−BITS·SLICES) for each factor, is there
+    only beside SLICES slices, of which the last meets the second of the other factor, and where
+    both factors have one, four such pairs are counted: the other three quarters, but for that, hold
+    the rests and the rounding of the last crumbs.
     """
     return sum(2.0 ** (-BITS * (i + j)) for i in range(p) for j in range(q) if i + j >= SLICES)
