@@ -7,7 +7,6 @@ interrupted after any site and resumed.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,6 @@ from reconstruct.constructions.construction import (
     Examples,
     LayerSolution,
     LeftOut,
-    SitePlan,
     SiteSolution,
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
@@ -41,7 +39,7 @@ from reconstruct.constructions.sites import (
 from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, tasks_of
 from reconstruct.constructions.two_layers import rounded_norm
 from reconstruct.constructions.wide import Wide
-from reconstruct.khatri_rao import RankProof, Solver, Status, ranks
+from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (
     Activation,
@@ -62,7 +60,6 @@ from reconstruct.networks.normal_form import NormalForm
 from reconstruct.notebook import table
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import at_least, precision
-from reconstruct.numbers.parallel import cpu_count, parallel_map
 from reconstruct.progress import Progress, Step, listener, silent
 
 FROZEN = "the frozen network"
@@ -307,43 +304,19 @@ class _Work:
         """All solutions; what a map leaves out widens the shifts of those behind it."""
         left_out = _left_out(self.layout)
         drifts = drift(self.form, self.known, left_out)
-        kept = self._kept()
-        self._side_by_side(kept, drifts, x)
         found: list[SiteSolution] = []
         for number, site in enumerate(self.sites, start=1):
-            if number not in kept:
+            done = None if self.checkpoint is None else self.checkpoint.load(site.target)
+            if done is None:
                 done = self._solve(number, site, drifts, x, tuple(found))
-                self._keep(kept, number, done)
-            done = kept[number]
+                if self.checkpoint is not None:
+                    self.checkpoint.store(site.target, done)
             found.append(done)
             if done.left_out is not None:
                 left_out[site.target] = done.left_out
                 drifts = drift(self.form, self.known, left_out)
             self.progress(Step("maps solved", number, len(self.sites)))
         return found
-
-    def _kept(self) -> dict[int, SiteSolution]:
-        """What an earlier run has solved, by the number of the map."""
-        load = self.checkpoint.load if self.checkpoint else lambda site: None
-        found = {i: load(site.target) for i, site in enumerate(self.sites, start=1)}
-        return {i: done for i, done in found.items() if done is not None}
-
-    def _keep(self, kept: dict[int, SiteSolution], number: int, done: SiteSolution) -> None:
-        kept[number] = done
-        if self.checkpoint:
-            self.checkpoint.store(self.sites[number - 1].target, done)
-
-    def _side_by_side(
-        self, kept: dict[int, SiteSolution], drifts: Mapping[str, Vector] | None, x: Array
-    ) -> None:
-        """Solve the small maps first, each on a thread of its own, where there are several."""
-        jobs = {
-            i: partial(self._solve, i, site, drifts, x, ())
-            for i, site in enumerate(self.sites, start=1)
-            if i not in kept and is_small(self.layout.plans[site.target], self.solver)
-        }
-        if len(jobs) > 1:
-            solve_side_by_side(jobs, self.progress, partial(self._keep, kept))
 
     def _solve(
         self,
@@ -352,7 +325,6 @@ class _Work:
         drifts: Mapping[str, Vector] | None,
         x: Array,
         before: tuple[SiteSolution, ...],
-        progress: Progress | None = None,
     ) -> SiteSolution:
         node = self.form.node(site.target)
         tasks = tasks_of(number, node, self.known, self.layout, rational=self.solver.rational)
@@ -370,58 +342,9 @@ class _Work:
         if self.slack is not None:
             tasks = [slackened(task, self.slack) for task in tasks]
         m, k = tasks[0].weight.shape
-        notify = _prefixed(progress or self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
+        notify = _prefixed(self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
         plan = self.layout.plans[site.target]
         return plan.solve(tasks, site, self.solver, notify)
-
-
-def is_small(plan: SitePlan, solver: Solver, flops: float = 2e11, size: float = 2**28) -> bool:
-    """Whether a site is better solved by one thread, beside others: its solves are too short for
-    threads to share (some seconds), and take little memory.
-
-    Not over ranks: every rank has to take its part in the same sums in the same order.
-    """
-    if not plan.alone or solver.rational or cpu_count() == 1 or ranks.current() is not None:
-        return False
-    costs = [solver.cost(*system) for system in plan.systems]
-    return sum(c.work for c in costs) <= flops and all(c.memory <= size for c in costs)
-
-
-def solve_side_by_side(
-    jobs: Mapping[int, Callable[[Progress], SiteSolution]],
-    progress: Progress,
-    solved: Callable[[int, SiteSolution], None],
-) -> None:
-    """Run the jobs; `progress` and `solved` notify from one thread at a time."""
-    lock, stopped = threading.Lock(), threading.Event()
-
-    def notify(step: Step) -> None:
-        # Another one failed or was interrupted: end at the next step, unless it says that the map
-        # is solved, which is then kept.
-        if stopped.is_set() and not step.finished:
-            raise _Stopped
-        with lock:
-            progress(step)
-
-    def work(i: int) -> BaseException | None:
-        try:
-            done = jobs[i](notify)
-        except _Stopped:
-            return None
-        except BaseException as error:  # told by the caller, whichever job it was
-            stopped.set()
-            return error
-        with lock:
-            solved(i, done)
-        return None
-
-    for error in list(parallel_map(work, jobs, stop=stopped.set)):
-        if error is not None:
-            raise error
-
-
-class _Stopped(Exception):
-    """Ends a solve whose result nobody waits for."""
 
 
 def _left_out(layout: Layout) -> dict[str, LeftOut | None]:

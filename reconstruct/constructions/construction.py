@@ -218,11 +218,6 @@ class SitePlan(Protocol):
         """`|W − W̃|` entry by entry where the site is meant to compute another map W̃."""
         return None
 
-    @property
-    def alone(self) -> bool:
-        """Whether it is solved without looking at what other sites have become."""
-        return True
-
     def check(self, site: Site) -> None:
         """Raise InputError when the frozen layers at `site` cannot do."""
 

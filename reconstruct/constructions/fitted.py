@@ -88,8 +88,6 @@ class FittedPlan(WidePlan):
 
     plain: bool = False
 
-    alone = False
-
     def check(self, site: Site) -> None:
         """Any width will do; convolutions must move over the image as the target's do."""
         check_geometry(self.op, site)

@@ -89,8 +89,6 @@ class LivePlan(SitePlan):
     behind: LiveNorm | None
     error: float = LIVE_ERROR
 
-    alone = False  # λ is chosen by what the sites before it hand on
-
     @property
     def rows(self) -> int:
         return int(self.op.shape[0])

@@ -49,18 +49,13 @@ def physical_memory() -> int | None:
         return None
 
 
-def parallel_map(
-    function: Callable[[Item], Made],
-    items: Iterable[Item],
-    *,
-    stop: Callable[[], None] | None = None,
-) -> Iterator[Made]:
+def parallel_map(function: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
     """`function(item)` for every item, on all processors; results in the order of the items.
 
     What becomes of the results is joined in their order, so that the outcome has the same bits
     whatever the number of threads. No more results wait than there are threads. Inside of another
     `parallel_map` the items are done in turn: the processors are busy already. Every task has
-    ended when an error or an interrupt goes on; `stop` is called before, to end long ones.
+    ended when an error or an interrupt goes on.
     """
     left = iter(items)
     count = 1 if getattr(_here, "busy", False) else cpu_count()
@@ -79,8 +74,6 @@ def parallel_map(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            if waiting and stop is not None:
-                stop()
             for future in waiting:
                 future.cancel()
             wait(waiting)

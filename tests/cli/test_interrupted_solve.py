@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,15 +10,7 @@ import numpy as np
 import pytest
 
 import reconstruct.runs.run as run_module
-from reconstruct import pipeline
-from reconstruct.numbers.parallel import at_most_threads
-from reconstruct.progress import OutOfTime, Step, silent, until
-
-
-@pytest.fixture(autouse=True)
-def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small maps side by side would all be under way."""
-    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
+from reconstruct.progress import OutOfTime, Step, until
 
 
 def words(target: Path, out: Path, *more: str) -> list[Any]:
@@ -95,32 +85,6 @@ def test_what_is_solved_when_time_is_over_is_resumed(
     assert len(list((out / ".partial").glob("site-*.npz"))) == 1
     code, stdout, stderr = cli(*words(target, out, "--resume"))
     assert code == 0 and stdout.startswith("CERTIFIED"), stderr
-
-
-def test_maps_that_are_finished_in_the_moment_of_an_interrupt_are_kept() -> None:
-    """Side by side: one fails while the other reports that it is done, a third is under way."""
-    failed, solved = threading.Event(), list[int]()
-
-    def failing(progress: Any) -> Any:
-        failed.set()
-        raise KeyboardInterrupt
-
-    def finishing(progress: Any) -> Any:
-        failed.wait(5)
-        time.sleep(0.05)  # until the failure is known
-        progress(Step("factoring", 1.0, 1.0))
-        return "solution"
-
-    def under_way(progress: Any) -> Any:
-        for done in range(1000):
-            progress(Step("conjugate gradients", done, 1000))
-            time.sleep(0.01)
-        return "solution"
-
-    jobs = {1: finishing, 2: failing, 3: under_way}
-    with at_most_threads(2), pytest.raises(KeyboardInterrupt):
-        pipeline.solve_side_by_side(jobs, silent, lambda i, done: solved.append(i))
-    assert solved == [1]
 
 
 def test_a_time_limit_does_not_take_back_what_is_finished() -> None:

@@ -10,7 +10,6 @@ import onnxruntime
 import pytest
 
 import reconstruct.runs.run as run_module
-from reconstruct import pipeline
 from reconstruct.constructions import wide
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, save
@@ -302,7 +301,6 @@ def test_an_interrupted_run_is_resumed(cli, target, tmp_path, monkeypatch):
         solved.append(tasks[0].index)
         return solve(self, tasks, *rest)
 
-    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
     monkeypatch.setattr(wide.WidePlan, "solve", interrupted)
     code, _, stderr = cli(*run)
     assert code == 130 and "--resume" in stderr

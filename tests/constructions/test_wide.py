@@ -15,8 +15,6 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Affine, Node, Norm, Relu
 from reconstruct.networks.activations.piecewise import Kink
-from reconstruct.numbers.parallel import at_most_threads
-from reconstruct.progress import OutOfTime
 from tests.certificates.building import random_target
 from tests.constructions.targets import difference, mlp, tolerance
 
@@ -248,7 +246,6 @@ def test_an_activation_without_a_bound_of_its_slope_is_refused_by_name():
 
 
 def test_a_run_finds_its_sites_once_and_factors_each_map_once(monkeypatch, tmp_path):
-    from reconstruct import pipeline
     from reconstruct.constructions import factored
 
     def counted(function):
@@ -281,41 +278,6 @@ def test_an_exact_solve_beyond_4300_digits_is_kept_and_resumed(tmp_path):
     store.store("map", SiteSolution({"n": norm}, (), exact))
     again = SiteStore(tmp_path).load("map")
     assert again is not None and again.exact == exact
-
-
-def test_small_maps_side_by_side_have_the_same_bits(monkeypatch):
-    net = mlp([5, 7, 30, 6, 3], 4)
-    frozen = rc.draw(net, rc.Wide(2.0), seed=1)
-    seen = []
-    real = pipeline.solve_side_by_side
-
-    def counted(jobs, *rest):
-        seen.append(sorted(jobs))
-        return real(jobs, *rest)
-
-    monkeypatch.setattr(pipeline, "solve_side_by_side", counted)
-    with at_most_threads(2):
-        beside = rc.reconstruct(net, frozen, domain=rc.Box(-1, 1), solver=rc.ConjugateGradient())
-        monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
-        alone = rc.reconstruct(net, frozen, domain=rc.Box(-1, 1), solver=rc.ConjugateGradient())
-    assert seen == [[1, 2, 3, 4]]
-    assert [row.index for row in beside.layers] == [1, 2, 3, 4]
-    for name, norm in beside.norms.items():
-        assert np.array_equal(norm.gamma, alone.norms[name].gamma)
-        assert np.array_equal(norm.beta, alone.norms[name].beta)
-
-
-def test_an_error_beside_others_ends_the_run():
-    net = mlp([5, 7, 30, 6], 4)
-    frozen = rc.draw(net, rc.Wide(2.0), seed=1)
-
-    def stop(step):
-        if step.task.startswith("map 2"):
-            raise OutOfTime(step.task)
-
-    how = {"domain": rc.Box(-1, 1), "solver": rc.ConjugateGradient(), "progress": stop}
-    with at_most_threads(2), pytest.raises(OutOfTime, match="map 2/3"):
-        rc.reconstruct(net, frozen, **how)
 
 
 def test_a_float32_network_has_float32_norms_and_is_the_target_still() -> None:

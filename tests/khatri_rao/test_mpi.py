@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reconstruct import pipeline
 from reconstruct.cli import main
 from reconstruct.cli.process import launched
 from reconstruct.errors import InputError
@@ -135,7 +134,6 @@ def test_norms_do_not_depend_on_threads_or_ranks(
     assert done.stdout.count("CERTIFIED") == 1
     monkeypatch.chdir(target)
     monkeypatch.setattr(operator, "TILES", operator.Tiles(parallel=0))
-    monkeypatch.setattr(pipeline, "is_small", lambda plan, solver: False)
     for threads in (1, 2):
         with at_most_threads(threads):
             assert main(words(f"threads-{threads}")) == 0

@@ -87,18 +87,6 @@ def test_no_more_wait_than_there_are_threads() -> None:
     assert not getattr(module._here, "busy", False)
 
 
-def test_tasks_under_way_are_told_to_stop_before_an_error_goes_on() -> None:
-    stopped = threading.Event()
-
-    def work(i: int) -> None:
-        if i == 0:
-            raise ValueError("the first")
-        assert stopped.wait(20)
-
-    with at_most_threads(2), pytest.raises(ValueError, match="the first"):
-        list(parallel_map(work, range(2), stop=stopped.set))
-
-
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     with at_most_threads(2):
         list(parallel_map(abs, range(4)))
