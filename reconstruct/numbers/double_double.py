@@ -9,6 +9,7 @@ they drop goes into the radius. Radii are computed in ordinary floats and then p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -177,19 +178,18 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
 def exponential(value: Enclosure) -> Enclosure:
     """e^X for X ≤ 0: Taylor's series of X/2^12, squared 12 times.
 
-    With |r| ≤ 3/16 what is left behind r^20/20! is below 2^-110. Below −694 the power is less than
-    2^-1000: nothing but a radius.
+    For r ≤ 0 what is left behind r^16/16! is at most |r|^17/17! (Lagrange's remainder), below 2^-89
+    as |r| < 3/16. Below −694 the power is less than 2^-1000: nothing but a radius.
     """
     deep = value.high + value.radius < -694.0
     flat = Enclosure(*(np.where(deep, 0.0, part) for part in (value.high, value.low, value.radius)))
     small = flat.scaled(2.0**-12)
     one = Enclosure.exact(np.ones(value.shape))
     total = one
-    for n in range(20, 0, -1):
+    for n in range(16, 0, -1):
         total = one + quotient(total * small, Enclosure.exact(np.full(value.shape, float(n))))
-    near = small.magnitude() <= 0.1875
-    total = total.widened(np.where(near, 2.0**-110, np.inf))
     with np.errstate(all="ignore"):
+        total = total.widened(small.magnitude() ** 17 / factorial(17))
         for _ in range(12):
             total = total * total
     zero = np.where(deep, 0.0, 1.0)

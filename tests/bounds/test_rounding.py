@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from reconstruct.bounds import crown
+from reconstruct.bounds import Crown, crown, reach
 from reconstruct.bounds.transfers import source, transfer
 from reconstruct.networks import (
     Activation,
     Affine,
+    Box,
     Geometry,
     LeakyRelu,
     MaxPool,
+    Network,
     Node,
     Norm,
     Relu,
@@ -74,6 +76,24 @@ def test_a_sparse_product_is_enclosed_as_the_dense_one_is():
     left = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.4)
     right = rng.normal(size=(6, 2))
     assert holds(enclosed(sparse.csr_array(left), right), left, right)
+
+
+@pytest.mark.parametrize(
+    "gamma_beta_mean_var",
+    [
+        (1.2864025252190205, 2.130028822983861, 1.8043891931718714, 1.1875163148722319),
+        (1.5569801148891091, 2.167254612243127, 1.662328802837274, 1.42618897492605),
+        (1.9593880455018127, 2.1851681102507756, 1.1634674049698805, 1.0883677177585067),
+    ],
+)
+def test_a_shift_that_cancels_to_its_last_digits_is_not_taken_for_a_float(gamma_beta_mean_var):
+    """β is the float nearest to γμ/√(v + ε): what is left of it is known to few digits, and the
+    bound of a functional has to leave as much as these do not say."""
+    norm = Norm(*([part] for part in gamma_beta_mean_var), eps=1e-5)
+    network = Network(1, (Node("norm", norm, ("input",)),), "norm")
+    lo, hi = reach(network, Box([0.0], [0.0]), Crown()).functionals("norm", np.array([[1.0]]))
+    ((low, high),) = norm.rationals(400)[1]
+    assert Fraction(lo.item()) <= low <= high <= Fraction(hi.item())
 
 
 def test_a_product_of_zeros_is_exactly_zero():
