@@ -178,7 +178,7 @@ def quotient(above: Enclosure, below: Enclosure) -> Enclosure:
 def exponential(value: Enclosure) -> Enclosure:
     """e^X for X ≤ 0: Taylor's series of X/2^12, squared 12 times.
 
-    For r ≤ 0 what is left behind r^16/16! is at most |r|^17/17! (Lagrange's remainder), below 2^-89
+    For r ≤ 0 what is left behind r^17/17! is at most |r|^18/18! (Lagrange's remainder), below 2^-95
     as |r| < 3/16. Below −694 the power is less than 2^-1000: nothing but a radius.
     """
     deep = value.high + value.radius < -694.0
@@ -186,10 +186,10 @@ def exponential(value: Enclosure) -> Enclosure:
     small = flat.scaled(2.0**-12)
     one = Enclosure.exact(np.ones(value.shape))
     total = one
-    for n in range(16, 0, -1):
+    for n in range(17, 0, -1):
         total = one + quotient(total * small, Enclosure.exact(np.full(value.shape, float(n))))
     with np.errstate(all="ignore"):
-        total = total.widened(small.magnitude() ** 17 / factorial(17))
+        total = total.widened(small.magnitude() ** 18 / factorial(18))
         for _ in range(12):
             total = total * total
     zero = np.where(deep, 0.0, 1.0)
