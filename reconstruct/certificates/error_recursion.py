@@ -40,7 +40,8 @@ from reconstruct.networks import (
     Network,
     Node,
 )
-from reconstruct.numbers.double_double import Array, Enclosure, quotient, square_root, upward
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.rounding import magnitude
 

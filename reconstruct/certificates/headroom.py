@@ -24,7 +24,7 @@ from reconstruct.certificates.propagate import Walk
 from reconstruct.certificates.roundoff import Roundoff, Value
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
-from reconstruct.numbers.double_double import Array
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import parallel_map
 
 SPARE = 1.02  # larger shifts are themselves rounded by more

@@ -48,7 +48,8 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.blocks import SpelledSum
 from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
-from reconstruct.numbers.double_double import Array, Enclosure, upward
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.precision import Precision
 
 BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to spare

@@ -28,11 +28,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import NDArray
 
 from reconstruct.constructions.chain import (
     Chain,
@@ -70,13 +69,11 @@ from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solv
 from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
-from reconstruct.numbers.arrays import Vector
+from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import whole
 from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress, Step
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

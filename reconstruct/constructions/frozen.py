@@ -19,7 +19,6 @@ from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.sites import Blueprint, Drawn, mixing_at, norm_at
 from reconstruct.constructions.wide import Wide
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Activation,
     Add,
@@ -41,7 +40,7 @@ from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.notebook import table
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.progress import Progress, Step, silent
 
 

@@ -48,7 +48,6 @@ from reconstruct.constructions.two_layers import exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
-from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import (
     Convolution,
     Geometry,
@@ -57,7 +56,7 @@ from reconstruct.networks import (
     Placement,
     dense,
 )
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 

@@ -59,10 +59,9 @@ from reconstruct.constructions.sites import (
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Solver, solve
 from reconstruct.khatri_rao.corrections import cast_with_feedback
-from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.khatri_rao.solvers.exact import solve_exact
 from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
-from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.arrays import Array, Vector, to_dense
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress

@@ -38,9 +38,8 @@ from reconstruct.khatri_rao import (
 )
 from reconstruct.khatri_rao.blocks import solve_apart
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
-from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.networks import Matrix, Network, Norm, dense
-from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.arrays import Array, Vector, to_dense
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.rational_matrix import rationals

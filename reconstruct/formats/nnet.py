@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
 from reconstruct.formats.text import decimal, text_lines, text_of
 from reconstruct.networks import Network, Node, Scaling
+from reconstruct.numbers.arrays import Vector
 
-Vector = NDArray[np.float64]
 BLANK = " \t"
 
 

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.khatri_rao.matrices import to_dense
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solve import solve
 from reconstruct.khatri_rao.solvers import ConjugateGradient, Direct, Solver
-from reconstruct.numbers.arrays import Array, Matrix, Vector
+from reconstruct.numbers.arrays import Array, Matrix, Vector, to_dense
 from reconstruct.numbers.double_double import Enclosure
 from reconstruct.numbers.splitting import product
 from reconstruct.progress import Progress, Step, silent

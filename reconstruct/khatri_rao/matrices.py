@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
+from scipy import sparse
 
 from reconstruct.errors import InputError
 
@@ -15,8 +15,6 @@ Matrix: TypeAlias = NDArray[np.floating[Any]]
 Stored: TypeAlias = Any  # Matrix or scipy.sparse array
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-_sparse: Any = scipy.sparse
 
 
 def checked_system(
@@ -59,7 +57,7 @@ def check_shapes(
 
 
 def _floating(name: str, value: Any) -> Any:
-    array = as_csr(value) if is_sparse(value) else np.asarray(value)
+    array = sparse.csr_array(value) if sparse.issparse(value) else np.asarray(value)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
             f"{name} must be a matrix with at least one row and one column, but has shape "
@@ -81,24 +79,9 @@ def _floating(name: str, value: Any) -> Any:
     return array
 
 
-def is_sparse(matrix: Any) -> bool:
-    """True for any scipy.sparse matrix or array."""
-    return bool(_sparse.issparse(matrix))
-
-
-def as_csr(matrix: Any) -> Any:
-    """The matrix as a csr_array."""
-    return _sparse.csr_array(matrix)
-
-
 def entries(matrix: Stored) -> Matrix:
     """The stored entries, in any shape."""
-    return np.asarray(matrix.data if is_sparse(matrix) else matrix)
-
-
-def to_dense(matrix: Stored) -> Matrix:
-    """The matrix as an ndarray; no copy if it is one."""
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+    return np.asarray(matrix.data if sparse.issparse(matrix) else matrix)
 
 
 def largest(matrix: Stored) -> float:
@@ -111,7 +94,7 @@ def scaled(matrix: Stored, power: int) -> Stored:
     """`2^power · matrix`; no copy if the power is 0."""
     if power == 0:
         return matrix
-    if is_sparse(matrix):
+    if sparse.issparse(matrix):
         out = matrix.copy()
         out.data = np.ldexp(out.data, power)
         return out

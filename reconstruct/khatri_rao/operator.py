@@ -13,18 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from reconstruct.khatri_rao import ranks
-from reconstruct.khatri_rao.matrices import (
-    Matrix,
-    Stored,
-    Vector,
-    as_csr,
-    is_sparse,
-    scaled,
-    to_dense,
-)
+from reconstruct.khatri_rao.matrices import Matrix, Stored, Vector, scaled
+from reconstruct.numbers.arrays import to_dense
 from reconstruct.numbers.parallel import cpu_count, parallel_map
 
 
@@ -62,8 +56,8 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
 
     def __init__(self, M1: Stored, M2: Stored) -> None:
         M1, M2 = (one if hasattr(one, "shape") else np.asarray(one) for one in (M1, M2))
-        self.sparse = is_sparse(M1) or is_sparse(M2)
-        as_rows: Callable[[Any], Any] = as_csr if self.sparse else np.ascontiguousarray
+        self.sparse = sparse.issparse(M1) or sparse.issparse(M2)
+        as_rows: Callable[[Any], Any] = sparse.csr_array if self.sparse else np.ascontiguousarray
         self.M1, self.M2T = as_rows(M1), as_rows(M2.T)
         self.width = int(M1.shape[0])  # hidden width n: the number of unknowns
         self.map_shape = int(M2.shape[0]), int(M1.shape[1])
@@ -274,6 +268,6 @@ def _split(units: slice, count: int) -> list[slice]:
 
 
 def _row_squares(matrix: Stored) -> NDArray[np.float64]:
-    if is_sparse(matrix):
+    if sparse.issparse(matrix):
         return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
     return np.asarray(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))

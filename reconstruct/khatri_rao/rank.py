@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse.csgraph
 from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
 
-from reconstruct.khatri_rao.matrices import Stored, as_csr, checked_pair, is_sparse, to_dense
+from reconstruct.khatri_rao.matrices import Stored, checked_pair
+from reconstruct.numbers.arrays import to_dense
 from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
 
-_csgraph: Any = scipy.sparse.csgraph
-_sparse: Any = scipy.sparse
 Indices = NDArray[np.integer[Any]]
 
 
@@ -98,16 +98,16 @@ def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | No
     n, k = first.shape
     m = second.shape[0]
     if (
-        not is_sparse(first)
-        and not is_sparse(second)
+        not sparse.issparse(first)
+        and not sparse.issparse(second)
         and n >= m * k
         and first.all()
         and second.all()
     ):
         return None
     pattern1, pattern2 = _pattern(first), _pattern(second)
-    pattern = as_csr(transposed_matrix(pattern1, as_csr(pattern2.T), np.int8).T)
-    matched = _csgraph.maximum_bipartite_matching(pattern, perm_type="column")
+    pattern = sparse.csr_array(transposed_matrix(pattern1, sparse.csr_array(pattern2.T), np.int8).T)
+    matched = csgraph.maximum_bipartite_matching(pattern, perm_type="column")
     rank = int(np.count_nonzero(matched >= 0))
     if rank == m * k:
         return None
@@ -144,7 +144,7 @@ def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike, units: int = 1024) ->
         _fill(
             M1, M2T, unit, np.arange(part.start, part.stop) - start[unit], data[part], indices[part]
         )
-    return _sparse.csr_array((data, indices, start.astype(kind)), shape=shape)
+    return sparse.csr_array((data, indices, start.astype(kind)), shape=shape)
 
 
 def _fill(M1: Any, M2T: Any, unit: Any, offset: Any, data: Any, indices: Any) -> None:
@@ -157,7 +157,7 @@ def _fill(M1: Any, M2T: Any, unit: Any, offset: Any, data: Any, indices: Any) ->
 
 def _pattern(matrix: Any) -> Any:
     """Ones where the matrix is not zero; stored zeros do not count."""
-    pattern = as_csr(matrix).copy()
+    pattern = sparse.csr_array(matrix).copy()
     pattern.eliminate_zeros()
     pattern.data = np.ones(len(pattern.data), dtype=np.int8)
     return pattern

@@ -20,7 +20,7 @@ from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import prove_full_rank, structural_obstruction
 from reconstruct.khatri_rao.solution import Cost, Solution, Status
 from reconstruct.khatri_rao.solvers import Auto, Solver
-from reconstruct.khatri_rao.solvers.direct import Array
+from reconstruct.numbers.arrays import Array
 from reconstruct.progress import Progress
 
 AUTO = Auto()

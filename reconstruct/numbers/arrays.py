@@ -65,6 +65,11 @@ def dense(matrix: Matrix) -> NDArray[np.float64]:
     return np.asarray(matrix, dtype=np.float64)
 
 
+def to_dense(matrix: Matrix) -> Array:
+    """The matrix as an array in its own precision; no copy if it is one."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
 def nonzeros(matrix: Matrix) -> int:
     """How many entries of the matrix are not zero."""
     return int(matrix.count_nonzero() if sparse.issparse(matrix) else np.count_nonzero(matrix))

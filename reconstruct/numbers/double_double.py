@@ -13,11 +13,10 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rounding import UNIT, down, up
-
-Array = NDArray[np.float64]
 
 UNDERFLOW = 2.0**-1000  # above what an expression of 2²⁰ terms can lose below the normal floats
 _SLACK = 1 + 2.0**-30  # (1 + u)^(2²⁰) < 1 + 2⁻³²: enough for 2²⁰ roundings and the product itself

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.numbers.double_double import Array, upward
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.double_double import upward
 
 
 @dataclass(frozen=True)

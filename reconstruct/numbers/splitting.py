@@ -17,14 +17,8 @@ from functools import reduce
 
 import numpy as np
 
-from reconstruct.numbers.double_double import (
-    Array,
-    Enclosure,
-    constant,
-    everywhere,
-    two_sum,
-    upward,
-)
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.double_double import Enclosure, constant, everywhere, two_sum, upward
 from reconstruct.numbers.rounding import UNIT
 
 BITS = 20

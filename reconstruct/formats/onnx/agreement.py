@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
@@ -48,10 +47,10 @@ from reconstruct.networks import (
     Points,
     Softmax,
 )
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import UNIT
 
-Array = NDArray[Any]
 Program: TypeAlias = Callable[[dict[str, Array]], list[Array]]  # outputs from inputs by name
 FOLDER = "session.model_external_initializers_file_folder_path"
 

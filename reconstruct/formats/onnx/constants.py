@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.formats.files import LIMITS
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.values import DOUBLE, Builder, Call
+from reconstruct.numbers.arrays import Array
 
-Array = NDArray[Any]
 VALUES = {  # the attributes in which Constant keeps numbers
     "value": None,
     "value_float": np.float32,

@@ -12,7 +12,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.onnx.steps import recognised
@@ -50,9 +49,9 @@ from reconstruct.networks import (
     Sparse,
 )
 from reconstruct.networks.activations import SMOOTH
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.double_double import two_product
 
-Array = NDArray[Any]
 SAFE = (2.0**-480, 2.0**480)  # magnitudes whose products and remainders neither over- nor underflow
 
 

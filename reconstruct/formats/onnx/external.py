@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import LIMITS, Budget
+from reconstruct.numbers.arrays import Array
 
 DIGEST = "reconstruct.data_sha256"
-Array = NDArray[Any]
 
 
 class DataFile:

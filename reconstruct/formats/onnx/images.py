@@ -7,16 +7,13 @@ channel. Averages are sums over windows and a division that stays one, so nothin
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.formats.onnx.steps import mean
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Value, placed, positions
 from reconstruct.networks import Convolution, Geometry, MaxPool, Placement, Scaling, SumPool
-
-Array = NDArray[Any]
+from reconstruct.numbers.arrays import Array
 
 
 def conv(call: Call, build: Builder) -> Flow:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.formats.files import LIMITS, VALUE
@@ -35,9 +34,8 @@ from reconstruct.formats.onnx.values import (
     positions,
 )
 from reconstruct.networks import Affine, Convolution, Geometry, MatrixProduct
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.double_double import two_product
-
-Array = NDArray[Any]
 
 
 def gemm(call: Call, build: Builder) -> Flow:

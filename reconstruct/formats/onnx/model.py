@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats.files import LIMITS, Budget
 from reconstruct.formats.onnx.external import read_external
+from reconstruct.numbers.arrays import Array
 
-Array = NDArray[Any]
 DEFAULT_DOMAIN = ("", "ai.onnx")
 
 

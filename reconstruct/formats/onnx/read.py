@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
@@ -34,7 +33,6 @@ from reconstruct.formats.onnx.values import (
 )
 from reconstruct.networks import Network
 
-Array = NDArray[Any]
 Reader = Callable[[Call, Builder], Any]
 
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.formats.files import VALUE
 from reconstruct.formats.onnx.elementwise import real
@@ -25,8 +23,7 @@ from reconstruct.formats.onnx.values import (
     relabelled,
 )
 from reconstruct.networks import Add, Placement, Scaling
-
-Array = NDArray[Any]
+from reconstruct.numbers.arrays import Array
 
 
 def _axis(call: Call, axis: int, rank: int) -> int:

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget
 from reconstruct.networks import Network, Node, Operation, Placement, Select
+from reconstruct.numbers.arrays import Array
 
-Array = NDArray[Any]
 FLOAT, HALF, DOUBLE, BFLOAT = 1, 10, 11, 16  # ONNX's type numbers
 # the types that hold every number of a type, and the digits of those that round
 WIDER = {FLOAT: (FLOAT, DOUBLE), HALF: (HALF, FLOAT, DOUBLE), DOUBLE: (DOUBLE,)}

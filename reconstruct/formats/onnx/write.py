@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from reconstruct.errors import UnsupportedError
@@ -54,6 +53,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.activations import Silu, Smooth
 from reconstruct.networks.graph import input_shape
+from reconstruct.numbers.arrays import Array
 from reconstruct.version import __version__
 
 IR_VERSION, OPSET = 8, 15  # onnx's own defaults are too new for released onnxruntimes
@@ -146,8 +146,6 @@ def _means(network: Network) -> dict[str, Node]:
 
 
 # --- draft --------------------------------------------------------------------------------------
-
-Array = NDArray[Any]
 
 
 def narrow(values: Any, dtype: Any) -> bool:

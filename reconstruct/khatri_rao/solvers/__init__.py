@@ -14,8 +14,9 @@ import numpy as np
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import Cost, Solution, Solver
 from reconstruct.khatri_rao.solvers.conjugate_gradient import ConjugateGradient, expected_iterations
-from reconstruct.khatri_rao.solvers.direct import Array, Direct
+from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.exact import Exact
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import number
 from reconstruct.progress import Progress
 

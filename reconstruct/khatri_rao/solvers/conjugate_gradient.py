@@ -26,13 +26,13 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from reconstruct.khatri_rao.matrices import Matrix, Stored, to_dense
+from reconstruct.khatri_rao.matrices import Matrix, Stored
 from reconstruct.khatri_rao.operator import TILES, KhatriRao
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import transposed_matrix
@@ -45,11 +45,10 @@ from reconstruct.khatri_rao.solution import (
     is_solved,
     relative_residual,
 )
+from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
@@ -32,11 +31,10 @@ from reconstruct.khatri_rao.solution import (
     refine,
     relative_residual,
 )
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import number, whole
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
 from reconstruct.progress import Progress, Step
-
-Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

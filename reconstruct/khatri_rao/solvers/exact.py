@@ -23,11 +23,11 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.matrices import check_shapes, to_dense
+from reconstruct.khatri_rao.matrices import check_shapes
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress

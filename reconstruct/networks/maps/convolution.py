@@ -36,6 +36,7 @@ from reconstruct.numbers.arrays import (
     as_matrix,
     frozen_array,
     nonzeros,
+    to_dense,
 )
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import smallest
@@ -296,12 +297,12 @@ class Convolution(Mixing):
         return np.asarray(patches.transpose(0, 2, 1).reshape(-1, patches.shape[1]))
 
     def with_kernel(self, kernel: Matrix) -> Convolution:
-        rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
+        rows = to_dense(kernel)
         shaped = rows.reshape(len(rows), *self.kernel.shape[1:])
         return Convolution(shaped, self.geometry, None, self.groups)
 
     def behind(self, kernel: Matrix) -> Convolution:
-        rows = np.asarray(kernel.toarray() if hasattr(kernel, "toarray") else kernel)
+        rows = to_dense(kernel)
         pixels = Geometry(rows.shape[1] * self.groups, *self.geometry.output, (1, 1))
         return Convolution(rows[:, :, None, None], pixels, None, self.groups)
 
