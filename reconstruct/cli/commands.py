@@ -402,13 +402,13 @@ def prove(options: Namespace) -> int:
 
 
 def study(options: Namespace) -> int:
-    from reconstruct.studies import STUDIES, Settings, run_study
+    from reconstruct.studies import STUDIES, run_study
 
     chosen = STUDIES.get(options.name)
     if chosen is None:
         raise InputError(f"there is no study {options.name!r}; there are {', '.join(STUDIES)}")
-    settings = made(Settings, options, grid=_named(options.grid or [], "--grid", "d=4,8"))
-    rows = _call(run_study, options, study=chosen, settings=settings)
+    grid = _named(options.grid or [], "--grid", "d=4,8")
+    rows = _call(run_study, options, study=chosen, grid=grid)
     findings = chosen.findings(rows)
     said = "\n".join(f"{finding.sentence} ({finding.evidence.value})" for finding in findings)
     output = Path(options.output)

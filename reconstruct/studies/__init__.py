@@ -6,7 +6,7 @@ from reconstruct.studies.depth import DEPTH
 from reconstruct.studies.live import LIVE
 from reconstruct.studies.sparsity import SPARSITY
 from reconstruct.studies.stacked import STACKED
-from reconstruct.studies.study import Finding, Parameter, Settings, Study, run_study
+from reconstruct.studies.study import Finding, Parameter, Study, run_study
 from reconstruct.studies.width import WIDTH
 
 _ALL = SPARSITY, WIDTH, DEPTH, CONDITIONING, STACKED, BLOCKS, LIVE

@@ -212,33 +212,32 @@ def trials(grid: Mapping[str, Sequence[Any]], seeds: int) -> list[tuple[dict[str
 ROWS, SCHEMA = "rows.jsonl", "reconstruct.study/1"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Which part of a study to run, and how: `grid` overrides values by parameter name."""
-
-    grid: Mapping[str, str] = field(default_factory=dict)
-    seeds: int | None = None
-    jobs: int = 1
-    resume: bool = False
-    force: bool = False
-
-
 def run_study(
     study: Study,
     output: str | Path,
-    settings: Settings | None = None,
+    *,
+    grid: Mapping[str, str] | None = None,
+    seeds: int | None = None,
+    jobs: int = 1,
+    resume: bool = False,
+    force: bool = False,
     progress: Progress = silent,
 ) -> tuple[Row, ...]:
-    """All rows of the study; those that OUT holds already are not computed again."""
-    chosen = settings or Settings()
-    grid, seeds = study.grid(chosen.grid), _seeds(study, chosen)
-    asked = {"schema": SCHEMA, "study": study.name, "grid": grid, "seeds": seeds}
-    wanted = trials(grid, seeds)
+    """All rows of the study; those that OUT holds already are not computed again.
+
+    `grid` overrides values by parameter name, in the words of the command line.
+    """
+    values, seeds = study.grid(grid or {}), study.seeds if seeds is None else seeds
+    for name, count in (("--seeds", seeds), ("--jobs", jobs)):
+        if count < 1:
+            raise InputError(f"{name} must be at least 1, but is {count}")
+    asked = {"schema": SCHEMA, "study": study.name, "grid": values, "seeds": seeds}
+    wanted = trials(values, seeds)
     with ExitStack() as stack:
         opened: list[OutputFolder] = []
 
         def begun() -> list[Row]:
-            place = OutputFolder(output, force=chosen.force, resume=chosen.resume)
+            place = OutputFolder(output, force=force, resume=resume)
             opened.append(stack.enter_context(place))
             others = "study, perhaps this one with another grid or other seeds"
             place.claim((json.dumps(asked, indent=2) + "\n").encode(), "study.json", others)
@@ -248,7 +247,7 @@ def run_study(
         staging = opened[0].staging if opened else None  # None on ranks other than 0
         path = Path(os.devnull) if staging is None else staging / ROWS
         with path.open("a", encoding="utf-8") as file:
-            for outcome in _outcomes(study, wanted[len(rows) :], chosen.jobs):
+            for outcome in _outcomes(study, wanted[len(rows) :], jobs):
                 point, seed = wanted[len(rows)]
                 row = {**point, "seed": seed, **outcome.row}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -267,14 +266,6 @@ def run_study(
             names = (*made, "study.json", ROWS, "report.html")
             opened[0].publish(names, stale=tuple(sorted(stale - set(made))))
     return tuple(rows)
-
-
-def _seeds(study: Study, settings: Settings) -> int:
-    seeds = study.seeds if settings.seeds is None else settings.seeds
-    for name, value in (("--seeds", seeds), ("--jobs", settings.jobs)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, but is {value}")
-    return seeds
 
 
 def _whole_rows(path: Path) -> list[Row]:

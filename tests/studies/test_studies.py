@@ -15,7 +15,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.errors import InputError
-from reconstruct.studies import STUDIES, Finding, Parameter, Settings, Study, run_study
+from reconstruct.studies import STUDIES, Finding, Parameter, Study, run_study
 from reconstruct.studies.sparsity import threshold
 from reconstruct.studies.study import Evidence, Outcome, Panel, mean, trials
 from tests.constructions.test_fitted import small_cnn
@@ -36,7 +36,7 @@ SMALL = {
 
 def test_live_norms_err_by_eps_and_by_the_square_of_delta(tmp_path):
     """Three digits of eps are three of the first error, six of δ more than ten of the second."""
-    rows = run_study(STUDIES["live"], tmp_path / "out", Settings(grid=SMALL["live"], seeds=2))
+    rows = run_study(STUDIES["live"], tmp_path / "out", grid=SMALL["live"], seeds=2)
     for seed in (0, 1):
         own = [row for row in rows if row["seed"] == seed]
         exact = {row["eps"]: row["exact_error"] for row in own}
@@ -48,7 +48,7 @@ def test_live_norms_err_by_eps_and_by_the_square_of_delta(tmp_path):
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_gives_rows_findings_and_a_page(name, tmp_path, figures):
     study = STUDIES[name]
-    rows = run_study(study, tmp_path / "out", Settings(grid=SMALL[name], seeds=1))
+    rows = run_study(study, tmp_path / "out", grid=SMALL[name], seeds=1)
     assert len(rows) == len(trials(study.grid(SMALL[name]), 1))
     written = (tmp_path / "out" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in written] == [dict(row) for row in rows]
@@ -60,22 +60,21 @@ def test_every_study_gives_rows_findings_and_a_page(name, tmp_path, figures):
 
 def test_killed_at_any_byte_and_resumed_gives_the_same_rows(tmp_path):
     study, out = STUDIES["sparsity"], tmp_path / "out"
-    settings = Settings(grid=SMALL["sparsity"], seeds=3)
-    run_study(study, out, settings)
+    run_study(study, out, grid=SMALL["sparsity"], seeds=3)
     whole = (out / "rows.jsonl").read_bytes()
     rng = np.random.default_rng(0)
     for cut in [0, *rng.integers(1, len(whole), size=4), len(whole)]:
         (out / ".partial").mkdir()
         shutil.copy(out / "study.json", out / ".partial")
         (out / ".partial" / "rows.jsonl").write_bytes(whole[:cut])
-        run_study(study, out, Settings(grid=SMALL["sparsity"], seeds=3, resume=True))
+        run_study(study, out, grid=SMALL["sparsity"], seeds=3, resume=True)
         assert (out / "rows.jsonl").read_bytes() == whole
 
 
 def test_processes_give_the_rows_of_one(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    run_study(STUDIES["sparsity"], one, Settings(grid=SMALL["sparsity"], seeds=2))
-    run_study(STUDIES["sparsity"], two, Settings(grid=SMALL["sparsity"], seeds=2, jobs=2))
+    run_study(STUDIES["sparsity"], one, grid=SMALL["sparsity"], seeds=2)
+    run_study(STUDIES["sparsity"], two, grid=SMALL["sparsity"], seeds=2, jobs=2)
     assert (one / "rows.jsonl").read_bytes() == (two / "rows.jsonl").read_bytes()
 
 
@@ -87,7 +86,7 @@ def test_two_ranks_give_the_rows_of_one(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("rows.jsonl") == 1
     grid = {"d": "3", "p": "0.3,1"}
-    run_study(STUDIES["sparsity"], tmp_path / "one", Settings(grid=grid, seeds=3))
+    run_study(STUDIES["sparsity"], tmp_path / "one", grid=grid, seeds=3)
     one, two = ((tmp_path / name / "rows.jsonl").read_bytes() for name in ("one", "two"))
     assert one == two
 
@@ -96,7 +95,7 @@ def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
     words = ["study", "stacked", "--grid", "d=5", "--grid", "layers=2", "--seeds", "5", "--quiet"]
     command = [sys.executable, "-m", "reconstruct", *words, "-o"]
     around = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    run_study(STUDIES["stacked"], tmp_path / "whole", Settings({"d": "5", "layers": "2"}, seeds=5))
+    run_study(STUDIES["stacked"], tmp_path / "whole", grid={"d": "5", "layers": "2"}, seeds=5)
     whole = (tmp_path / "whole" / "rows.jsonl").read_bytes()
     cut, rows = tmp_path / "cut", tmp_path / "cut" / ".partial" / "rows.jsonl"
     running = subprocess.Popen([*command, str(cut)], env=around)
@@ -111,13 +110,13 @@ def test_killed_in_the_middle_and_resumed_gives_the_same_rows(tmp_path):
 
 def test_an_existing_folder_and_another_question_are_refused(tmp_path):
     out = tmp_path / "out"
-    run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
+    run_study(STUDIES["stacked"], out, grid=SMALL["stacked"], seeds=1)
     with pytest.raises(InputError, match="exists and is not empty; use --force"):
-        run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=1))
+        run_study(STUDIES["stacked"], out, grid=SMALL["stacked"], seeds=1)
     (out / ".partial").mkdir()
     shutil.copy(out / "study.json", out / ".partial")
     with pytest.raises(InputError, match="another grid or other seeds"):
-        run_study(STUDIES["stacked"], out, Settings(grid=SMALL["stacked"], seeds=2, resume=True))
+        run_study(STUDIES["stacked"], out, grid=SMALL["stacked"], seeds=2, resume=True)
 
 
 def test_force_replaces_the_files_of_a_study_and_no_others(tmp_path):
@@ -128,9 +127,7 @@ def test_force_replaces_the_files_of_a_study_and_no_others(tmp_path):
         path.write_text("mine")
     stale = tmp_path / "out" / "kept" / "stacked-7.npz"
     stale.write_bytes(b"of an earlier study")
-    run_study(
-        STUDIES["stacked"], tmp_path / "out", Settings(grid=SMALL["stacked"], seeds=1, force=True)
-    )
+    run_study(STUDIES["stacked"], tmp_path / "out", grid=SMALL["stacked"], seeds=1, force=True)
     assert all(path.read_text() == "mine" for path in others) and not stale.exists()
 
 
@@ -144,18 +141,18 @@ def brought(folder: Path, **more: np.ndarray) -> dict[str, str]:
 
 def test_a_network_and_data_of_ones_own(tmp_path):
     grid = brought(tmp_path) | {"ratio": "0.4,1.5", "fit": "data"}
-    rows = run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+    rows = run_study(STUDIES["width"], tmp_path / "out", grid=grid, seeds=1)
     assert [row["accuracy"] for row in rows][1] == rows[1]["target_accuracy"] == 1.0
     assert rows[0]["error"] > 100 * rows[1]["error"]
     labelled = brought(tmp_path, y=np.arange(40) % 3) | {"ratio": "1.5", "fit": "data"}
-    (row,) = run_study(STUDIES["width"], tmp_path / "labelled", Settings(grid=labelled, seeds=1))
+    (row,) = run_study(STUDIES["width"], tmp_path / "labelled", grid=labelled, seeds=1)
     assert row["accuracy"] == row["target_accuracy"] < 1.0
 
 
 def test_training_on_from_the_fit_recognises_more(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
     grid = {"ratio": "0.25", "fit": "data,tuned"}
-    fit, tuned = run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+    fit, tuned = run_study(STUDIES["width"], tmp_path / "out", grid=grid, seeds=1)
     assert tuned["accuracy"] > fit["accuracy"] + 0.05
 
 
@@ -169,10 +166,10 @@ def test_training_on_from_the_fit_recognises_more(tmp_path):
 def test_a_subject_that_is_not_whole_is_refused(tmp_path, given, message):
     grid = brought(tmp_path) | {"ratio": "0.4", "fit": "data"} | given
     with pytest.raises(InputError, match=message):
-        run_study(STUDIES["width"], tmp_path / "out", Settings(grid=grid, seeds=1))
+        run_study(STUDIES["width"], tmp_path / "out", grid=grid, seeds=1)
     bad = brought(tmp_path, y=np.linspace(0, 1, 40)) | {"ratio": "0.4", "fit": "data"}
     with pytest.raises(InputError, match="labels are whole numbers from 0 on"):
-        run_study(STUDIES["width"], tmp_path / "bad", Settings(grid=bad, seeds=1))
+        run_study(STUDIES["width"], tmp_path / "bad", grid=bad, seeds=1)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +184,7 @@ def test_a_subject_that_is_not_whole_is_refused(tmp_path, given, message):
 )
 def test_bad_grids_in_one_sentence(study, grid, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        run_study(STUDIES[study], tmp_path / "out", Settings(grid=grid))
+        run_study(STUDIES[study], tmp_path / "out", grid=grid)
     assert not (tmp_path / "out").exists()
 
 
