@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -110,11 +111,13 @@ class OutputFolder:
             )
         write_atomically(path, whose)
 
-    def publish(self, names: tuple[str, ...], stale: tuple[str, ...] = ()) -> None:
+    def publish(self, names: tuple[str, ...], earlier: Iterable[str] = ()) -> None:
         """Move the finished files from staging to their places, the last named last.
 
-        `stale` files of an earlier run go first. A name may lie in a folder of its own.
+        Files of an `earlier` run that are not among them go first: they are of something else. A
+        name may lie in a folder of its own.
         """
+        stale = sorted(set(earlier) - set(names))
         for name in (*stale, *names):
             for parent in Path(name).parents:
                 self._refuse_link(parent)

@@ -52,10 +52,10 @@ def published(staging: Path) -> tuple[str, ...]:
     return (*data, *copies(staging), *made)
 
 
-def left_behind(output: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Files that an earlier run left there and this one does not write: of another network."""
+def left_behind(output: Path) -> set[str]:
+    """Files that an earlier run may have left there."""
     data = {path.name for path in output.glob("*.onnx.data")}
-    return tuple(sorted((data | {GUARDED, *FILES, *copies_before(output)}) - set(names)))
+    return data | {GUARDED, *FILES, *copies_before(output)}
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from reconstruct.numbers.rationals import RationalInterval, root_bounds
 from reconstruct.reports.document import to_bytes
 from reconstruct.reports.folder import OutputFolder, as_output
 from reconstruct.runs import given
-from reconstruct.runs.files import CANDIDATE, TARGET, copies, copies_before, take_along
+from reconstruct.runs.files import CANDIDATE, TARGET, copies_before, published, take_along
 from reconstruct.runs.given import Given, PathLike, Where
 
 SCHEMA = "reconstruct.reach/1"
@@ -129,9 +129,7 @@ def reach(
             content = to_bytes(_document(found, place, sources, folder.path))
             write_atomically(folder.staging / "certificate.json", content)
             write_atomically(folder.staging / "report.json", to_bytes(report))
-            names = (*copies(folder.staging), "report.json", "certificate.json")
-            stale = tuple(sorted(set(copies_before(folder.path)) - set(names)))
-            folder.publish(names, stale=stale)
+            folder.publish(published(folder.staging), copies_before(folder.path))
     return ReachOutcome(found.bound, fitted, units, equations, left, random, report, home)
 
 

@@ -365,8 +365,7 @@ def _run(job: Job, start: float, progress: Progress, notes: Sequence[str]) -> Ru
             result = _solved(job, folder.staging, notify)
             result = with_headroom(result, job.forms, progress=progress)
             outcome = _finish(job, source, folder, result, start, progress)
-            names = published(folder.staging)
-            folder.publish(names, left_behind(job.output, names))
+            folder.publish(published(folder.staging), left_behind(job.output))
         except BaseException as error:  # maps that are solved are kept, if they can be of use
             resumable = job.resume is not None and not isinstance(error, UnsupportedError)
             if resumable and worth_resuming(folder.staging):

@@ -37,8 +37,8 @@ from reconstruct.runs import given
 from reconstruct.runs.files import (
     CANDIDATE,
     TARGET,
-    copies,
     copies_before,
+    published,
     take_along,
     write_documents,
 )
@@ -122,9 +122,7 @@ def verify(
         )
         if folder is not None:
             write_documents(folder, certificate, (first, second), report)
-            names = (*copies(folder.staging), "certificate.json", "report.json", "report.html")
-            stale = tuple(sorted(set(copies_before(folder.path)) - set(names)))
-            folder.publish(names, stale=stale)
+            folder.publish(published(folder.staging), copies_before(folder.path))
     return VerifyOutcome(certificate, report, home)
 
 

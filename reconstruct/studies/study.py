@@ -260,11 +260,9 @@ def run_study(
         if staging is not None:
             write_atomically(staging / "report.html", page(study, rows).encode())
             made = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("kept/*"))
-            stale = {
-                f"kept/{path.name}" for path in opened[0].path.glob(f"kept/{study.name}-*.npz")
-            }
+            before = opened[0].path.glob(f"kept/{study.name}-*.npz")
             names = (*made, "study.json", ROWS, "report.html")
-            opened[0].publish(names, stale=tuple(sorted(stale - set(made))))
+            opened[0].publish(names, (f"kept/{path.name}" for path in before))
     return tuple(rows)
 
 

@@ -52,7 +52,7 @@ def test_files_of_an_earlier_run_that_this_one_does_not_write_are_gone(tmp_path:
     (tmp_path / "out" / "mine").write_text("not of a run")
     with OutputFolder(tmp_path / "out", force=True) as folder:
         (folder.staging / "new").write_text("1")
-        folder.publish(("new",), stale=("old", "never there"))
+        folder.publish(("new",), earlier=("old", "never there", "new"))
     assert sorted(os.listdir(tmp_path / "out")) == ["mine", "new"]
 
 
