@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from math import inf, isfinite
@@ -23,9 +25,8 @@ from reconstruct.certificates.propagate import FLOATS as KINDS
 from reconstruct.certificates.propagate import figures
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict, published
-from reconstruct.equivalence import search as searching
 from reconstruct.equivalence.branch_and_bound import bound_difference
-from reconstruct.equivalence.search import Search, hop
+from reconstruct.equivalence.search import Over, Search, after, hop, search
 from reconstruct.equivalence.witness import Replay, Witness
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Box, Domain, DomainLike, LiveNorm, Network, Points
@@ -59,7 +60,7 @@ def certify(
     bounds: Method | None = None,
     tolerance: float | None = None,
     exact_norms: Mapping[str, RationalNorm] | None = None,
-    search: Callable[[], Search] | None = None,
+    search: Callable[..., Search] | None = None,
     bound_anyway: bool = False,
     time_limit: float | None = None,
     progress: Progress | None = None,
@@ -68,17 +69,18 @@ def certify(
 ) -> Certificate:
     """Certify, refute or leave undecided that |network − target| ≤ tolerance on `domain`.
 
-    The layered proof comes first (`error_recursion`), then a search for an input where they
-    differ, then a joint bound of the difference (`branch_and_bound`). All of it ends within about
-    `time_limit` seconds; without a limit the layered proof takes what it needs, and search and
-    joint bound share a minute and a half. Without a tolerance, 1e-6 × max(1, largest sampled
+    The layered proof comes first (`error_recursion`), then a joint bound of the difference
+    (`branch_and_bound`), beside a search for an input where they differ. All of it ends within
+    about `time_limit` seconds; without a limit the layered proof takes what it needs, and search
+    and joint bound have a minute and a half. Without a tolerance, 1e-6 × max(1, largest sampled
     |target|) counts: a sampled scale is never above the true one, so the claim is never weaker
-    than it reads. `search` makes a search of its own where the proof does not do without;
-    `bound_anyway` asks for the bounds of networks that are refuted at once, too (an approximation
-    has both). `exact_norms` are rational gammas and betas (true ones, not effective scales) for
-    which equality is then proved as well. `known` are bounds made before: they are taken if they
-    are of the same numbers on the same domain, and else their partition is. `partition` is one
-    that was found before: then no other is looked for.
+    than it reads. `search(over=…)` makes a search of its own where the layered proof does not do
+    without; `over()` says that nobody waits for it any more. `bound_anyway` asks for the bounds of
+    networks that are refuted at once, too (an approximation has both). `exact_norms` are rational
+    gammas and betas (true ones, not effective scales) for which equality is then proved as well.
+    `known` are bounds made before: they are taken if they are of the same numbers on the same
+    domain, and else their partition is. `partition` is one that was found before: then no other is
+    looked for.
     """
     require_gradual_underflow()
     as_network(target, "the target")
@@ -97,6 +99,15 @@ def certify(
     return replace(certificate, seconds=time.perf_counter() - work.started)
 
 
+@dataclass(frozen=True)
+class _Hunt:
+    """What a search came to: `largest` is the largest difference that hopping met."""
+
+    witness: Witness | None
+    largest: float
+    tried: list[str]
+
+
 @dataclass
 class _Work:
     target: Network
@@ -107,7 +118,7 @@ class _Work:
     time_limit: float | None
     started: float = field(default_factory=time.perf_counter)
     tried: list[str] = field(default_factory=list)
-    seen: Callable[[], Search] | None = None
+    seen: Callable[..., Search] | None = None
     made_before: Reach | None = None
     partition: Partition | None = None
     known: Reach | None = None
@@ -134,13 +145,9 @@ class _Work:
             return self._refuted(found, witness, "sampling and corners")
         if found.bound is not None and found.bound <= tolerance:
             return self._certified(found)
-        deadline = self._deadline()
-        witness = self._search(tolerance, deadline)
+        witness, how, best = self._beside(found, tolerance, self._deadline())
         if witness is not None:  # beside a witness stand the bounds that a checker can repeat
-            return self._refuted(found, witness, "search")
-        witness, best = self._joint(found, tolerance, deadline)
-        if witness is not None:
-            return self._refuted(found, witness, "branch and bound")
+            return self._refuted(found, witness, how)
         if _or_inf(best.bound) <= tolerance:
             return self._certified(best)
         # undecided: who wants bounds anyway is given those that a checker can repeat
@@ -282,25 +289,47 @@ class _Work:
         blank = _blank(self.box, found.tolerance, found.output_scale)
         return replace(blank, bound=claim, method="pointwise", alignment=alignment.pairs)
 
-    def _search(self, tolerance: float, deadline: float) -> Witness | None:
-        """Replay the worst points of a search, one that was made before or a new one."""
+    def _beside(
+        self, found: Certificate, tolerance: float, deadline: float
+    ) -> tuple[Witness | None, str, Certificate]:
+        """A witness and who found it, or the best bound: by branch and bound, with a search beside
+        it in a thread. Each ends as soon as the other one has the answer."""
+        over, before = threading.Event(), len(self.tried)
+        with ThreadPoolExecutor(1) as thread:
+            hunt = thread.submit(self._search, tolerance, deadline, over.is_set)
+            try:
+                witness, best = self._joint(
+                    found,
+                    tolerance,
+                    deadline,
+                    refuted=lambda: hunt.done() and hunt.result().witness is not None,
+                )
+                if witness is not None or _or_inf(best.bound) <= tolerance:
+                    over.set()
+                seen = hunt.result()
+            finally:
+                over.set()
+        self.tried[before:before] = seen.tried
+        self.found = seen.largest
+        if seen.witness is not None:
+            return seen.witness, "search", best
+        return witness, "branch and bound", best
+
+    def _search(self, tolerance: float, deadline: float, over: Over) -> _Hunt:
+        """Replay the worst points of a search, one that was made before or a new one, and then of
+        hopping near them. This runs in a thread: it changes nothing that others see."""
         if self.seen is not None:
-            found = self.seen()
+            found = self.seen(over=over)
         else:
             limit = max(1.0, SHARES.search * (deadline - time.perf_counter()))
-            found = searching.search(
-                self.target, self.network, self.box, time_limit=limit, progress=self.tell
-            )
-        self.tried.append(
+            found = search(self.target, self.network, self.box, time_limit=limit, over=over)
+        tried = [
             f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
             f"difference {found.float64_max:.3g}"
-        )
-        return self._replayed(found.points, tolerance) or self._hop(found, tolerance, deadline)
-
-    def _hop(self, found: Search, tolerance: float, deadline: float) -> Witness | None:
-        """From the worst points of the search to worse ones near them."""
-        if not isinstance(self.box, Box):
-            return None  # near data is not in the data
+        ]
+        witness = self._replayed(found.points, tolerance)
+        if witness is not None or not isinstance(self.box, Box):  # near data is not in the data
+            return _Hunt(witness, 0.0, tried)
         now = time.perf_counter()
         starts = np.array([point for _, point in found.points]).reshape(-1, self.box.size)
         points = hop(
@@ -309,15 +338,18 @@ class _Work:
             self.box,
             starts,
             beyond=tolerance,
-            deadline=now + SHARES.hopping * (deadline - now),
+            over=after(now + SHARES.hopping * (deadline - now), over),
         )
-        if points:
-            self.found = points[0][0]
-            self.tried.append(f"hopping near these: largest difference {points[0][0]:.3g}")
-        return self._replayed(points, tolerance)
+        largest = points[0][0] if points else 0.0
+        tried.append(f"hopping near these: largest difference {largest:.3g}")
+        return _Hunt(self._replayed(points, tolerance), largest, tried)
 
     def _joint(
-        self, found: Certificate, tolerance: float, deadline: float
+        self,
+        found: Certificate,
+        tolerance: float,
+        deadline: float,
+        refuted: Callable[[], bool],
     ) -> tuple[Witness | None, Certificate]:
         """The joint bound of the difference, in whatever time is left: a witness, or the better
         of both bounds."""
@@ -332,6 +364,7 @@ class _Work:
             self.box,
             tolerance=tolerance,
             time_limit=max(0.0, deadline - time.perf_counter()),
+            refuted=refuted,
             progress=self.tell,
         )
         self.tried.append(outcome.tried)

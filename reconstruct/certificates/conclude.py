@@ -9,7 +9,7 @@ from reconstruct.bounds import Method, Reach
 from reconstruct.certificates.arithmetic import RationalNorm
 from reconstruct.certificates.certify import certify
 from reconstruct.certificates.verdicts import Certificate, Verdict
-from reconstruct.equivalence.search import LIMITS, Search, search
+from reconstruct.equivalence.search import LIMITS, Over, Search, search
 from reconstruct.networks import Domain, Network
 from reconstruct.progress import Progress, Step, silent
 
@@ -60,13 +60,20 @@ def conclude(
     """
     made: list[Search] = []
 
-    def look(count: int, restarts: int = LIMITS.restarts) -> Search:
+    def look(count: int, restarts: int, tell: Progress, over: Over = bool) -> Search:
         """A search that is made when it is first asked for, and once."""
         if not made:
-            progress(Step("searching for differences", 0))
-            limit = None if time_limit is None else EFFORT.share * time_limit
-            some = {"samples": samples or count, "restarts": restarts}
-            found = search(target, candidate, domain, **some, time_limit=limit, progress=progress)
+            tell(Step("searching for differences", 0))
+            found = search(
+                target,
+                candidate,
+                domain,
+                samples=samples or count,
+                restarts=restarts,
+                time_limit=None if time_limit is None else EFFORT.share * time_limit,
+                over=over,
+                progress=tell,
+            )
             made.append(found)
         return made[0]
 
@@ -78,15 +85,15 @@ def conclude(
         bounds=bounds,
         tolerance=tolerance,
         exact_norms=exact_norms,
-        search=lambda: look(EFFORT.searched),
+        search=lambda over: look(EFFORT.searched, LIMITS.restarts, silent, over),
         bound_anyway=bound_anyway,
         time_limit=time_limit,
         progress=progress,
         known=known,
     )
     if certificate.verdict is Verdict.CERTIFIED:
-        return Conclusion(certificate, look(measured(candidate), restarts=0))
-    return Conclusion(certificate, look(EFFORT.searched))
+        return Conclusion(certificate, look(measured(candidate), 0, progress))
+    return Conclusion(certificate, look(EFFORT.searched, LIMITS.restarts, progress))
 
 
 def measured(network: Network) -> int:

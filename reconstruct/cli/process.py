@@ -122,14 +122,17 @@ def run_as_job(words: Sequence[str], command: Callable[[], int]) -> int:
     """The exit code of `command` on this rank; only rank 0 is heard.
 
     Every rank runs the same command and shares the sums over hidden units; rank 0 alone reads what
-    was kept, writes and speaks. Commands that solve nothing large are rank 0's.
+    was kept, writes and speaks. `verify` is rank 0's, with the others to help it, and commands that
+    solve nothing large are rank 0's alone.
     """
-    from reconstruct.khatri_rao.ranks import as_job, over_ranks, world
+    from reconstruct.khatri_rao.ranks import as_job, job_of_helpers, over_ranks, world
 
     comm = world()
 
     def program() -> int:
         if not {"run", "study"} & set(words):
+            if "verify" in words:
+                return job_of_helpers(comm, command)
             return command() if comm.Get_rank() == 0 else 0
         with over_ranks(comm):
             if comm.Get_rank() == 0:

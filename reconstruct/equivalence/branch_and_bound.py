@@ -8,6 +8,7 @@ the tolerance, an input is met where the difference seems larger, or the time is
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from reconstruct.networks.graph import Network, Node, require_same_ends
 from reconstruct.networks.maps import Affine
 from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.parallel import cpu_count, parallel_map
+from reconstruct.numbers.processes import Helpers
 from reconstruct.progress import OutOfTime, Progress, Step, silent, until
 
 OUTPUT, NEGATED = "difference", "negated"  # no dot: names of nodes have one behind their prefix
@@ -69,6 +70,7 @@ class BoundLimits:
 
     grace: float = 2.0  # seconds that the whole box, undivided, may take in any case
     batch: int = 8  # boxes bounded at once, at most: more of them leave the cache
+    alone: float = 0.5  # seconds after which other processors help: as long as they take to start
     points: int = 4  # of a box at which the influence of its coordinates is looked at
     noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
     flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
@@ -79,6 +81,7 @@ class BoundLimits:
 
 LIMITS = BoundLimits()
 TIME_OVER = "the time was over"
+ELSEWHERE = "the search met a difference above the tolerance"
 
 
 @dataclass(frozen=True)
@@ -122,13 +125,14 @@ def bound_difference(
     *,
     tolerance: float = 0.0,
     time_limit: float = 60.0,
+    refuted: Callable[[], bool] = bool,
     progress: Progress | None = None,
 ) -> GeneralResult:
     """Bound |f − g| on the box, cutting it until the bound is at most `tolerance`; of data each
     input, or the box around each, is bounded by itself, and nothing between them.
 
     Best first: the boxes with the largest bounds are halved, each along the coordinate that
-    contributes most to its bound.
+    contributes most to its bound. It ends as soon as `refuted` says that the answer is known.
     """
     start = time.perf_counter()
     domain = box.of_size(target.size_in)
@@ -137,13 +141,15 @@ def bound_difference(
     found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
     reason, tell = "", progress or silent
     try:
-        while not reason:
-            chosen = found.worst(wanted, 2 * work.halved)
-            fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
-            reason = "" if fresh else work.reason_to_stop(found, chosen)
-            if not reason:
-                found.advance(work, chosen if fresh else chosen[: work.halved])
-                tell(Step("boxes bounded", found.evaluated, None, float(found.excess.max())))
+        with work.helpers:
+            while not reason:
+                chosen = found.worst(wanted, 2 * work.halved)
+                fresh = bool(len(chosen)) and found.axis[chosen[0]] < 0
+                reason = "" if fresh else work.reason_to_stop(found, chosen)
+                reason = ELSEWHERE if refuted() else reason
+                if not reason:
+                    found.advance(work, chosen if fresh else chosen[: work.halved])
+                    tell(Step("boxes bounded", found.evaluated, None, float(found.excess.max())))
     except OutOfTime:
         reason = TIME_OVER
     seconds = time.perf_counter() - start
@@ -175,6 +181,30 @@ def _tree(found: BranchAndBound) -> bytes:
     return np.array(found.forest(), dtype=kind).tobytes()
 
 
+@dataclass(frozen=True)
+class _Bounded:
+    """The bound of |f − g| on boxes, the coordinates that make it loose, and points to look at."""
+
+    network: Network
+    pairing: Pairing
+    backward: bool
+
+    def __call__(self, lo: Array, hi: Array, seconds: float) -> tuple[Array, Array, Array]:
+        state = propagate(
+            self.network,
+            lo,
+            hi,
+            backward=self.backward,
+            lean=True,
+            supports=(Support.AREA,),  # the other lines cost as much again, and gain a fifth
+            link=self.pairing if self.backward else None,
+            progress=until(time.perf_counter() + seconds),
+        )
+        bounds, influence, corners = _bound(state)
+        points = np.concatenate([0.5 * lo + 0.5 * hi, corners])
+        return bounds, influence.argmax(axis=1), points
+
+
 class _Difference:
     """The objective: on each box the bound of |f − g|, and the coordinate that makes it loose."""
 
@@ -183,14 +213,21 @@ class _Difference:
         self.wanted = tolerance * (1 - LIMITS.margin)
         self.pairing = Pairing(network, Box(box.lo, box.hi))
         self.backward = _cost(network) <= LIMITS.flops * max(seconds, 1.0)
-        self.deadline = time.perf_counter() + seconds
-        self.first_deadline = time.perf_counter() + max(seconds, LIMITS.grace)
+        self.bounded = _Bounded(network, self.pairing, self.backward)
+        self.helpers = Helpers(self.bounded)
+        now = time.perf_counter()
+        self.deadline, self.first_deadline = now + seconds, now + max(seconds, LIMITS.grace)
+        self.soon = now + LIMITS.alone
         self.begun = False
         self.suspect: tuple[float, ...] | None = None
         self.suspect_difference, self.noise = 0.0, 0.0
         widest = max(network.sizes.values())
         self.batch = int(np.clip(TILE_ELEMENTS // (2 * widest * widest), 1, LIMITS.batch))
-        self.halved = max(1, self.batch * cpu_count() // 2)
+
+    @property
+    def halved(self) -> int:
+        """How many boxes are halved in a round: a batch of halves for each process."""
+        return max(1, self.batch * self.helpers.count // 2)
 
     def reason_to_stop(self, found: BranchAndBound, chosen: Array) -> str:
         """Why no box is halved any more; empty where one can be."""
@@ -205,29 +242,19 @@ class _Difference:
         return "" if len(chosen) else "a box could not be divided any further"
 
     def __call__(self, lo: Array, hi: Array) -> tuple[Array, Array]:
-        """All boxes in batches, side by side but for the first, which guesses pairs."""
+        """All boxes in batches, shared out but for the first, which guesses pairs."""
         parts = [slice(i, i + self.batch) for i in range(0, len(lo), self.batch)]
-        alone = [] if self.begun else [self._batch(lo[parts[0]], hi[parts[0]])]
-        self.begun, parts = True, parts[len(alone) :]
-        rows = parallel_map(lambda part: self._batch(lo[part], hi[part]), parts)
-        bounds, axes, points = map(np.concatenate, zip(*alone, *rows, strict=True))
+        now, found = time.perf_counter(), []
+        if not self.begun:
+            first, *parts = parts
+            found = [self.bounded(lo[first], hi[first], self.first_deadline - now)]
+            self.begun = True
+        elif now > self.soon:
+            self.helpers.start()
+        found += self.helpers([(lo[part], hi[part], self.deadline - now) for part in parts])
+        bounds, axes, points = map(np.concatenate, zip(*found, strict=True))
         self._look(points)
         return bounds, axes
-
-    def _batch(self, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
-        state = propagate(
-            self.network,
-            lo,
-            hi,
-            backward=self.backward,
-            lean=True,
-            supports=(Support.AREA,),  # the other lines cost as much again, and gain a fifth
-            link=self.pairing if self.backward else None,
-            progress=until(self.deadline if self.begun else self.first_deadline),
-        )
-        bounds, influence, corners = _bound(state)
-        points = np.concatenate([0.5 * lo + 0.5 * hi, corners])
-        return bounds, influence.argmax(axis=1), points
 
     def _look(self, points: Array) -> None:
         """The difference at points of the boxes, in float64: a guess, not a proof.

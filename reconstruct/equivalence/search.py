@@ -8,6 +8,7 @@ the highest hills, in floating point. A difference that counts is replayed in ex
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import inf
@@ -45,6 +46,12 @@ LIMITS = SearchLimits()
 STEPS = 2.0 ** -np.arange(0.0, 24.0, 2.0)  # fractions of the box's width tried along a direction
 
 Suspects = list[tuple[float, tuple[float, ...]]]  # differences with their inputs
+Over = Callable[[], bool]  # whether nobody waits for more
+
+
+def after(deadline: float, over: Over = bool) -> Over:
+    """Over at that time (perf_counter), or before."""
+    return lambda: over() or time.perf_counter() > deadline
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ def search(
     seed: int = 0,
     restarts: int = LIMITS.restarts,
     time_limit: float | None = None,
+    over: Over = bool,
     progress: Progress | None = None,
 ) -> Search:
     """The largest difference found over samples, corners and `restarts` local searches.
@@ -88,15 +96,17 @@ def search(
     With a `time_limit` (seconds) it stops early and `samples` says how far it came. The local
     search climbs |f_j − g_j| from the worst samples and from random points, and also drives
     hidden units that were active at every sample to where they are least so: there a unit that
-    leaves its straight piece shows. Without restarts there is no local search.
+    leaves its straight piece shows. Without restarts there is no local search, and what there is
+    ends where it is `over`.
     """
     start = time.perf_counter()
     work = _Search(target, candidate, box.of_size(target.size_in), seed)
-    work.deadline = start + (inf if time_limit is None else time_limit)
+    limit = start + (inf if time_limit is None else time_limit)
+    work.over = after(limit)
     with np.errstate(all="ignore"):  # what overflows is not finite, and is left out
         work.sample(samples, progress or silent)
         now = time.perf_counter()
-        work.deadline = min(work.deadline, now + max(LIMITS.seconds, now - start))
+        work.over = after(min(limit, now + max(LIMITS.seconds, now - start)), over)
         (progress or silent)(Step("local search", 0, None))
         if restarts and isinstance(work.box, Box):  # data have nothing between them to climb
             work.climb(restarts)
@@ -139,7 +149,7 @@ class Difference:
         return out
 
     def ascend(
-        self, starts: Array, box: Box, rng: np.random.Generator, deadline: float
+        self, starts: Array, box: Box, rng: np.random.Generator, over: Over
     ) -> tuple[Array, Array]:
         """`(points, values)`: each start moved uphill, never out of the box.
 
@@ -151,7 +161,7 @@ class Difference:
         values, idle = self(points), np.zeros(len(points), dtype=int)
         for _ in range(LIMITS.rounds):
             live = np.flatnonzero(idle < LIMITS.patience)
-            if not live.size or time.perf_counter() > deadline:
+            if not live.size or over():
                 break
             trials = _trials(points[live], self.gradient(points[live]), box, rng)
             found = self(trials.reshape(-1, box.size)).reshape(trials.shape[:2])
@@ -187,13 +197,13 @@ def hop(
     starts: Array,
     *,
     beyond: float,
-    deadline: float,
+    over: Over,
 ) -> Suspects:
     """The largest differences near `starts` (rows), worst first, each with its point.
 
     The difference of two nearly equal networks has many hills, and the high ones lie close to one
     another: each round climbs from the best points so far, moved by random steps of all sizes. It
-    ends as soon as a difference is above `beyond` by a hundredth, or when the time is over.
+    ends as soon as a difference is above `beyond` by a hundredth, or when it is `over`.
     """
     rng, kept = np.random.default_rng(3), LIMITS.kept
     difference = Difference(target, candidate)
@@ -202,12 +212,12 @@ def hop(
         points = np.clip(starts, box.lo, box.hi)
         values = _hills(difference(points))
         for _ in range(LIMITS.hops):
-            if np.max(values, initial=0.0) > 1.01 * beyond or time.perf_counter() > deadline:
+            if np.max(values, initial=0.0) > 1.01 * beyond or over():
                 break
             scale = 10.0 ** rng.uniform(-3.0, -0.5)  # a thousandth to a third of the box
             near = np.repeat(points[:kept], 4, axis=0)
             near = near + scale * (box.hi - box.lo) * rng.standard_normal(near.shape)
-            found, gaps = difference.ascend(near, box, rng, deadline)
+            found, gaps = difference.ascend(near, box, rng, over)
             points = np.concatenate([points, found])
             values = np.concatenate([values, _hills(gaps)])
             order = np.argsort(-values, kind="stable")[: 4 * kept]
@@ -220,7 +230,8 @@ class _Search:
 
     def __init__(self, target: Network, candidate: Network, box: Domain, seed: int) -> None:
         self.target, self.candidate, self.box, self.seed = target, candidate, box, seed
-        self.rng, self.deadline = np.random.default_rng(seed), inf
+        self.rng = np.random.default_rng(seed)
+        self.over: Over = bool
         self.difference = Difference(target, candidate)
         self.points, self.gaps = np.empty((0, box.size)), np.empty(0)
         self.found: Suspects = []
@@ -233,7 +244,7 @@ class _Search:
         points = np.concatenate([corners[:count], self.box.sample(count, self.rng)])[:count]
         gaps: list[Array] = []
         for first in range(0, len(points), LIMITS.chunk):
-            if first and time.perf_counter() > self.deadline:
+            if first and self.over():
                 break
             gaps.append(self._measured(points[first : first + LIMITS.chunk]))
             tell(Step("sampled inputs", min(first + LIMITS.chunk, len(points)), len(points)))
@@ -263,7 +274,7 @@ class _Search:
         nearly straight falls fastest lies a corner, and from there perhaps another."""
         probes = self.points[: 2 * LIMITS.chunk : 2]
         for network in (self.candidate, self.target):
-            if time.perf_counter() > self.deadline:
+            if self.over():
                 return
             points: list[Array] = []
             for name, unit, point in _least_active(network, probes):
@@ -280,7 +291,7 @@ class _Search:
 
     def _ascend(self, starts: Array) -> None:
         assert isinstance(self.box, Box)
-        self.found += _suspects(*self.difference.ascend(starts, self.box, self.rng, self.deadline))
+        self.found += _suspects(*self.difference.ascend(starts, self.box, self.rng, self.over))
 
     def outcome(self, seconds: float) -> Search:
         best = _order(self.gaps)[: LIMITS.listed]

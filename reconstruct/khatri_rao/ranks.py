@@ -5,6 +5,7 @@
 Inside of `over_ranks(comm)` each operator takes a share of its hidden units on each rank and adds
 up the `m × k` parts by one all-reduce, which gives every rank the same bits: so all of them take
 the same decisions. Files are read and written by rank 0; `from_first` hands on what it read.
+Where decisions hang on the clock, rank 0 takes them all, and the others help it: `job_of_helpers`.
 Needs mpi4py (extra `mpi`).
 """
 
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from reconstruct.errors import InputError
 from reconstruct.numbers.parallel import at_most_threads, cpu_count
+from reconstruct.numbers.processes import helped_by, serve
 
 T = TypeVar("T")
 
@@ -59,14 +61,52 @@ def over_ranks(comm: Any) -> Iterator[None]:
     """Share operators out over the ranks of `comm`; the ranks of a machine share its processors."""
     global _comm
     before, _comm = _comm, comm if int(comm.Get_size()) > 1 else None
-    beside = comm.Split_type(importlib.import_module("mpi4py.MPI").COMM_TYPE_SHARED)
-    threads = max(1, cpu_count() // int(beside.Get_size()))
-    beside.Free()
     try:
-        with at_most_threads(threads):
+        with at_most_threads(_threads(comm)):
             yield
     finally:
         _comm = before
+
+
+def _threads(comm: Any) -> int:
+    """A rank's share of the processors of its machine."""
+    beside = comm.Split_type(importlib.import_module("mpi4py.MPI").COMM_TYPE_SHARED)
+    threads = max(1, cpu_count() // int(beside.Get_size()))
+    beside.Free()
+    return threads
+
+
+class Rank:
+    """The way to another rank: a `Channel` of `numbers.processes`."""
+
+    def __init__(self, comm: Any, number: int) -> None:
+        self.comm, self.number = comm, number
+
+    def send(self, message: Any) -> None:
+        self.comm.send(message, dest=self.number)
+
+    def receive(self) -> Any:
+        while not self.comm.iprobe(source=self.number):  # MPI's own wait would spin
+            time.sleep(1e-3)
+        return self.comm.recv(source=self.number)
+
+    def close(self) -> None:
+        """Nothing: a rank goes on to help until rank 0 is through."""
+
+
+def job_of_helpers(comm: Any, program: Callable[[], int]) -> int:
+    """The exit code of `program`, which rank 0 runs while the others help; theirs is 0."""
+    with at_most_threads(_threads(comm)):
+        if int(comm.Get_rank()):
+            serve(Rank(comm, 0))
+            return 0
+        others = [Rank(comm, number) for number in range(1, int(comm.Get_size()))]
+        try:
+            with helped_by(others):
+                return program()
+        finally:
+            for rank in others:
+                rank.send(None)
 
 
 @contextmanager

@@ -3,13 +3,18 @@ enough to decide pairs that errors carried layer by layer leave open."""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from reconstruct.bounds import Adaptive
+from reconstruct.bounds import Adaptive, Interval
 from reconstruct.certificates import Verdict, certify
-from reconstruct.equivalence.branch_and_bound import bound_difference
-from reconstruct.equivalence.search import search
+from reconstruct.equivalence.branch_and_bound import GeneralResult, bound_difference
+from reconstruct.equivalence.search import Over, Search, search
 from reconstruct.networks import Affine, Box, Dense, Elu, LeakyRelu, Network, Node, Relu
 from reconstruct.networks.operation import Add
 
@@ -77,10 +82,57 @@ def test_a_pair_between_the_found_and_the_absolute_is_decided() -> None:
         domain=BOX,
         bounds=Adaptive(boxes=32),
         tolerance=1.5 * most,
-        search=lambda: search(target, other, BOX, samples=100, restarts=1),
+        search=lambda over: search(target, other, BOX, samples=100, restarts=1, over=over),
         time_limit=60,  # far more than it takes
     )
     assert found.verdict is Verdict.CERTIFIED and found.method == "general"
     assert found.bound is not None and most <= found.bound <= 1.5 * most
     assert any(line.startswith("joint bound of the difference") for line in found.tried)
     assert found.float64_bound is not None and found.float64_bound >= most  # of the layered proof
+
+
+def test_a_proof_ends_the_search_beside_it() -> None:
+    rng = np.random.default_rng(2)
+    target = random_target(rng, DEEPER)
+    other = rounded(target, 1e-4, rng)
+    asked = []
+
+    def endless(over: Over) -> Search:
+        until = time.monotonic() + 30
+        while not over() and time.monotonic() < until:
+            time.sleep(0.01)
+        asked.append(over())
+        return search(target, other, BOX, samples=10, restarts=0, over=over)
+
+    found = certify(target, other, domain=BOX, tolerance=2e-3, search=endless, bounds=Interval())
+    assert found.verdict is Verdict.CERTIFIED and found.method == "general"
+    assert asked == [True]
+
+
+def test_a_search_ends_the_proof_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal but for one input; who bounds boxes is told only that the search has found it."""
+    target, spike = Network.mlp([np.zeros((1, 1))]), np.array([[1.0], [1.0], [1.0]])
+    bias = np.array([-0.3, -0.3 - 1e-3, -0.3 - 2e-3])
+    other = Network.mlp([spike, np.array([[1e3, -2e3, 1e3]])], [bias, np.zeros(1)])
+    told, near = [], Box(0.3, 0.302).of_size(1)
+
+    def waiting(*given: Any, refuted: Callable[[], bool], **more: Any) -> GeneralResult:
+        until = time.monotonic() + 30
+        while not refuted() and time.monotonic() < until:
+            time.sleep(0.01)
+        told.append(refuted())
+        return bound_difference(*given, refuted=refuted, **more)
+
+    monkeypatch.setattr(
+        sys.modules["reconstruct.certificates.certify"], "bound_difference", waiting
+    )
+    found = certify(
+        target,
+        other,
+        domain=Box(0.0, 1.0),
+        tolerance=0.5,
+        search=lambda over: search(target, other, near, samples=100, over=over),
+    )
+    assert told == [True] and found.verdict is Verdict.REFUTED
+    assert "the search met a difference above the tolerance" in " ".join(found.tried)
+    assert found.tried[-1].startswith("witness found by search")

@@ -85,6 +85,6 @@ def test_hopping_finds_what_climbing_alone_does_not() -> None:
     target, candidate = (load(stem.with_suffix(kind)) for kind in (".onnx", ".nnet"))
     box = Box(-0.5, 0.5).of_size(5)
     starts = box.sample(64, np.random.default_rng(0))
-    found = hop(target, candidate, box, starts, beyond=2.8e-6, deadline=np.inf)
+    found = hop(target, candidate, box, starts, beyond=2.8e-6, over=bool)
     assert found[0][0] > 2.8e-6 and box.contains(np.array(found[0][1]))
     assert Replay(target, candidate, box).witness(np.array(found[0][1]), 2.79e-6) is not None

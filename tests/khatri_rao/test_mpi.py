@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from proofs_check.certificates import check
 from reconstruct.cli import main
 from reconstruct.cli.process import launched
 from reconstruct.errors import InputError
 from reconstruct.formats import save
 from reconstruct.khatri_rao import operator, solve
 from reconstruct.khatri_rao.ranks import world
+from reconstruct.networks import Network
 from reconstruct.numbers.parallel import at_most_threads
 from tests.constructions.targets import mlp
 
@@ -144,6 +146,22 @@ def test_norms_do_not_depend_on_threads_or_ranks(
     for name in one.files:
         assert relative(two[name] - one[name], one[name]) <= 1e-10, name
         assert relative(ranks[name] - one[name], one[name]) <= 1e-10, name
+
+
+def test_ranks_help_to_verify(tmp_path: Path) -> None:
+    """One verdict, and no fewer boxes than one rank needs; the other rank's are among them."""
+    for name, noise in (("one", 0.0), ("other", 1e-3)):
+        rng = np.random.default_rng(4)
+        weights = [rng.normal(size=shape) for shape in ((12, 4), (12, 12), (12, 12), (2, 12))]
+        weights = [w + noise * rng.normal(size=w.shape) for w in weights]
+        save(Network.mlp(weights), tmp_path / f"{name}.onnx")
+    given = ["verify", "one.onnx", "other.onnx", "--domain", "-1,1", "--tolerance", "0.5"]
+    done = run("command", tmp_path, *given, "-o", "out", "count-boxes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("CERTIFIED") == 1
+    assert check(tmp_path / "out").accepted
+    boxes = [int(line.split()[-1]) for line in done.stderr.splitlines() if "boxes" in line]
+    assert len(boxes) == 2 and min(boxes) > 20, done.stderr
 
 
 def test_a_run_whose_rank_was_killed_is_resumed(target: Path) -> None:
