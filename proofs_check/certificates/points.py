@@ -37,7 +37,7 @@ from proofs_check.certificates.arithmetic import (
     times,
 )
 from proofs_check.certificates.curves import exponential
-from proofs_check.certificates.ranges import needed, over_boxes
+from proofs_check.certificates.ranges import anywhere, needed, over_boxes
 from proofs_check.certificates.rationals import Interval, Range, Rationals, columns_of, root
 from proofs_check.certificates.reading import Claims, Witness, covers
 from proofs_check.certificates.recursion import deviation
@@ -224,11 +224,16 @@ class Evaluation:
         raise NotCheckable(f"{what} is not an operation the checker knows")
 
     def _show_on_line(self, node: Node) -> None:
-        """How far units of a hidden activation may be off their line, at any of the inputs."""
+        """How far units of a hidden activation may be off their line, at any of the inputs: of
+        each alone, and wherever it stands, only where all of them together leave a doubt."""
         (name,), bend, near = node.inputs, self.forms.bend(node), self._near()
+        lows, highs = ({n: [ends[n][i] for ends in near] for n in near[0]} for i in (0, 1))
+        every = {n: (np.min(lows[n], axis=0), np.max(highs[n], axis=0)) for n in near[0]}
 
         def doubted(form: Form) -> Floats:
             floats, most = form.floats(), np.zeros(form.rows * form.positions)
+            if not deviation(node, bend, anywhere(form, floats, every)).any():
+                return most
             for ends in near:
                 lo, hi = over_boxes(form, floats, ends)
                 most = np.maximum(most, deviation(node, bend, (lo[0], hi[0])))

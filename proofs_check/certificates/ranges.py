@@ -205,6 +205,19 @@ def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
     return low, high
 
 
+def anywhere(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
+    """Bounds of the rows of a form wherever they stand, on a single box, (rows,): by intervals of
+    all that a column meets."""
+    parts = []
+    for view, part in form.parts():
+        lo, hi = (np.where(view.index >= 0, e[0][view.index], 0.0) for e in values[view.source])
+        error = floats[1][:, part] if floats[1][:, part].any() else None
+        ends = lo.min(axis=1)[:, None], hi.max(axis=1)[:, None]
+        parts.append((floats[0][:, part], error, *ends))
+    low, high = enclosed(parts, floats[0][:, -1], floats[1][:, -1])
+    return low[:, 0], high[:, 0]
+
+
 def weigh(values: Floats, size: Matrix) -> Floats:
     """`values @ size.T` of numbers that are not negative, from above."""
     return dot(size, values.T).T

@@ -52,6 +52,7 @@ from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, uppe
 from proofs_check.certificates.ranges import (
     Ranges,
     Rows,
+    anywhere,
     boxes_of,
     needed,
     over_boxes,
@@ -237,13 +238,17 @@ class Recursion:
 
     def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats, Floats]:
         """The same for some rows, the bounds of F h + d, and |F| e of each arithmetic. Shifts of
-        grouped layers come from intervals of the few units that a row sees: lines only where these
-        leave a doubt."""
+        grouped layers come from intervals of the few units that a row sees, wherever it stands:
+        lines only where these leave a doubt."""
         floats, bend = form.floats(), self.theirs.bend(node)
         by = moved(form, floats, self.walk.errors)
         grouped = self.theirs.grouped(node.inputs[0]) is not None
         for quick in (True, False) if grouped else (False,):
-            lo, hi = self._range(form, floats, quick)
+            if quick:
+                ends = anywhere(form, floats, self.walk.far)
+                lo, hi = (np.repeat(end, form.positions) for end in ends)
+            else:
+                lo, hi = self._range(form, floats)
             doubt = deviation(node, bend, widened(lo, hi, by[0]))
             if not doubt.any():
                 break

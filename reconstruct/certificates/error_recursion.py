@@ -314,16 +314,20 @@ class Recursion:
         def ends(span: tuple[int, int]) -> tuple[Array, Array]:
             return self._ends(composites.block(name, span), errors)
 
-        spans, blocks = composites.spans(name), composites.blocks(name)
-        if blocks is not None:
+        spans, layer = composites.spans(name), composites.grouped(name)
+        if layer is not None:
             # Shifts of grouped layers come from these intervals, those of other constructions
             # from functionals of the whole layer: only where intervals say too little is the
             # dearer question asked, and not for what rounding makes of blocks of zeros.
-            lo, hi = self._ends_of_blocks(blocks, errors)
+            found = parallel_map(
+                lambda span: self._ends_of_blocks(composites.blocks(name, layer, *span), errors),
+                layer.spans(),
+            )
+            lo, hi = (np.concatenate(ends) for ends in zip(*found, strict=True))
             doubted = deviation(op, lo, hi)[0] > 2.0**-80 * np.max(np.abs(hi), initial=0.0)
             spans = [span for span in spans if doubted[slice(*span)].any()]
-            for (start, stop), found in zip(spans, parallel_map(ends, spans), strict=True):
-                lo[start:stop], hi[start:stop] = found
+            for (start, stop), sharper in zip(spans, parallel_map(ends, spans), strict=True):
+                lo[start:stop], hi[start:stop] = sharper
             return lo, hi
         lows, highs = zip(*parallel_map(ends, spans), strict=True)
         return np.concatenate(lows), np.concatenate(highs)

@@ -10,7 +10,7 @@ proof and rationals for the exact one: see `arithmetic`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
@@ -54,9 +54,35 @@ LIMITS = FormLimits()
 
 
 @dataclass(frozen=True, eq=False)
+class Grouping:
+    """A grouped layer of a source, and where in the source each of its entries lies (entries ×
+    positions)."""
+
+    op: Convolution
+    source: str
+    index: Array
+
+    @property
+    def height(self) -> int:
+        """Rows of a group."""
+        return self.op.channels // self.op.groups
+
+    @property
+    def seen(self) -> int:
+        """Entries that a group looks at."""
+        return len(self.index) // self.op.groups
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Groups that are looked at together: where they start and stop."""
+        step = max(1, LIMITS.elements // (self.height * (self.seen + 1)))
+        return [(i, min(i + step, self.op.groups)) for i in range(0, self.op.groups, step)]
+
+
+@dataclass(frozen=True, eq=False)
 class GroupedForm(Generic[N]):
-    """Rows of a grouped layer, n × (b + 1) with the constant last: those of group g look at the
-    rows g·b … (g+1)·b of `index` (entries × positions), where in the source each entry lies."""
+    """Some groups of a grouped layer, n × (b + 1) with the constant last: the rows of group g look
+    at the rows g·b … (g+1)·b of `index` (entries × positions), where in the source each entry
+    lies."""
 
     source: str
     index: Array
@@ -353,68 +379,75 @@ class Composites(Generic[N]):
 
     # --- grouped layers ------------------------------------------------------------------------
 
-    def blocks(self, name: str) -> GroupedForm[N] | None:
-        """The value of a grouped layer by blocks, with the norm and activation behind it: a row
-        has as many columns as its group has inputs. None for any other value."""
-        if name in self.sources:
-            return None
+    def grouped(self, name: str) -> Grouping | None:
+        """The grouped layer of a source that a value comes from, scaled and bent since."""
+        while name not in self.sources:
+            node = self.network.node(name)
+            op = node.op
+            if isinstance(op, Convolution) and op.groups > 1:
+                found = self._looked_through(node.inputs[0])
+                if found is None:
+                    return None
+                windows = op.geometry.windows()
+                return Grouping(op, found[0], np.where(windows >= 0, found[1][windows], -1))
+            if not isinstance(op, Diagonal | Activation) or isinstance(op, LiveNorm):
+                return None
+            (name,) = node.inputs
+        return None
+
+    def blocks(self, name: str, layer: Grouping, first: int, last: int) -> GroupedForm[N]:
+        """Some groups of the value of a grouped layer: a row has as many columns as its group has
+        inputs. Hidden layers are wide: they are never held whole."""
+        index = layer.index[first * layer.seen : last * layer.seen]
+        rows = slice(first * layer.height, last * layer.height)
+        matrix = self._rows_of_blocks(name, rows, index.shape[1])
+        return GroupedForm(layer.source, index, matrix, last - first)
+
+    def _rows_of_blocks(self, name: str, rows: slice, positions: int) -> N:
         node = self.network.node(name)
         op = node.op
-        if isinstance(op, Convolution) and op.groups > 1:
-            found = self._looked_through(node.inputs[0])
-            if found is None:
-                return None
-            windows = op.geometry.windows()
-            index = np.where(windows >= 0, found[1][windows], -1)
-            rows = np.concatenate([op.kernel.reshape(op.channels, -1), op.offsets[:, None]], axis=1)
-            return GroupedForm(found[0], index, self.arithmetic.exact(rows), op.groups)
-        if not isinstance(op, Diagonal | Activation) or isinstance(op, LiveNorm):
-            return None
-        below = self.blocks(node.inputs[0])
-        if below is None:
-            return None
-        count, total = below.index.shape[1], below.matrix.shape[0]
+        if isinstance(op, Convolution):
+            kernel = op.kernel[rows].reshape(rows.stop - rows.start, -1)
+            return self.arithmetic.exact(np.column_stack([kernel, op.offsets[rows]]))
+        below = self._rows_of_blocks(node.inputs[0], rows, positions)
         if isinstance(op, Diagonal):
-            made = self._scaled(node, op, below.matrix, slice(0, total), count)
-        else:
-            made = self._on_line(op, below.matrix, self._doubt(name, 0, total, count))
-        return replace(below, matrix=made)
+            return self._scaled(node, op, below, rows, positions)
+        assert isinstance(op, Activation)
+        return self._on_line(op, below, self._doubt(name, rows.start, rows.stop, positions))
 
     def _by_blocks(self, node: Node, op: Mixing) -> Form[N] | None:
         """A 1×1 layer, grouped or not, behind a grouped one, n·b² products: block by block."""
-        inner, groups = self.blocks(node.inputs[0]), getattr(op, "groups", 1)
-        if inner is None or inner.groups % groups:
+        inner, groups = self.grouped(node.inputs[0]), getattr(op, "groups", 1)
+        if inner is None or inner.op.groups % groups:
             return None
         weight = op.kernel if isinstance(op, Convolution) else dense(op.matrix)
-        if weight.shape[1] * groups != inner.matrix.shape[0]:  # it mixes positions, too
+        if weight.shape[1] * groups != inner.op.channels:  # it mixes positions, too
             return None
         view, columns = self._columns_of(inner)
-        each, width = inner.groups // groups, inner.matrix.shape[0] // inner.groups
+        each = inner.op.groups // groups
         seen = columns.reshape(groups, -1)
         if any(len(np.unique(c[c >= 0])) < np.sum(c >= 0) for c in seen):
             return None
-        kernel = weight.reshape(groups, -1, each, width).astype(np.float64)
-        parts = []
-        for i, own in enumerate(seen):
-            blocks = [
-                self.arithmetic.product(
-                    kernel[i, :, j], inner.matrix[(i * each + j) * width :][:width]
-                )
-                for j in range(each)
-            ]
-            constant = blocks[0][:, -1:]
-            for block in blocks[1:]:
-                constant = constant + block[:, -1:]
-            zero = self.arithmetic.exact(np.zeros((kernel.shape[1], 1)))
-            wide = self.arithmetic.beside([*(b[:, :-1] for b in blocks), zero])
-            place = np.full(view.columns, len(own))
-            place[own[own >= 0]] = np.flatnonzero(own >= 0)
-            parts.append(self.arithmetic.beside([wide[:, place], constant]))
-        total = self.arithmetic.beside(parts, 0)
+        kernel = weight.reshape(groups, -1, each, inner.height)
+        rows = np.arange(kernel.shape[1])[:, None]
+        block, entry = np.divmod(np.arange(each * inner.seen), inner.seen)
+        zero = self.arithmetic.exact(np.zeros((kernel.shape[1], 1)))
+
+        def of_group(i: int) -> N:
+            matrix = self.blocks(node.inputs[0], inner, i * each, (i + 1) * each).matrix
+            blocks = matrix[np.arange(matrix.shape[0]).reshape(each, -1)]
+            made = self.arithmetic.product(kernel[i].transpose(1, 0, 2).astype(np.float64), blocks)
+            constant = self.arithmetic.product(np.ones((1, each)), made[..., -1])[0]
+            place = np.full(view.columns, len(block))
+            place[seen[i][seen[i] >= 0]] = np.flatnonzero(seen[i] >= 0)
+            wide = self.arithmetic.beside([made[block, rows, entry], zero])[:, place]
+            return self.arithmetic.beside([wide, constant[:, None]])
+
+        total = self.arithmetic.beside(list(parallel_map(of_group, range(groups))), 0)
         bias = self.arithmetic.exact(op.channel_bias)
         return Form((view,), self._shifted(total, bias), op.positions)
 
-    def _columns_of(self, inner: GroupedForm[N]) -> tuple[View, Array]:
+    def _columns_of(self, inner: Grouping) -> tuple[View, Array]:
         """The view that all blocks together have, and the column of each of their entries."""
         source, index = inner.source, inner.index
         if index.shape[1] == 1:

@@ -53,6 +53,7 @@ class Around:
     nnet_header: bool
     budget: Budget
     comparison: SecondReading
+    held: Network | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class FileFormat:
 def _onnx(content: bytes, around: Around) -> Network:
     from reconstruct.formats.onnx.read import read_onnx
 
-    return read_onnx(content, around.folder, around.budget, around.comparison)
+    return read_onnx(content, around.folder, around.budget, around.comparison, around.held)
 
 
 FORMATS = {
@@ -92,6 +93,7 @@ def load(
     limit: int | None = None,
     near: Box | Points | None = None,
     unchecked: bool | None = None,
+    held: Network | None = None,
 ) -> Network:
     """The network in an ONNX, .npz or .nnet file, gzip'd or not.
 
@@ -100,7 +102,8 @@ def load(
     `limit` is the memory in bytes that the file may unpack to (RECONSTRUCT_READ_LIMIT, or 4 GiB).
     What is read of an ONNX file is compared with another program at many points, with `near` in
     that domain and beside it; where no program can evaluate the file it is refused, unless
-    `unchecked` (RECONSTRUCT_UNCHECKED_READING): then `metadata["compared"]` is None.
+    `unchecked` (RECONSTRUCT_UNCHECKED_READING): then `metadata["compared"]` is None. Large weights
+    of an ONNX file that are those of the network `held`, bit by bit, are not held twice.
     """
     place, most = as_path(path, "a network's file"), read_limit(limit)
     with naming(place):
@@ -110,9 +113,8 @@ def load(
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
         allowed = bool(os.environ.get(UNCHECKED)) if unchecked is None else unchecked
-        around = Around(
-            place.parent, nnet_header, Budget(max(most, len(stored))), SecondReading(near, allowed)
-        )
+        budget, comparison = Budget(max(most, len(stored))), SecondReading(near, allowed)
+        around = Around(place.parent, nnet_header, budget, comparison, held)
         network = FORMATS[kind].read(content, around)
         _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}

@@ -16,7 +16,7 @@ Matrix: TypeAlias = Any  # NDArray or scipy.sparse.csr_array: both know .shape, 
 
 def frozen_array(values: ArrayLike, dtype: Any = np.float64) -> Array:
     """A read-only array of `dtype`; the caller's array is left as it is, and shared where it is
-    read-only already, with all that it is a part of."""
+    read-only already, with all that it is a part of, be it the bytes of a file."""
     if isinstance(values, np.ndarray) and values.dtype == dtype and _settled(values):
         return values
     array = np.array(values, dtype=dtype)
@@ -29,7 +29,12 @@ def _settled(array: Array) -> bool:
     owner: Any = array
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base
-    return owner is None
+    return owner is None or isinstance(owner, bytes | memoryview)
+
+
+def everywhere(value: float, shape: tuple[int, ...]) -> Vector:
+    """One number in every place, which takes no memory; read-only."""
+    return np.broadcast_to(frozen_array(value), shape)
 
 
 def as_matrix(weight: Any) -> Matrix:
@@ -45,17 +50,7 @@ def as_matrix(weight: Any) -> Matrix:
             kept.sum_duplicates()
         return kept if kept.dtype in (np.float32, np.float64) else kept.astype(np.float64)
     array = np.asarray(weight)
-    if array.dtype in (np.float32, np.float64) and _from_file(array):
-        return array
     return frozen_array(array, array.dtype if array.dtype == np.float32 else np.float64)
-
-
-def _from_file(array: Array) -> bool:
-    """Whether these are read-only bytes that came from a file: nobody else can change them."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray) and owner.base is not None:
-        owner = owner.base
-    return not array.flags.writeable and isinstance(owner, bytes | bytearray | memoryview)
 
 
 def dense(matrix: Matrix) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, everywhere
 from reconstruct.numbers.rounding import UNIT, down, up
 
 UNDERFLOW = 2.0**-1000  # above what an expression of 2²⁰ terms can lose below the normal floats
@@ -28,11 +28,6 @@ def upward(values: ArrayLike) -> Array:
     found = np.asarray(values, dtype=np.float64) * _SLACK
     found += UNDERFLOW
     return np.asarray(found)
-
-
-def everywhere(value: float, shape: tuple[int, ...]) -> Array:
-    """One number in every place, which takes no memory; read-only."""
-    return np.broadcast_to(np.float64(value), shape)
 
 
 def constant(values: Array) -> float | None:

@@ -29,6 +29,7 @@ from reconstruct.numbers.arrays import Array, Matrix
 UNIT = 2.0**-53
 TINY = 2.0**-1074
 SAFE = 2.0**-1020  # a product whose factors' magnitudes multiply to at least this never underflows
+PART = 2**20  # entries that are looked at together
 SLACK = 1.0 + 2.0**-8  # covers second-order terms of an error term, for up to 2^40 summands
 
 
@@ -90,8 +91,9 @@ def magnitude(lo: Array, hi: Array) -> Array:
 
 def smallest(values: Matrix) -> float:
     """The smallest magnitude among the entries that are not zero (+inf if there are none)."""
-    entries = np.abs(values.data if sparse.issparse(values) else np.asarray(values))
-    return float(np.min(entries, initial=np.inf, where=entries > 0))
+    entries = np.ravel(values.data if sparse.issparse(values) else np.asarray(values))
+    parts = (np.abs(entries[i : i + PART]) for i in range(0, len(entries), PART))
+    return min((float(np.min(p, initial=np.inf, where=p > 0)) for p in parts), default=np.inf)
 
 
 def underflow(terms: int, *factors: float) -> float:

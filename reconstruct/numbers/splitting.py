@@ -17,8 +17,8 @@ from functools import reduce
 
 import numpy as np
 
-from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.double_double import Enclosure, constant, everywhere, two_sum, upward
+from reconstruct.numbers.arrays import Array, everywhere
+from reconstruct.numbers.double_double import Enclosure, constant, two_sum, upward
 from reconstruct.numbers.rounding import UNIT
 
 BITS = 20
@@ -28,35 +28,36 @@ ORDINARY = 900  # exponents up to which a power of two times a number neither ov
 
 
 def product(left: Array, right: Enclosure) -> Enclosure:
-    """`left @ right` as an enclosure, for a matrix of floats and an enclosure of a matrix."""
-    starts = range(0, max(1, left.shape[1]), CHUNK)
-    parts = (_short_product(left[:, i : i + CHUNK], right[i : i + CHUNK]) for i in starts)
+    """`left @ right` as an enclosure, for floats and an enclosure: matrices, or rows of them."""
+    starts = range(0, max(1, left.shape[-1]), CHUNK)
+    parts = (_short_product(left[..., i : i + CHUNK], right[..., i : i + CHUNK, :]) for i in starts)
     return reduce(Enclosure.__add__, parts)
 
 
 def _short_product(left: Array, right: Enclosure) -> Enclosure:
     high, low = two_sum(right.high, right.low)  # now |low| ≤ u·|high|
-    e, rows = _slices(left, everywhere(0.0, left.shape), axis=1)
-    f, columns = _slices(high, low, axis=0)
-    sums = _exact_sums(rows, columns, (left.shape[0], right.shape[1]))
+    e, rows = _slices(left, everywhere(0.0, left.shape), axis=-1)
+    f, columns = _slices(high, low, axis=-2)
+    sums = _exact_sums(rows, columns)
     exponent = e + f
     centre, tail = _scaled(sums.high, exponent), _scaled(sums.low, exponent)
-    dropped = _dropped(len(rows), len(columns)) * left.shape[1]
+    dropped = _dropped(len(rows), len(columns)) * left.shape[-1]
     radius = _scaled(sums.radius + dropped, exponent)
     return Enclosure(centre, tail, upward(radius + _doubt(left, right.radius)))
 
 
 def _doubt(left: Array, radius: Array) -> Array:
     """`|left| radius` from above but for rounding, quickly for columns of one number."""
-    sizes = np.abs(left).sum(axis=1, keepdims=True)
+    sizes = np.abs(left).sum(axis=-1, keepdims=True)
     everyone = constant(radius)
     if everyone is not None:
         return np.asarray(sizes * everyone)
-    most = radius.max(axis=0, initial=0.0)
+    most = radius.max(axis=-2, keepdims=True, initial=0.0)
     doubt = sizes * most
-    mixed = np.flatnonzero(~(radius.min(axis=0, initial=np.inf) == most))
+    least = radius.min(axis=-2, keepdims=True, initial=np.inf)
+    mixed = np.flatnonzero((least != most).reshape(-1, most.shape[-1]).any(axis=0))
     if len(mixed):
-        doubt[:, mixed] = np.abs(left) @ radius[:, mixed]
+        doubt[..., mixed] = np.abs(left) @ radius[..., mixed]
     return np.asarray(doubt)
 
 
@@ -92,16 +93,16 @@ def _slices(high: Array, low: Array, axis: int) -> tuple[Array, list[Array]]:
     return exponent, slices
 
 
-def _exact_sums(rows: list[Array], columns: list[Array], shape: tuple[int, int]) -> Enclosure:
+def _exact_sums(rows: list[Array], columns: list[Array]) -> Enclosure:
     """Σ_{p+q < SLICES} 2^(−BITS(p+q+2)) A_p B_q, each scale exact, the smallest first."""
-    left, right = np.concatenate(rows, axis=1), np.concatenate(columns[::-1])
-    n, last = rows[0].shape[1], len(columns) - 1
-    high, low, radius = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    left, right = np.concatenate(rows, axis=-1), np.concatenate(columns[::-1], axis=-2)
+    n, last = rows[0].shape[-1], len(columns) - 1
+    high, low, radius = np.zeros((3, *left.shape[:-1], right.shape[-1]))
     for level in reversed(range(SLICES)):
         p = slice(max(0, level - last), min(level + 1, len(rows)))
         if p.start < p.stop:  # the slices B_q, q = level − p, lie below each other
             q = slice(last - level + p.start, last - level + p.stop)
-            exact = left[:, p.start * n : p.stop * n] @ right[q.start * n : q.stop * n]
+            exact = left[..., p.start * n : p.stop * n] @ right[..., q.start * n : q.stop * n, :]
             high, error = two_sum(high, exact * 2.0 ** (-BITS * (level + 2)))
             low = low + error
             radius += UNIT * np.abs(low)

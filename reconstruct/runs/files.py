@@ -87,7 +87,7 @@ def write_networks(folder: Path, result: Result, forms: Forms) -> Network:
         write_guarded(network, result.watched, folder / GUARDED, dtype)
     with written_whole(folder / "norms.npz") as file:
         np.savez(file, allow_pickle=False, **_norm_arrays(result, dtype))
-    return load(folder / NETWORK)
+    return load(folder / NETWORK, held=network)
 
 
 def _norm_arrays(result: Result, dtype: np.dtype[Any]) -> dict[str, Any]:

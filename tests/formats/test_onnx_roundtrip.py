@@ -183,6 +183,20 @@ def test_float32_weights_stay_so_in_a_float64_file(tmp_path, monkeypatch):
     assert np.array_equal(again(x), load(large)(x))
 
 
+def test_numbers_that_are_held_already_are_not_held_twice(tmp_path):
+    """A network that is read back shares its arrays with the one that was written, where all bits
+    are the same; others are read as the file has them."""
+    network = frozen_pair(50)
+    save(network, tmp_path / "a.onnx")
+    norm = network.node("n").op
+    assert np.shares_memory(load(tmp_path / "a.onnx", held=network).node("n").op.beta, norm.beta)
+    for other in (np.nextafter(norm.beta, 1.0), np.append(norm.beta[:-1], -norm.beta[-1])):
+        changed = network.with_ops({"n": norm.tuned(norm.gamma, other)})
+        found = load(tmp_path / "a.onnx", held=changed).node("n").op
+        assert np.shares_memory(found.gamma, norm.gamma)
+        assert np.array_equal(found.beta, norm.beta) and not np.shares_memory(found.beta, other)
+
+
 def test_constants_behind_a_widening_cast_are_folded_in_float64(tmp_path, monkeypatch):
     """float32(2^24) + 1 is 2^24 + 1 once cast: kept as float32 it would be 2^24."""
     import onnx

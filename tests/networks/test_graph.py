@@ -22,7 +22,7 @@ from reconstruct.networks import (
     Selu,
 )
 from reconstruct.networks.operation import LIMITS
-from reconstruct.numbers.arrays import frozen_array
+from reconstruct.numbers.arrays import everywhere, frozen_array
 
 
 def test_an_mlp_is_its_formula():
@@ -173,3 +173,7 @@ def test_arrays_are_shared_where_nobody_can_change_them():
     part[0] = 7.0
     assert kept[0] == 1.0 and held[0] == 1.0 and not held.flags.writeable
     assert frozen_array(settled, np.float32) is not settled
+    read, buffer = np.frombuffer(bytes(16)), np.frombuffer(bytearray(16))
+    assert frozen_array(read) is read and frozen_array(buffer) is not buffer
+    same = everywhere(0.5, (3,))
+    assert frozen_array(same) is same and same.strides == (0,) and not same.flags.writeable

@@ -66,6 +66,7 @@ class ComparisonEffort:
     work: int = 2**28  # products of an evaluation times points, about
     scales: tuple[float, ...] = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
     operations: int = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
+    part: int = 2**20  # entries of a constant that are compared at once
     held: int = 2**24  # values of another program that are held at once
     held_of_vast: int = 2**22  # the same where memory counts
 
@@ -119,8 +120,10 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     other = _Evaluator(reading)
     stream = other.values([*constants, *order], x)
     for name in constants:
-        theirs = next(stream)[:1]
-        _check_value(reading, other, name, _constant(reading, name, theirs[0]), theirs)
+        theirs = next(stream)[0]
+        _check_shape(reading, other, name, theirs)
+        for step, part in _constant(reading, name, theirs.reshape(1, -1)):
+            _check_numbers(reading, other, name, step, [part])
     by_node = {}
     for name in order:
         by_node.setdefault(reading.flows[name].node, []).append(name)
@@ -131,26 +134,41 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     return {"by": other.name, "points": len(x), "values": len(order) + len(constants)}
 
 
-def _constant(reading: Reading, name: str, theirs: Array) -> Followed:
+def _constant(reading: Reading, name: str, theirs: Array) -> Iterator[tuple[Followed, Array]]:
     """A constant that nodes make is a definite number; its last places may differ: those of a
-    product of matrices, whose order of summation is free, by their largest entry."""
-    ours = reading.folded[name].astype(np.float64).reshape(1, -1)
+    product of matrices, whose order of summation is free, by their largest entry. A large one is
+    compared in parts."""
+    ours = reading.folded[name].reshape(1, -1)
     unit = 2.0**-50 if theirs.dtype == np.float64 else 2.0**-22 if theirs.dtype.kind == "f" else 0.0
     product = any(n.op_type == "MatMul" and name in n.output for n in reading.model.nodes)
-    size = np.abs(ours).max(initial=0.0) if product else np.abs(ours)
-    return Followed(name, ours, np.broadcast_to(unit * size / 2, ours.shape), np.ones(1, bool))
+    most = np.abs(ours.astype(np.float64)).max(initial=0.0) if product else None
+    for start in range(0, ours.shape[1], EFFORT.part):
+        part = slice(start, start + EFFORT.part)
+        values = ours[:, part].astype(np.float64)
+        size = np.abs(values) if most is None else np.broadcast_to(most, values.shape)
+        yield Followed(name, values, unit * size / 2, np.ones(1, bool)), theirs[:, part]
+
+
+def _check_shape(reading: Reading, other: _Evaluator, name: str, value: Array) -> None:
+    shape = (reading.folded if name in reading.folded else reading.flows)[name].shape
+    if tuple(value.shape) != shape:
+        told = f"shape {tuple(value.shape)} where {shape} was read"
+        raise _refusal(reading, other, name, told)
 
 
 def _check_value(
     reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
 ) -> None:
-    shape = (reading.folded if name in reading.folded else reading.flows)[name].shape
+    for value in theirs:
+        _check_shape(reading, other, name, value)
+    _check_numbers(reading, other, name, step, theirs)
+
+
+def _check_numbers(
+    reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
+) -> None:
     if not step.telling.any():
         raise CannotEvaluate(f"the value {name!r} may overflow wherever the model was tried")
-    for value in theirs:
-        if tuple(value.shape) != shape:
-            told = f"shape {tuple(value.shape)} where {shape} was read"
-            raise _refusal(reading, other, name, told)
     if (found := step.disagreement(theirs)) is not None:
         row, place = found
         told = f"{theirs[row].ravel()[place]} where {step.values[row][place]:.17g} was read"

@@ -361,7 +361,8 @@ def batch_normalization(call: Call, build: Builder) -> Flow:
             f"has {', '.join(map(str, sorted(stated)))} channels, but was given shape {flow.shape}"
         )
     count = flow.shape[0] if flow.shape else 1
-    gamma, beta, mean, var = (np.tile(p.ravel(), count) for p in parts if p is not None)
+    flat = (p.reshape(-1) for p in parts if p is not None)
+    gamma, beta, mean, var = (np.tile(p, count) if count > 1 else p for p in flat)
     eps = call.number("epsilon")
     norm = Norm(gamma, beta, mean, var, eps, math.prod(flow.shape[2:]))
     return build.emit(call.name, norm, (flow,), flow.shape)

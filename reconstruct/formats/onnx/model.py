@@ -25,6 +25,7 @@ import numpy as np
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats.files import LIMITS, Budget
 from reconstruct.formats.onnx.external import read_external
+from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
 
 DEFAULT_DOMAIN = ("", "ai.onnx")
@@ -65,12 +66,12 @@ def import_onnx(purpose: str) -> Any:
     return onnx
 
 
-def read_model(content: bytes, folder: Path, budget: Budget) -> Model:
+def read_model(content: bytes, folder: Path, budget: Budget, held: Network | None = None) -> Model:
     """The model in these bytes; tensors kept in files beside it are looked up in `folder`."""
     proto, opset = _parse(content)
     graph = proto.graph
     data, external = read_external(proto, folder, budget)
-    constants = _constants(graph.initializer, external)
+    constants = _constants(graph.initializer, external, held)
     # The arrays hold the numbers: once is enough. A message gives no memory back before it ends.
     del graph.initializer[:]
     proto = type(proto).FromString(proto.SerializeToString())
@@ -140,14 +141,26 @@ def _opset(model: Any) -> int:
     return versions.pop()
 
 
-def _constants(tensors: Any, external: dict[str, Array]) -> dict[str, Array]:
+def _constants(tensors: Any, external: dict[str, Array], held: Network | None) -> dict[str, Array]:
+    """The initializers by name, those of `held` in place of what is the same to the last bit."""
     constants: dict[str, Array] = {}
+    nodes = () if held is None else held.nodes
+    known = {f"{n.name}.{key}": array for n in nodes for key, array in n.op.arrays().items()}
     for tensor in tensors:
         if tensor.name in constants:
             raise InputError(f"the ONNX model has two tensors of the name {tensor.name!r}")
         found = external.get(tensor.name)
-        constants[tensor.name] = array_of(tensor) if found is None else found
+        array = array_of(tensor) if found is None else found
+        constants[tensor.name] = _one_of(array, known.get(tensor.name))
     return constants
+
+
+def _one_of(array: Array, twin: Array | None) -> Array:
+    """The twin if it has the same bits, in whatever shape; else the array."""
+    if twin is None or (twin.dtype, twin.size) != (array.dtype, array.size):
+        return array
+    twin, bits = twin.reshape(array.shape), np.dtype(f"u{array.dtype.itemsize}")
+    return twin if np.array_equal(twin.view(bits), array.view(bits)) else array
 
 
 def array_of(tensor: Any) -> Array:

@@ -140,6 +140,7 @@ def read_onnx(
     folder: Path,
     budget: Budget | None = None,
     comparison: SecondReading | None = None,
+    held: Network | None = None,
 ) -> Network:
     """The network that an ONNX model is; operators that are not supported are refused by name.
 
@@ -147,7 +148,7 @@ def read_onnx(
     says.
     """
     memory = budget or Budget(read_limit())
-    model = read_model(content, folder, memory)
+    model = read_model(content, folder, memory, held)
     walk = _Walk(model, Builder(model.input, math.prod(model.shape), memory), Schemas(model))
     for node in model.nodes:
         walk.step(node)

@@ -10,7 +10,7 @@ Sums over windows: average pooling is one, followed by a division that a `Scalin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from reconstruct.numbers.arrays import (
     Matrix,
     Vector,
     as_matrix,
+    everywhere,
     frozen_array,
     nonzeros,
     to_dense,
@@ -216,7 +217,7 @@ class Convolution(Mixing):
             )
         if tuple(window) != geometry.kernel:
             raise InputError(f"the kernel is {window}, but the geometry says {geometry.kernel}")
-        bias = frozen_array(np.zeros(c_out) if offsets is None else offsets)
+        bias = everywhere(0.0, (c_out,)) if offsets is None else frozen_array(offsets)
         if bias.shape != (c_out,):
             raise InputError(f"a convolution needs {c_out} biases, but got shape {bias.shape}")
         kernel = as_matrix(array)
@@ -309,9 +310,13 @@ class Convolution(Mixing):
     # --- the map and its transpose --------------------------------------------------------------
 
     def linear(self, rows: Array) -> Array:
-        kernel = self._matrix(rows.dtype)
+        return self._times(rows, lambda kernel: kernel)
+
+    def _times(self, rows: Array, changed: Callable[[Array], Array]) -> Array:
+        """`changed(L) h` for every row h."""
         if self.vector:
-            return self._by_groups(rows, kernel.transpose(0, 2, 1))
+            return self._by_groups(rows, lambda kernel: changed(kernel).transpose(0, 2, 1))
+        kernel = changed(self._matrix(rows.dtype))
         out = np.empty((len(rows), self.groups, kernel.shape[1], self.positions), rows.dtype)
         for part in self._batches(len(rows)):
             np.matmul(kernel, self._columns(rows[part]), out=out[part])
@@ -320,7 +325,7 @@ class Convolution(Mixing):
     def pull(self, form: Array, size: int) -> Array:
         if self.vector:
             rows = form.reshape(-1, form.shape[-1])
-            return self._by_groups(rows, self._matrix(form.dtype)).reshape(*form.shape[:-1], size)
+            return self._by_groups(rows, lambda kernel: kernel).reshape(*form.shape[:-1], size)
         flat = form.reshape(-1, self.groups, self.channels // self.groups, self.positions)
         kernel = self._matrix(form.dtype).transpose(0, 2, 1)
         out = np.empty((len(flat), size), form.dtype)
@@ -337,11 +342,18 @@ class Convolution(Mixing):
         """Whether it is a grouped linear layer: a kernel of one pixel on an image of one."""
         return self.geometry.plain and self.positions == 1
 
-    def _by_groups(self, rows: Array, matrices: Array) -> Array:
-        """Each group of the entries times its matrix: one product for each group and all rows."""
-        out = np.empty((len(rows), matrices.shape[0], matrices.shape[2]), rows.dtype)
-        parts = rows.reshape(len(rows), len(matrices), -1)
-        np.matmul(parts.transpose(1, 0, 2), matrices, out=out.transpose(1, 0, 2))
+    def _by_groups(self, rows: Array, turned: Callable[[Array], Array]) -> Array:
+        """Each group of the entries times its matrix: one product for each group and all rows. No
+        copy of a large kernel in another precision is made."""
+        kernel = self.kernel.reshape(self.groups, self.channels // self.groups, -1)
+        parts = rows.reshape(len(rows), self.groups, -1)
+        out = np.empty((len(rows), self.groups, kernel[0].size // parts.shape[2]), rows.dtype)
+        step = max(1, LIMITS.tile // kernel[0].size)
+        for start in range(0, self.groups, step):
+            part = slice(start, start + step)
+            matrices = turned(kernel[part].astype(rows.dtype, copy=False))
+            goal = out[:, part].transpose(1, 0, 2)
+            np.matmul(parts[:, part].transpose(1, 0, 2), matrices, out=goal)
         return out.reshape(len(rows), -1)
 
     def _matrix(self, dtype: Any) -> Array:
@@ -364,8 +376,7 @@ class Convolution(Mixing):
     # --- parts and entries ----------------------------------------------------------------------
 
     def absolute(self, reach: Array) -> Array:
-        kernel = np.abs(self.kernel.astype(np.float64, copy=False))
-        return Convolution(kernel, self.geometry, None, self.groups).linear(reach)
+        return self._times(reach, np.abs)
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         places = self.geometry.windows().reshape(self.groups, -1, self.positions)
@@ -400,7 +411,7 @@ class Convolution(Mixing):
 
     @cached_property
     def largest(self) -> float:
-        return float(np.max(np.abs(self.kernel), initial=0.0))
+        return float(max(self.kernel.max(), -self.kernel.min()))
 
     @cached_property
     def row_signs(self) -> Array:

@@ -17,7 +17,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps.diagonal import Diagonal, Parts, Roundings
 from reconstruct.networks.maps.map import InputBounds, Rounding
 from reconstruct.networks.operation import Operation, Part, counted, register, set_once
-from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
+from reconstruct.numbers.arrays import Array, Range, Vector, everywhere, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
@@ -73,8 +73,8 @@ class Norm(Diagonal):
     @classmethod
     def neutral(cls, channels: int, positions: int = 1) -> Norm:
         """gamma 1, beta 0, mean 0 and √(var + eps) = 1, so that gamma is the effective scale."""
-        ones, zeros = np.ones(channels), np.zeros(channels)
-        return cls(ones, zeros, zeros, ones - UNIT_EPS, UNIT_EPS, positions)
+        one, zero, rest = (everywhere(number, (channels,)) for number in (1.0, 0.0, 1.0 - UNIT_EPS))
+        return cls(one, zero, zero, rest, UNIT_EPS, positions)
 
     @property
     def channels(self) -> int:
