@@ -299,18 +299,6 @@ def dot(matrix: Matrix, other: Floats) -> Floats:
     return bound
 
 
-def norms(columns: Floats) -> Floats:
-    """Euclidean norms of the columns, from above; 0 only where all of a column is.
-
-    n squares, their sum and a root err by less than n·2^-51 relative; squares below the smallest
-    float lose less than 2^-536 of the norm.
-    """
-    n = len(columns)
-    value = np.sqrt((columns * columns).sum(axis=0))
-    bound = above(value * (1 + (n + 4) * 2.0**-51) + n * 2.0**-536)
-    return np.where((columns == 0).all(axis=0), 0.0, bound)
-
-
 def gamma(n: int) -> float:
     """γ_n = nu/(1 − nu) from above, for n < 2^40."""
     if n >= 2**40:

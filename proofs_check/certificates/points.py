@@ -22,6 +22,7 @@ product-errors, softmax-errors.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf, isfinite, isqrt
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from proofs_check.certificates.arithmetic import (
     Whole,
     above,
     below,
-    norms,
+    float_above,
     plus,
     times,
 )
@@ -371,11 +372,9 @@ def _normed(value: Rationals, op: LiveNorm, bits: int) -> Rationals:
 
 
 def _steepness(radius: Floats, least: Fraction, op: LiveNorm) -> float:
-    """‖r‖/max(√eps, ρ − rms(r)) from above."""
-    length = norms(radius[:, None])
-    spread = above(length / np.sqrt(op.channels) * (1 + 2.0**-50))
-    rho = float(least) * (1 - 2.0**-50) - spread
-    floor = float(np.sqrt(op.eps)) * (1 - 2.0**-50)
-    rho = np.maximum(np.where(np.isnan(rho), 0.0, rho), floor)
-    moved = np.where(length == 0, 0.0, np.where(rho > 0, above(length / rho), np.inf))
-    return float(moved[0])
+    """‖r‖/max(√eps, ρ − rms(r)) from above, rms(r) and ‖r‖/√n being no more than max r."""
+    most = float(radius.max())
+    if most == 0 or not isfinite(most):
+        return most
+    rho = max(least - Fraction(most), root(Fraction(op.eps), BITS[0])[0])
+    return float_above((isqrt(op.channels) + 1) * Fraction(most) / rho) if rho > 0 else inf

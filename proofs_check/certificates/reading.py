@@ -66,34 +66,22 @@ def word(*known: str) -> Reader[str]:
     return one
 
 
-def text(value: Json, field: str) -> str:
-    if not isinstance(value, str):
-        raise _unlike(value, field, "text is")
-    return value
+def of_kind(kind: type[Item], needed: str) -> Reader[Item]:
+    """Values that JSON has itself; a flag is no whole number."""
+
+    def one(value: Json, field: str) -> Item:
+        if type(value) is not kind:
+            raise _unlike(value, field, needed)
+        return value
+
+    return one
 
 
-def flag(value: Json, field: str) -> bool:
-    if not isinstance(value, bool):
-        raise _unlike(value, field, "true or false is")
-    return value
-
-
-def whole(value: Json, field: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _unlike(value, field, "a whole number is")
-    return value
-
-
-def as_list(value: Json, field: str) -> list[Json]:
-    if not isinstance(value, list):
-        raise _unlike(value, field, "a list is")
-    return value
-
-
-def as_object(value: Json, field: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise _unlike(value, field, "an object is")
-    return value
+text = of_kind(str, "text is")
+flag = of_kind(bool, "true or false is")
+whole = of_kind(int, "a whole number is")
+as_list: Reader[list[Json]] = of_kind(list, "a list is")
+as_object: Reader[dict[str, Json]] = of_kind(dict, "an object is")
 
 
 def number(value: Json, field: str) -> float:

@@ -237,13 +237,11 @@ class Recursion:
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
     def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats, Floats]:
-        """The same for some rows, the bounds of F h + d, and |F| e of each arithmetic. Shifts of
-        grouped layers come from intervals of the few units that a row sees, wherever it stands:
-        lines only where these leave a doubt."""
+        """The same for some rows, the bounds of F h + d, and |F| e of each arithmetic; intervals
+        first, wherever a row stands, and lines where these leave a doubt."""
         floats, bend = form.floats(), self.theirs.bend(node)
         by = moved(form, floats, self.walk.errors)
-        grouped = self.theirs.grouped(node.inputs[0]) is not None
-        for quick in (True, False) if grouped else (False,):
+        for quick in (True, False):
             if quick:
                 ends = anywhere(form, floats, self.walk.far)
                 lo, hi = (np.repeat(end, form.positions) for end in ends)

@@ -11,24 +11,11 @@ from enum import Enum
 class CheckStatus(Enum):
     """The outcome of a check."""
 
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    MISSING = "missing"
-    UNREADABLE = "unreadable"
-    NOT_CHECKABLE = "not checkable"
-
-    @property
-    def explanation(self) -> str:
-        return _EXPLANATIONS[self]
-
-
-_EXPLANATIONS = {
-    CheckStatus.ACCEPTED: "every claim of the certificate follows from the files",
-    CheckStatus.REJECTED: "a claim of the certificate does not follow from the files",
-    CheckStatus.MISSING: "a file that the certificate speaks of was not found",
-    CheckStatus.UNREADABLE: "this is no certificate that can be read",
-    CheckStatus.NOT_CHECKABLE: "the proof is of a kind that this checker does not repeat",
-}
+    ACCEPTED = "accepted"  # every claim of the certificate follows from the files
+    REJECTED = "rejected"  # a claim does not
+    MISSING = "missing"  # a file that the certificate speaks of was not found
+    UNREADABLE = "unreadable"  # this is no certificate that can be read
+    NOT_CHECKABLE = "not checkable"  # the proof is of a kind that this checker does not repeat
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import pytest
 
 from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.evaluation import Evaluation, NoBound, Value
+from proofs_check.certificates.points import normed
+from proofs_check.certificates.rationals import Rationals
 from reconstruct.networks import LayerNorm, LiveNorm, Network, Node, RMSNorm
 
 
@@ -60,3 +62,23 @@ def test_a_factor_below_the_format_loses_by_what_it_meets() -> None:
     it, what is lost is gamma/√eps times the input."""
     op = RMSNorm([2.0**-93] * 4, [0.0] * 4, 2.0**80)
     assert (behind(op, np.full((1, 4), 2.0**30), 0.0).moved > 2.0**-133 * 2.0**30).all()
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
+def test_a_live_norm_of_values_known_to_a_radius_holds_all_of_them(kind, eps) -> None:
+    """One unit is off by its radius, as the worst direction has it, or each is by its own sign."""
+    rng = np.random.default_rng(5)
+    for n in (2, 3, 9):
+        z, gamma = rng.normal(size=(2, n))
+        op = kind(gamma, rng.normal(size=n), eps)
+        for size in (1e-12, 1e-3, 0.2):
+            radius = size * rng.choice([0.0, 1.0], n)
+            radius[0] = size
+            low, high = normed(Rationals.of(z, radius), op, 192).ends()
+            for _ in range(40):
+                moved = z + radius * rng.choice([-1.0, 0.0, 1.0], n)
+                exact = normed(Rationals.of(moved), op, 400).intervals()
+                pairs = zip(low.tolist(), high.tolist(), exact, strict=True)
+                assert all(a <= b and c <= d for a, d, (b, c) in pairs)
+            assert np.isfinite(high).all() or size > 1e-2
