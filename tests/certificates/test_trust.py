@@ -15,7 +15,7 @@ from reconstruct.bounds import Crown, reach
 from reconstruct.certificates import Rigor, Verdict, certify
 from reconstruct.certificates import conclude as concluding
 from reconstruct.certificates.alignment import Alignment, alignments, by_values
-from reconstruct.certificates.certify import _Work
+from reconstruct.certificates.certify import _Hunt, _Work
 from reconstruct.certificates.conclude import conclude
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity
@@ -153,7 +153,7 @@ def test_what_stays_undecided_has_the_bounds_that_can_be_checked(monkeypatch, an
     """A sharper bound that does not decide either does not replace the segments of a run."""
     work = _Work
     monkeypatch.setattr(work, "_probe", lambda self, tolerance: None)
-    monkeypatch.setattr(work, "_search", lambda self, tolerance, deadline: None)
+    monkeypatch.setattr(work, "_search", lambda *rest: _Hunt(None, 0.0, []))
     monkeypatch.setattr(
         work, "_joint", lambda self, best, *rest, **more: (None, self._general(best, best.bound / 2))
     )
