@@ -137,7 +137,7 @@ def _measured(path: Path, chosen: Setting, result: Result, took: float) -> Row:
     target, box = result.target, result.domain
     assert isinstance(box, Box)
     start = time.perf_counter()
-    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=chosen.blocks)
+    forms = Forms(np.dtype(np.float32), guarded=False, blocks=chosen.blocks)
     if chosen.headroom:
         result = with_headroom(result, forms, np.inf)
     seconds = took + time.perf_counter() - start

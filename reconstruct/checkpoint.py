@@ -79,11 +79,6 @@ class SiteStore:
         return self.folder / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.npz"
 
 
-def worth_resuming(folder: Path) -> bool:
-    """Whether a site that is solved lies in the folder."""
-    return any(folder.glob("site-*.npz"))
-
-
 def _norm(data: Mapping[str, Any], i: int, kind: str, settings: dict[str, Any]) -> Any:
     return KINDS[kind](lambda key: data[f"{i}.{key}"], settings)
 

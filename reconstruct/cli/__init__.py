@@ -57,18 +57,17 @@ def _command(words: list[str]) -> int:
             process.check_interrupt()
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
-    except KeyboardInterrupt:
-        going_on = "; what was solved so far is kept, use --resume to go on"
-        return _message(f"interrupted{going_on if hasattr(options, 'resume') else ''}", 130)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         code, sentence = _outcome(error, getattr(options, "construction", None))
         if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
         return _message("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
-def _outcome(error: Exception, construction: str | None) -> tuple[int, str]:
+def _outcome(error: BaseException, construction: str | None) -> tuple[int, str]:
     """The exit code and the sentence of an error; its notes say what is left of the work."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130, "interrupted"
     if isinstance(error, ReconstructError):
         return 2, str(error)
     if isinstance(error, MemoryError):

@@ -315,7 +315,7 @@ def export(options: Namespace) -> int:
 
 
 def _adapter(options: Namespace) -> dict[str, Path]:
-    from reconstruct.runs.adapter import write_adapter
+    from reconstruct.runs.rebuild import write_adapter
 
     files = write_adapter(options.peft, options.output, force=options.force)
     return {path.stem: path for path in files}

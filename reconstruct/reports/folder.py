@@ -1,8 +1,9 @@
-"""The output directory of a run: refused when it exists, filled whole or not at all.
+"""The output directory of a command: refused when it exists, filled whole or not at all.
 
-While a run works, everything is in OUT/.partial; at the end the finished files are moved to their
-places, one rename each, and .partial is removed. An interrupted run leaves .partial behind, which
-`--resume` uses. OUT belongs to one run at a time: whoever works in it holds OUT/.partial/lock.
+While a command works, everything is in OUT/.partial; at the end the finished files are moved to
+their places, one rename each, and .partial is removed. What is interrupted leaves .partial behind,
+which `--resume` uses. OUT belongs to one command at a time: whoever works in it holds
+OUT/.partial/lock.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from reconstruct.errors import InputError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import as_path, write_atomically
 
 if sys.platform == "win32":
@@ -40,7 +41,8 @@ else:
 OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 ROLES = ("target", "candidate")  # folders with the networks that a certificate speaks of
 PARTIAL = ".partial"
-LOCK = "lock"
+LOCK, KEY = "lock", "key"  # whose staging it is: never published
+GOING_ON = "what was solved so far is kept, use --resume to go on"
 
 
 def as_output(value: str | os.PathLike[str]) -> Path:
@@ -51,10 +53,11 @@ def as_output(value: str | os.PathLike[str]) -> Path:
 
 
 class OutputFolder:
-    """`path` made ready for a run and locked; `staging` is where files are prepared.
+    """`path` made ready for a command and locked; `staging` is where files are prepared.
 
-    As a context manager it leaves nothing of a failed run behind, except for what a command that
-    can resume (`resume` is not None) goes on with: an interrupted run, or one that was resumed.
+    As a context manager it leaves nothing of a failure behind, except for what a command that can
+    resume (`resume` is not None) goes on with: files `solved` (a pattern), an interrupted run, or
+    one that was resumed. The error then says so.
     """
 
     def __init__(
@@ -63,13 +66,13 @@ class OutputFolder:
         *,
         force: bool = False,
         resume: bool | None = None,
+        solved: str = "",
         elsewhere: str = "choose another with -o",
     ) -> None:
         self.path = as_output(path)
         self.elsewhere = elsewhere  # what to do where this one cannot be used
-        self.keep = False  # whether a failure leaves something worth resuming
         self.staging = self.path / PARTIAL
-        self.force, self.resume = force, resume
+        self.force, self.resume, self.solved = force, resume, solved
         self._handle: int | None = None  # of the lock, while it is held
         self._check_place()
         self.existed = self.path.exists()
@@ -91,16 +94,22 @@ class OutputFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        interrupted = self.resume is not None and isinstance(error, KeyboardInterrupt)
-        if (
-            error is not None
-            and self._handle is not None
-            and not (self.resume or interrupted or self.keep)
-        ):
-            self.discard()
+        if error is not None and self._handle is not None:
+            if self._worth_resuming(error):
+                error.add_note(GOING_ON)
+            else:
+                self.discard()
         self.close()
 
-    def claim(self, whose: bytes, name: str, others: str) -> None:
+    def _worth_resuming(self, error: BaseException) -> bool:
+        """What cannot be written or read at all ends the same way whenever it is tried again."""
+        if self.resume is None or isinstance(error, UnsupportedError):
+            return False
+        found = self.staging.glob(self.solved) if self.solved else ()
+        begun = any(path.stat().st_size for path in found)
+        return begun or self.resume or isinstance(error, KeyboardInterrupt)
+
+    def claim(self, whose: bytes, others: str, name: str = KEY) -> None:
         """Write down whose staging is; refuse to go on with what an interrupted run of `others`
         left there."""
         path = self.staging / name
@@ -111,19 +120,29 @@ class OutputFolder:
             )
         write_atomically(path, whose)
 
-    def publish(self, names: tuple[str, ...], earlier: Iterable[str] = ()) -> None:
-        """Move the finished files from staging to their places, the last named last.
+    def made(self) -> tuple[str, ...]:
+        """All files in staging but those a resumed run goes on with; documents, which speak of the
+        others, last."""
+        solved = set(self.staging.glob(self.solved)) if self.solved else set()
+        files = (p for p in self.staging.rglob("*") if p.is_file() and p not in solved)
+        names = (p.relative_to(self.staging).as_posix() for p in files)
+        kept = (n for n in names if n not in (LOCK, KEY) and not n.startswith("."))
+        return tuple(sorted(kept, key=lambda name: (name.endswith((".json", ".html")), name)))
+
+    def publish(self, names: Iterable[str] | None = None, earlier: Iterable[str] = ()) -> None:
+        """Move the finished files (all that were made) from staging to their places, in order.
 
         Files of an `earlier` run that are not among them go first: they are of something else. A
         name may lie in a folder of its own.
         """
-        stale = sorted(set(earlier) - set(names))
-        for name in (*stale, *names):
+        moved = self.made() if names is None else tuple(names)
+        stale = sorted(set(earlier) - set(moved))
+        for name in (*stale, *moved):
             for parent in Path(name).parents:
                 self._refuse_link(parent)
         for name in stale:
             (self.path / name).unlink(missing_ok=True)
-        for name in names:
+        for name in moved:
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self.staging / name, self.path / name)
         for folder in {(self.path / name).parent for name in stale} - {self.path}:
@@ -154,7 +173,10 @@ class OutputFolder:
         """
         path = self.staging / LOCK
         try:
-            self._unlink_link()
+            # Staging that is a link would have files elsewhere cleared and replaced.
+            if self.force and self.staging.is_symlink():
+                self.staging.unlink()
+            self._refuse_link(PARTIAL)
             while self._handle is None:
                 self.staging.mkdir(parents=True, exist_ok=True)
                 # The last holder may remove the directory or the file between any two steps.
@@ -188,11 +210,6 @@ class OutputFolder:
                 f"{self.path}: the output must be a directory, but a file of that name exists; "
                 f"{self.elsewhere}"
             )
-        if not os.access(self.path, os.W_OK):
-            raise InputError(
-                f"{self.path}: the output directory cannot be written (permission denied); "
-                f"{self.elsewhere}"
-            )
 
     def _refuse_link(self, name: str | Path) -> None:
         """A folder inside of OUT that is a link would have files elsewhere removed and written."""
@@ -221,17 +238,6 @@ class OutputFolder:
                 f"{self.path}: the output directory exists and is not empty; use {remedy}, or "
                 f"choose another with -o"
             )
-
-    def _unlink_link(self) -> None:
-        """Staging that is a symbolic link would have files elsewhere cleared and replaced."""
-        if not self.staging.is_symlink():
-            return
-        if not self.force:
-            raise InputError(
-                f"{self.staging}: must be a directory, but is a symbolic link; remove it, or "
-                f"choose another output directory with -o"
-            )
-        self.staging.unlink()
 
     def _clear(self) -> None:
         """Empty staging of all but the lock, which goes last: until then nobody else comes in."""

@@ -7,12 +7,12 @@ elsewhere.
 
 from __future__ import annotations
 
-import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,32 +24,23 @@ from reconstruct.constructions.sites import norm_at
 from reconstruct.constructions.two_layers import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
-from reconstruct.formats.files import LIMITS, naming, write_atomically, written_whole
+from reconstruct.formats.files import naming, sha256_file, write_atomically, written_whole
 from reconstruct.formats.onnx.guard import write_guarded
 from reconstruct.networks import LiveNorm, Network, Norm, in_blocks
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.document import to_bytes
-from reconstruct.reports.folder import OutputFolder
+from reconstruct.reports.folder import ROLES, OutputFolder
 from reconstruct.reports.page import write_page
 
 NETWORK = "network.onnx"
 FOLDED = "network_folded.onnx"
 GUARDED = "network_guarded.onnx"  # where it was asked for, or the domain is made of data
-FILES = (NETWORK, FOLDED, "norms.npz", "certificate.json", "report.json", "report.html")
-NETWORKS = (NETWORK, FOLDED, GUARDED)
-TARGET = "target"
-CANDIDATE = "candidate"
-ROLES = (TARGET, CANDIDATE)
+NORMS = "norms.npz"
+FILES = (NETWORK, FOLDED, NORMS, "certificate.json", "report.json", "report.html")
+TARGET = ROLES[0]
 MOST_FOLDED = 2**27  # weights; folded they are float64 numbers, 1 GiB and more
-
-
-def published(staging: Path) -> tuple[str, ...]:
-    """The finished files: those of the list that were made, data files of networks first."""
-    data = sorted(path.name for path in staging.glob("*.onnx.data"))
-    made = [name for name in (GUARDED, *FILES) if (staging / name).exists()]
-    return (*data, *copies(staging), *made)
 
 
 def left_behind(output: Path) -> set[str]:
@@ -60,11 +51,9 @@ def left_behind(output: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class Forms:
-    """How f is written: precision, with its norms folded and with its guard besides, long sums as
-    they are or in blocks, and read back within how many bytes."""
+    """How f is written: in which precision, with its guard besides, long sums in blocks or not."""
 
     dtype: np.dtype[Any]
-    folded: bool
     guarded: bool
     blocks: bool
 
@@ -81,11 +70,11 @@ def write_networks(folder: Path, result: Result, forms: Forms) -> Network:
     """
     network, dtype = forms.spelled(result.network), forms.dtype
     save(network, folder / NETWORK, dtype=dtype)
-    if forms.folded and result.network.weights <= MOST_FOLDED:
+    if result.network.weights <= MOST_FOLDED:
         save(forms.spelled(fold_norms(result.network)), folder / FOLDED, dtype=dtype)
     if forms.guarded:
         write_guarded(network, result.watched, folder / GUARDED, dtype)
-    with written_whole(folder / "norms.npz") as file:
+    with written_whole(folder / NORMS) as file:
         np.savez(file, allow_pickle=False, **_norm_arrays(result, dtype))
     return load(folder / NETWORK, held=network)
 
@@ -163,12 +152,11 @@ def take_along(network: Network, path: Path | None, folder: OutputFolder, role: 
     place = folder.path / role
     if place.exists() and not place.is_dir():
         raise InputError(f"{place}: a directory for the {role} is needed, but this is a file")
-    if path is None or Origin.of(network) is None:
+    origin = Origin.of(network)
+    if path is None or origin is None:
         return _written(network, folder, role)
     if not path.is_file():
         return Source(network, path)
-    origin = Origin.of(network)
-    assert origin is not None
     _copy(path, folder.staging / role / origin.file, origin.sha256)
     for name, digest in origin.data.items():
         _copy(path.parent / name, folder.staging / role / name, digest)
@@ -186,28 +174,13 @@ def _written(network: Network, folder: OutputFolder, role: str) -> Source:
 def _copy(source: Path, goal: Path, digest: str) -> None:
     """The file's bytes, which must still be those that were read before."""
     goal.parent.mkdir(parents=True, exist_ok=True)
-    with naming(source), written_whole(goal) as file:
+    with naming(source):
         try:
-            found = _stream(source, file)
+            shutil.copyfile(source, goal)
         except OSError as error:
             raise InputError(f"the file cannot be read again ({error.strerror})") from None
-        if found != digest:
+        if sha256_file(goal) != digest:
             raise InputError("the file was changed since it was read; run it again")
-
-
-def _stream(source: Path, goal: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    with open(source, "rb") as file:
-        while chunk := file.read(LIMITS.chunk):
-            digest.update(chunk)
-            goal.write(chunk)
-    return digest.hexdigest()
-
-
-def copies(staging: Path) -> tuple[str, ...]:
-    """What was taken along, as paths from the directory."""
-    found = [p for role in ROLES for p in (staging / role).rglob("*") if p.is_file()]
-    return tuple(sorted(p.relative_to(staging).as_posix() for p in found))
 
 
 def copies_before(output: Path) -> tuple[str, ...]:

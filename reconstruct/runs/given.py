@@ -21,7 +21,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, load_domain
 from reconstruct.formats.domain import as_unseen, load_labels, load_unseen, with_radius
 from reconstruct.formats.labelled import Images
-from reconstruct.khatri_rao import SOLVERS, Solver
+from reconstruct.khatri_rao import SOLVERS
 from reconstruct.networks import (
     Activation,
     Box,
@@ -64,10 +64,6 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def is_path(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike)
-
-
 def network(
     value: Given,
     role: str,
@@ -84,7 +80,7 @@ def network(
 
 def path(value: Any) -> Path | None:
     """The file of a network; None for one that is an object."""
-    return Path(value) if is_path(value) else None
+    return Path(value) if isinstance(value, str | os.PathLike) else None
 
 
 def domain(value: Where, target: Network, radius: float | None) -> Box | Points:
@@ -195,35 +191,27 @@ def advice(
 # --- the call in the words of the command line ---------------------------------------------------
 
 
-def word(value: Given, otherwise: str) -> str:
-    """A file's name; `otherwise` for an object, which has none."""
-    return os.fspath(value) if isinstance(value, str | os.PathLike) else otherwise
-
-
-def domain_words(value: Where) -> dict[str, Any]:
-    if isinstance(value, Images):
-        return {"domain": os.fspath(value.folder), **value.words()}
-    if isinstance(value, str | os.PathLike):
-        return {"domain": os.fspath(value)}
-    found = as_domain(value)
-    if isinstance(found, Box) and found.lo.ndim == 0:
-        return {"domain": f"{float(found.lo)!r},{float(found.hi)!r}"}
-    return {"domain": "DOMAIN.npz"}
-
-
-def solver_word(solver: Solver) -> str | None:
-    """The word for a solver with its default settings; others have none."""
-    return next((name for name, kind in SOLVERS.items() if solver == kind()), None)
-
-
-def activation_word(activation: Activation | None) -> str | None:
-    if activation is None:
-        return None
-    return next((name for name, known in ACTIVATIONS.items() if known.same(activation)), None)
-
-
-def bounds_words(method: Method | None) -> dict[str, Any]:
-    if method is None:
-        return {}
-    seconds = getattr(method, "seconds", None)
-    return {"bounds": type(method).__name__.lower(), "bounds_seconds": seconds}
+def words(**call: Any) -> dict[str, Any]:
+    """Arguments as options; what has no words is told by a name in capitals, or left out."""
+    told: dict[str, Any] = {}
+    for name, value in call.items():
+        if isinstance(value, Images):
+            told |= {name: os.fspath(value.folder), **value.words()}
+        elif isinstance(value, str | os.PathLike):
+            told[name] = os.fspath(value)
+        elif isinstance(value, Network):
+            told[name] = name.upper()
+        elif name == "domain":
+            box = as_domain(value)
+            cube = isinstance(box, Box) and box.lo.ndim == 0
+            told[name] = f"{float(box.lo)!r},{float(box.hi)!r}" if cube else "DOMAIN.npz"
+        elif name == "bounds" and value is not None:
+            seconds = getattr(value, "seconds", None)
+            told |= {name: type(value).__name__.lower(), "bounds_seconds": seconds}
+        elif name == "solver":  # one with its default settings has a word
+            told[name] = next((word for word, kind in SOLVERS.items() if value == kind()), None)
+        elif name == "activation" and value is not None:
+            told[name] = next((word for word, a in ACTIVATIONS.items() if a.same(value)), None)
+        else:
+            told[name] = value
+    return told

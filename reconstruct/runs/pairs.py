@@ -79,8 +79,7 @@ def pairs(
             progress(Step("pairs", number, count))
             answers.append(_write(folder.staging, f"pair_{number:03d}", plant(kind, size, rng)))
         _write_lists(folder.staging, answers, sizes, count)
-        files = (p for p in sorted(folder.staging.rglob("*")) if p.is_file())
-        folder.publish(tuple(path.relative_to(folder.staging).as_posix() for path in files))
+        folder.publish()
     return tuple(answers)
 
 

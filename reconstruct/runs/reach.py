@@ -30,9 +30,9 @@ from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.rationals import RationalInterval, root_bounds
 from reconstruct.reports.document import to_bytes
-from reconstruct.reports.folder import OutputFolder, as_output
+from reconstruct.reports.folder import ROLES, OutputFolder, as_output
 from reconstruct.runs import given
-from reconstruct.runs.files import CANDIDATE, TARGET, copies_before, published, take_along
+from reconstruct.runs.files import copies_before, take_along
 from reconstruct.runs.given import Given, PathLike, Where
 
 SCHEMA = "reconstruct.reach/1"
@@ -118,18 +118,17 @@ def reach(
             "hidden_units": units,
             "equations": equations,
             "update": None if left is None else {"left_out": left, "random": random},
-            "target": given.word(target, "TARGET"),
-            "frozen": given.word(frozen, "FROZEN"),
+            **given.words(target=target, frozen=frozen),
             "domain": {"lo": place.lo.tolist(), "hi": place.hi.tolist()},
             "seconds": time.perf_counter() - start,
         }
         if folder is not None:
-            networks = ((ours, given.path(target), TARGET), (theirs, given.path(frozen), CANDIDATE))
-            sources = [take_along(network, path, folder, role) for network, path, role in networks]
+            pair = zip((ours, theirs), map(given.path, (target, frozen)), ROLES, strict=True)
+            sources = [take_along(network, path, folder, role) for network, path, role in pair]
             content = to_bytes(_document(found, place, sources, folder.path))
             write_atomically(folder.staging / "certificate.json", content)
             write_atomically(folder.staging / "report.json", to_bytes(report))
-            folder.publish(published(folder.staging), copies_before(folder.path))
+            folder.publish(earlier=copies_before(folder.path))
     return ReachOutcome(found.bound, fitted, units, equations, left, random, report, home)
 
 

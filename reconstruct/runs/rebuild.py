@@ -1,4 +1,4 @@
-"""Again from the files of a run: the network, from its compact form, and the page.
+"""Again from the files of a run: the network, from its compact form, the page, and an adapter.
 
 A recipe says how a frozen network was made: seed, construction, distribution. Together with the
 target and the norms it is the whole network, in kilobytes instead of gigabytes.
@@ -21,15 +21,16 @@ from reconstruct.constructions.frozen import as_stored, weights_hash
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats import Origin, load
-from reconstruct.formats.files import as_path
+from reconstruct.formats.files import as_path, write_atomically
 from reconstruct.networks import Activation, Box, LiveNorm, Network, Norm
 from reconstruct.networks.draw import Weights
 from reconstruct.networks.operation import KINDS
+from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import Result
 from reconstruct.reports.folder import PARTIAL, OutputFolder
 from reconstruct.reports.page import write_page
 from reconstruct.reports.reading import as_written, read_norms, read_report
-from reconstruct.runs.files import NETWORK, NETWORKS, Forms, write_networks
+from reconstruct.runs.files import NETWORK, NORMS, Forms, write_networks
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Recipe:
     settings: Mapping[str, Any]
     merge: bool
     dtype: str
-    folded: bool
     guarded: bool
     seed: int | None = None
     weights: str | None = None
@@ -64,7 +64,6 @@ class Recipe:
             settings=asdict(construction) if is_dataclass(construction) else {},
             merge=frozen.merge,
             dtype=forms.dtype.name,
-            folded=forms.folded,
             guarded=forms.guarded,
             density=origin.get("sparsity"),
             statistics=bool(origin.get("statistics", False)),
@@ -75,7 +74,7 @@ class Recipe:
 
     def forms(self) -> Forms:
         """How the network was written."""
-        return Forms(np.dtype(self.dtype), self.folded, self.guarded, self.blocks)
+        return Forms(np.dtype(self.dtype), self.guarded, self.blocks)
 
     def made(self) -> Construction:
         """The construction with its settings."""
@@ -145,10 +144,9 @@ def rebuild(
     with OutputFolder(place, force=True, elsewhere=elsewhere) as folder:
         network = write_networks(folder.staging, result, recipe.forms())
         _require_bits(place, report, network, stated, drawn)
-        data = sorted(path.name for path in folder.staging.glob("*.onnx.data"))
-        made = [name for name in NETWORKS if (folder.staging / name).exists()]
-        folder.publish((*data, *made))
-    return Rebuilt(tuple(place / name for name in (*data, *made)), str(stated["sha256"]))
+        made = [name for name in folder.made() if name != NORMS]
+        folder.publish(made)
+    return Rebuilt(tuple(place / name for name in made), str(stated["sha256"]))
 
 
 def _recipe(place: Path, report: Mapping[str, Any]) -> Recipe:
@@ -208,7 +206,7 @@ def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen
 
 def _norms(place: Path, network: Network) -> dict[str, Norm | LiveNorm]:
     """Every norm of the frozen network with the gammas and betas of norms.npz."""
-    path = place / "norms.npz"
+    path = place / NORMS
     if not path.exists():
         raise InputError(f"{path}: there is no such file, and the norms are half of the network")
     arrays = read_norms(path)
@@ -261,3 +259,55 @@ def report(output: str | Path) -> Path:
     with as_written(folder):
         write_page(folder)
     return folder / "report.html"
+
+
+# --- an adapter of PEFT (LN_TUNING), which loads the norms onto the frozen module ---------------
+
+
+def write_adapter(run: str | Path, output: str | Path, *, force: bool = False) -> list[Path]:
+    """Write what `run` left in norms.npz as an adapter into `output`; the files, as PEFT needs
+    them.
+
+    An adapter is two files: adapter_config.json says which modules it tunes, and
+    adapter_model.safetensors has their γ and β under
+    `base_model.model.<norm>.ln_tuning_layers.weight` and `.bias`. PEFT puts a copy of each norm in
+    its place, so that statistics are taken along, too. norms.safetensors has the same numbers under
+    the names of the state dict, as norms.npz has.
+    """
+    source = as_path(run, "the directory of a run") / NORMS
+    if not source.exists():
+        raise InputError(f"{source}: there is no such file; name the directory that `run` wrote")
+    arrays = read_norms(source)
+    norms = [name.removesuffix(".weight") for name in arrays if name.endswith(".weight")]
+    state = {name: values for name, values in arrays.items() if not name.endswith(".eps")}
+    tuned = {_adapted(name): values for name, values in state.items()}
+    config = {"peft_type": "LN_TUNING", "target_modules": norms, "inference_mode": True}
+    files = {
+        "adapter_model.safetensors": safetensors(tuned),
+        "norms.safetensors": safetensors(state),
+        "adapter_config.json": json.dumps(config, indent=2).encode(),
+    }
+    with OutputFolder(output, force=force) as folder:
+        for name, content in files.items():
+            write_atomically(folder.staging / name, content)
+        folder.publish()
+    return [folder.path / name for name in files]
+
+
+def _adapted(name: str) -> str:
+    """`layer1.norm1.weight` as PEFT calls it."""
+    norm, _, key = name.rpartition(".")
+    return f"base_model.model.{norm}.ln_tuning_layers.{key}"
+
+
+def safetensors(arrays: Mapping[str, Array]) -> bytes:
+    """The arrays as a file of safetensors: the length of a JSON header, the header, the numbers."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    parts, end = [], 0
+    for name, values in arrays.items():
+        parts.append(np.ascontiguousarray(values, "<f8").tobytes())
+        start, end = end, end + len(parts[-1])
+        header[name] = {"dtype": "F64", "shape": list(values.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the numbers start at a multiple of 8
+    return len(text).to_bytes(8, "little") + text + b"".join(parts)

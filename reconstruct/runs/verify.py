@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import csv
 import io
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -30,18 +29,11 @@ from reconstruct.networks.graph import require_same_ends
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, listener, silent
 from reconstruct.reports.document import build_comparison
-from reconstruct.reports.folder import OutputFolder, as_output
+from reconstruct.reports.folder import ROLES, OutputFolder, as_output
 from reconstruct.reports.page import card
 from reconstruct.reports.words import verdict_line
 from reconstruct.runs import given
-from reconstruct.runs.files import (
-    CANDIDATE,
-    TARGET,
-    copies_before,
-    published,
-    take_along,
-    write_documents,
-)
+from reconstruct.runs.files import copies_before, take_along, write_documents
 from reconstruct.runs.given import Given, PathLike, Where
 
 
@@ -85,18 +77,12 @@ def verify(
     place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
     home = None if output is None else as_output(output)
     options = {
-        "target": given.word(target, "TARGET"),
-        "candidate": given.word(candidate, "CANDIDATE"),
-        **given.domain_words(domain),
-        "radius": radius,
-        **given.bounds_words(bounds),
-        "tolerance": tolerance,
-        "samples": samples,
-        "nnet_header": nnet_header,
-        "output": None if output is None else os.fspath(output),
+        **given.words(target=target, candidate=candidate, domain=domain, radius=radius),
+        **given.words(bounds=bounds, tolerance=tolerance, samples=samples),
+        **given.words(nnet_header=nnet_header, output=output),
     }
     with nullcontext() if home is None else OutputFolder(home, force=force) as folder:
-        pair = ((ours, given.path(target), TARGET), (theirs, given.path(candidate), CANDIDATE))
+        pair = zip((ours, theirs), map(given.path, (target, candidate)), ROLES, strict=True)
         first, second = (
             Source(network, path) if folder is None else take_along(network, path, folder, role)
             for network, path, role in pair
@@ -122,7 +108,7 @@ def verify(
         )
         if folder is not None:
             write_documents(folder, certificate, (first, second), report)
-            folder.publish(published(folder.staging), copies_before(folder.path))
+            folder.publish(earlier=copies_before(folder.path))
     return VerifyOutcome(certificate, report, home)
 
 
@@ -132,7 +118,10 @@ def _pair(
     """Both networks; `nnet_header` puts the header of whichever is a .nnet file around it."""
     headed = [nnet_header and str(given.path(v)).endswith(".nnet") for v in (target, candidate)]
     if nnet_header and not any(headed):
-        kinds = [given.word(value, "a network").rpartition(".")[2] for value in (target, candidate)]
+        kinds = [
+            str(given.words(network=value)["network"]).rpartition(".")[2]
+            for value in (target, candidate)
+        ]
         raise InputError(
             f"only .nnet files have a header to fold in, but these are {' and '.join(kinds)} files"
         )
@@ -248,7 +237,7 @@ def verify_instances(
     except csv.Error as error:
         raise InputError(f"{place}: lines of a csv file are needed, but {error}") from None
     with OutputFolder(output, force=force) as folder:
-        folder.publish(())
+        folder.publish()
     done: list[Instance] = []
     for number, row in enumerate(row for row in rows if row):
         start = time.perf_counter()

@@ -237,10 +237,10 @@ def run_study(
         opened: list[OutputFolder] = []
 
         def begun() -> list[Row]:
-            place = OutputFolder(output, force=force, resume=resume)
+            place = OutputFolder(output, force=force, resume=resume, solved=ROWS)
             opened.append(stack.enter_context(place))
             others = "study, perhaps this one with another grid or other seeds"
-            place.claim((json.dumps(asked, indent=2) + "\n").encode(), "study.json", others)
+            place.claim((json.dumps(asked, indent=2) + "\n").encode(), others, "study.json")
             return _whole_rows(place.staging / ROWS)[: len(wanted)]
 
         rows = ranks.from_first(begun)
@@ -254,7 +254,6 @@ def run_study(
                 file.flush()
                 rows.append(row)
                 if staging is not None:
-                    opened[0].keep = True  # whatever fails afterwards
                     _keep(staging, f"{study.name}-{len(rows)}.npz", outcome.keep)
                 progress(Step(f"study {study.name}", len(rows), len(wanted)))
         if staging is not None:

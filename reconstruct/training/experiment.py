@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -252,27 +251,21 @@ def train_into(
     experiment.build(
         data, experiment.seeds[0]
     )  # refuses a model that does not fit before anything is made
-    with closing(OutputFolder(output, force=force, resume=resume)) as folder:
+    with OutputFolder(output, force=force, resume=resume, solved="seed-*.npz") as folder:
         runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
-        names: list[str] = []
         notes: list[str] = []
         for run in runs:
-            names.append(f"norms-{run.seed}.npz")
-            write_atomically(folder.staging / names[-1], norm_bytes(run.module))
+            name = f"network-{run.seed}.onnx"
+            write_atomically(folder.staging / f"norms-{run.seed}.npz", norm_bytes(run.module))
             try:
-                save(from_torch(run.module, data.test_x[:1]), folder.staging / _network(run.seed))
-                names.append(_network(run.seed))
+                save(from_torch(run.module, data.test_x[:1]), folder.staging / name)
             except (UnsupportedError, MissingDependencyError) as error:
-                notes.append(f"{_network(run.seed)} is not written: {error}")
+                notes.append(f"{name} is not written: {error}")
         report = build_report(experiment, data, runs, words) | {"notes": notes}
         write_atomically(folder.staging / "report.json", to_bytes(report))
         write_atomically(folder.staging / "report.html", render(report).encode())
-        folder.publish((*names, "report.html", "report.json"))
+        folder.publish()
     return report
-
-
-def _network(seed: int) -> str:
-    return f"network-{seed}.onnx"
 
 
 def gammas(module: nn.Module) -> dict[str, Vector]:

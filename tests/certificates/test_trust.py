@@ -155,7 +155,9 @@ def test_what_stays_undecided_has_the_bounds_that_can_be_checked(monkeypatch, an
     monkeypatch.setattr(work, "_probe", lambda self, tolerance: None)
     monkeypatch.setattr(work, "_search", lambda *rest: _Hunt(None, 0.0, []))
     monkeypatch.setattr(
-        work, "_joint", lambda self, best, *rest, **more: (None, self._general(best, best.bound / 2))
+        work,
+        "_joint",
+        lambda self, best, *rest, **more: (None, self._general(best, best.bound / 2)),
     )
     target, candidate = chain(3, relu=True), chain(3, relu=True, last=2.0**-20)
     box = Box(0.0, 1.0).of_size(2)

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import reconstruct.runs.run as run_module
+import reconstruct.runs.files as run_files
 from reconstruct.constructions import wide
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load, save
@@ -372,7 +372,7 @@ def test_what_was_solved_is_kept_whatever_fails_afterwards(
     out = tmp_path / "out"
     run = ("run", target, "-o", out, "--domain", "-1,1")
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "write_networks", broken)
+        patch.setattr(run_files, "write_networks", broken)
         code, _, stderr = cli(*run)
     assert code == (4 if isinstance(error, ZeroDivisionError) else 2)
     assert stderr.rstrip().endswith("what was solved so far is kept, use --resume to go on")
@@ -385,9 +385,21 @@ def test_nothing_is_kept_where_going_on_cannot_help(cli, target, tmp_path, monke
     def unwritable(*args):
         raise UnsupportedError("its numbers do not fit")
 
-    monkeypatch.setattr(run_module, "write_networks", unwritable)
+    monkeypatch.setattr(run_files, "write_networks", unwritable)
     code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
     assert code == 2 and stderr.rstrip().endswith("its numbers do not fit")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_before_anything_is_begun_leaves_nothing_to_go_on_with(
+    cli, target, tmp_path, monkeypatch
+):
+    def interrupted(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reconstruct.runs.run.draw", interrupted)
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out", "--domain", "-1,1")
+    assert (code, stderr) == (130, "reconstruct: interrupted\n")
     assert not (tmp_path / "out").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.errors import InputError
-from reconstruct.runs.adapter import safetensors, write_adapter
+from reconstruct.runs.rebuild import safetensors, write_adapter
 from tests.constructions.targets import mlp
 
 

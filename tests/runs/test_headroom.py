@@ -69,7 +69,7 @@ def test_convolutions_get_room_channel_by_channel(monkeypatch) -> None:
     monkeypatch.setattr("reconstruct.constructions.two_layers.find_shift", tight)
     target, box = small_network(), Box(-1.0, 1.0)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=box, dtype=np.float32)
-    forms = Forms(np.dtype(np.float32), folded=False, guarded=False, blocks=True)
+    forms = Forms(np.dtype(np.float32), guarded=False, blocks=True)
     grown = with_headroom(result, forms, np.inf)
     before, after = ({n: s.beta for n, s in found.norms.items()} for found in (result, grown))
     assert any(np.any(before[name] != after[name]) for name in before)

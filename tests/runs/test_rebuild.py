@@ -167,7 +167,10 @@ def test_bits_decide_and_not_a_hash_of_weights(cli, out):
 def test_a_directory_that_cannot_be_written_is_named_with_what_rebuild_can_do(
     cli, out, monkeypatch
 ):
-    monkeypatch.setattr("reconstruct.reports.folder.os.access", lambda path, mode: False)
+    def refused(handle):
+        raise PermissionError(13, "permission denied")
+
+    monkeypatch.setattr("reconstruct.reports.folder._hold", refused)
     code, _, said = cli("rebuild", out)
     assert code == 2 and "(permission denied); copy it to where you may write, and" in said
     assert " -o" not in said
