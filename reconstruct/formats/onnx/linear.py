@@ -8,61 +8,42 @@ NumPy's rules of matmul.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from reconstruct.formats.files import LIMITS, VALUE
-from reconstruct.formats.onnx.elementwise import (
-    add_values,
-    exact_multiple,
-    real,
-    safe,
-    scaled_by,
-    shifted_by,
-)
-from reconstruct.formats.onnx.values import (
-    Builder,
-    Call,
-    Flow,
-    broadcast_shape,
-    expanded,
-    moved,
-    placed,
-    positions,
-)
-from reconstruct.networks import Affine, Convolution, Geometry, MatrixProduct
+from reconstruct.formats.onnx.elementwise import exact_multiple, safe, scaled_by, shifted_by
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Value, moved, placed
+from reconstruct.networks import Add, Affine, Convolution, Geometry, MatrixProduct
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.double_double import two_product
 
 
 def gemm(call: Call, build: Builder) -> Flow:
     """`alpha·A'B' + beta·C` with A' = A or Aᵀ, B' = B or Bᵀ."""
-    a = _transposed(call, build, call.value(0), "transA")
-    b = _transposed(call, build, call.value(1), "transB")
-    alpha, beta = call.number("alpha"), call.number("beta")
-    flow, weight, shape = _product(call, build, a, b)
+    a, b = (
+        moved(build, call, np.transpose, call.value(i)) if call.attributes[key] else call.value(i)
+        for i, key in enumerate(("transA", "transB"))
+    )
+    alpha, beta = (float(call.attributes[key]) for key in ("alpha", "beta"))
+    flow, weight = _factors(call, build, a, b)
     multiple = exact_multiple(weight, alpha)
     if multiple is None:
-        made = build.emit(f"{call.name}/product", Affine(weight), (flow,), shape)
+        made = build.emit(f"{call.name}/product", Affine(weight), flow)
         made = scaled_by(build, call.name, made, alpha)
     else:
-        made = build.emit(call.name, Affine(multiple), (flow,), shape)
-    return _with_term(call, build, made, beta)
+        made = build.emit(call.name, Affine(multiple), flow)
+    return made if call.get(2) is None or beta == 0 else _with_term(call, build, made, beta)
 
 
 def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
     """`made + beta·C`; a product beta·C that float64 cannot hold is two offsets, hi and lo."""
-    c = call.get(2)
-    if c is None or beta == 0:
-        return made
-    if broadcast_shape(call, made.shape, tuple(c.shape)) != made.shape:
-        raise call.fault(f"adds a C of shape {tuple(c.shape)} to a product of shape {made.shape}")
-    if isinstance(c, Flow):
-        return add_values(call, build, made, scaled_by(build, f"{call.name}/C", c, beta))
-    term = np.broadcast_to(real(call, np.asarray(call.constant(2, "terms C"))), made.shape).ravel()
+    term = call.spread(build, 2)
+    if isinstance(term, Flow):
+        return build.emit(call.name, Add(), made, scaled_by(build, f"{call.name}/C", term, beta))
     if (multiple := exact_multiple(term, beta)) is not None:
         return shifted_by(build, call.name, made, multiple)
     if not (safe(term) and safe(np.array(beta))):
@@ -74,49 +55,50 @@ def _with_term(call: Call, build: Builder, made: Flow, beta: float) -> Flow:
     return shifted_by(build, f"{call.name}/rest", first, lo)
 
 
-def matmul(call: Call, build: Builder) -> Flow:
+def matmul(call: Call, build: Builder) -> Value:
     """`A @ B` of two values, or with a constant on either side; over many positions at once, of an
     image or of tokens, a 1×1 convolution."""
     a, b = call.value(0), call.value(1)
     if isinstance(a, Flow) and isinstance(b, Flow):
         return _multiplied(call, build, a, b)
-    if isinstance(a, Flow) and isinstance(b, np.ndarray) and _over_tokens(a, b):
-        return _token_wise(call, build, a, b)
-    if isinstance(a, np.ndarray) and isinstance(b, Flow) and _over_positions(a, b):
-        return _convolved(call, build, a, b)
-    flow, weight, shape = _product(call, build, a, b)
-    return build.emit(call.name, Affine(weight), (flow,), shape)
+    if isinstance(a, Flow) and len(a.shape) > 2 and len(b.shape) == 2 and a.shape[-1] < a.size:
+        return _token_wise(call, build, a, np.asarray(b))
+    if isinstance(b, Flow) and isinstance(a, np.ndarray) and _over_positions(a, b):
+        groups, columns = a.shape[0] if a.ndim == 3 else 1, b.shape[-1]
+        kernel = a.reshape(-1, a.shape[-1], 1, 1)
+        geometry = Geometry(b.size // columns, 1, columns, (1, 1))
+        return build.emit(call.name, Convolution(kernel, geometry, None, groups), b)
+    flow, weight = _factors(call, build, a, b)
+    return build.emit(call.name, Affine(weight), flow)
 
 
 def _multiplied(call: Call, build: Builder, a: Flow, b: Flow) -> Flow:
     """The product of two values, for every pair of matrices in their stacks."""
-    shape = _shape(call, a.shape, b.shape)
     if min(len(a.shape), len(b.shape)) < 2:
         raise call.refuse("multiplies a vector by a value; products of matrices are read")
-    (m, k), n, stack = a.shape[-2:], b.shape[-1], shape[:-2]
-    left = expanded(build, call, a, (*stack, m, k))
-    right = expanded(build, call, b, (*stack, k, n))
-    return build.emit(call.name, MatrixProduct(math.prod(stack), m, k, n), (left, right), shape)
-
-
-def _over_tokens(a: Flow, b: Array) -> bool:
-    """Whether one matrix acts on each of several tokens."""
-    return len(a.shape) > 2 and b.ndim == 2 and a.shape[-1] == len(b) < a.size
+    (m, k), n, stack = a.shape[-2:], b.shape[-1], call.shape[:-2]
+    factors = []
+    for flow, last in ((a, (m, k)), (b, (k, n))):
+        goal = (*stack, *last)
+        spread = moved(build, call, partial(np.broadcast_to, shape=goal), flow)
+        assert isinstance(spread, Flow)
+        factors.append(spread)
+    return build.emit(call.name, MatrixProduct(math.prod(stack), m, k, n), *factors)
 
 
 def _token_wise(call: Call, build: Builder, flow: Flow, weight: Array) -> Flow:
-    """The same map of every token: a convolution of them with their features as channels."""
+    """The same map of each of several tokens: a convolution of them with their features as
+    channels."""
     k, m = weight.shape
     tokens = flow.size // k
-    channels = positions(flow).reshape(1, tokens, k).swapaxes(1, 2)
-    entries = weight if weight.dtype == np.float32 else real(call, weight)
-    op = Convolution(entries.T[:, :, None, None], Geometry(k, 1, tokens, (1, 1)))
+    channels = flow.places.reshape(1, tokens, k).swapaxes(1, 2)
+    op = Convolution(weight.T[:, :, None, None], Geometry(k, 1, tokens, (1, 1)))
     turned = placed(build, f"{call.name}/channels", flow, channels)
-    made = build.emit(call.name, op, (turned,), (1, m, tokens))
-    back = positions(made).swapaxes(1, 2)
+    made = build.emit(call.name, op, turned)
+    back = made.places.reshape(1, m, tokens).swapaxes(1, 2)
     made = placed(build, f"{call.name}/tokens", made, back)
     build.tokens.add(made.node)
-    return replace(made, shape=(*flow.shape[:-1], m))
+    return made
 
 
 def _over_positions(a: Array, b: Flow) -> bool:
@@ -124,23 +106,11 @@ def _over_positions(a: Array, b: Flow) -> bool:
     rank = len(b.shape)
     fits = (rank == 3 and a.ndim == 2) or (rank == 4 and a.ndim == 3 and a.shape[0] == b.shape[1])
     many = b.shape[-1] > 1 or a.ndim == 3  # groups of a single column stay apart, too
-    return fits and b.shape[0] == 1 and many and a.shape[-1] == b.shape[-2]
+    return fits and b.shape[0] == 1 and many
 
 
-def _convolved(call: Call, build: Builder, a: Array, b: Flow) -> Flow:
-    groups = a.shape[0] if a.ndim == 3 else 1
-    positions = b.shape[-1]
-    entries = a if a.dtype == np.float32 else real(call, a)
-    kernel = entries.reshape(-1, a.shape[-1], 1, 1)
-    geometry = Geometry(b.size // positions, 1, positions, (1, 1))
-    shape = (*b.shape[:-2], a.shape[-2], positions)
-    return build.emit(call.name, Convolution(kernel, geometry, None, groups), (b,), shape)
-
-
-def _product(
-    call: Call, build: Builder, a: Flow | Array, b: Flow | Array
-) -> tuple[Flow, Any, tuple[int, ...]]:
-    """The flow among the factors, the matrix that acts on it when flattened, the real shape."""
+def _factors(call: Call, build: Builder, a: Flow | Array, b: Flow | Array) -> tuple[Flow, Any]:
+    """The flow among the factors, and the matrix that acts on it when flattened."""
     if isinstance(a, Flow) == isinstance(b, Flow):
         raise call.refuse(
             "multiplies two values that both depend on the network's input; only products with "
@@ -148,28 +118,14 @@ def _product(
             if isinstance(a, Flow)
             else "adds a value that depends on the network's input to a product of constants"
         )
-    shape = _shape(call, tuple(a.shape), tuple(b.shape))
     flow, w = (a, b) if isinstance(a, Flow) else (b, a)
     assert isinstance(flow, Flow) and isinstance(w, np.ndarray)
     inner = w.shape[-2] if flow is a and w.ndim > 1 else w.shape[-1]
-    more = math.prod(shape) * inner - w.size  # entries beyond those that the file holds
+    more = math.prod(call.shape) * inner - w.size  # entries beyond those that the file holds
     # value, row, column and copy of each entry are held while a map is spread
     build.budget.take(4 * VALUE * max(more, 0), f"the map of node {call.name!r}")
     matrix = w if w.dtype in (np.float32, np.float64) else w.astype(np.float64)
-    weight = _flat_map(flow.shape, matrix, from_right=flow is a)
-    return flow, weight, shape
-
-
-def _shape(call: Call, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a @ b by NumPy's rules."""
-    left = a if len(a) > 1 else (1, *a)
-    right = b if len(b) > 1 else (*b, 1)
-    if not a or not b or left[-1] != right[-2]:
-        raise call.fault(f"multiplies shape {a} by shape {b}")
-    stack = broadcast_shape(call, left[:-2], right[:-2])
-    rows = left[-2:-1] if len(a) > 1 else ()
-    columns = right[-1:] if len(b) > 1 else ()
-    return (*stack, *rows, *columns)
+    return flow, _flat_map(flow.shape, matrix, from_right=flow is a)
 
 
 def _flat_map(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
@@ -192,12 +148,3 @@ def _flat_map(x: tuple[int, ...], w: Array, *, from_right: bool) -> Any:
     shape = (a.size // k, place.size)
     matrix = sparse.csr_array((entries.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
     return matrix.toarray() if math.prod(shape) <= LIMITS.spread else matrix
-
-
-def _transposed(call: Call, build: Builder, value: Flow | Array, attribute: str) -> Flow | Array:
-    shape = tuple(value.shape)
-    if len(shape) != 2:
-        raise call.fault(f"needs matrices, but was given shape {shape}")
-    if not call.attributes[attribute]:
-        return value
-    return moved(build, call, value, np.transpose)

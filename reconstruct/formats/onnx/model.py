@@ -301,16 +301,11 @@ class Schemas:
         )
         self._model = model
         self._opsets = [self._onnx.helper.make_opsetid("", model.opset)]
-        self._types: dict[str, Any] = {}
-        self.settle(model.input, model.kind, model.shape)
-
-    def settle(self, name: str, kind: int, shape: tuple[int, ...]) -> None:
-        """The type of a value that needs no rule."""
-        self._types[name] = self._onnx.helper.make_tensor_type_proto(kind, list(shape))
-
-    def settle_array(self, name: str, array: Array) -> None:
-        kind = self._onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        self.settle(name, kind, array.shape)
+        to_kind = self._onnx.helper.np_dtype_to_tensor_dtype
+        known = {name: (to_kind(a.dtype), a.shape) for name, a in model.constants.items()}
+        known[model.input] = model.kind, model.shape
+        make = self._onnx.helper.make_tensor_type_proto
+        self._types = {name: make(kind, list(shape)) for name, (kind, shape) in known.items()}
 
     def kind(self, name: str) -> int:
         """ONNX's number of the value's element type."""
@@ -347,8 +342,8 @@ class Schemas:
         except (ValueError, TypeError) as error:
             raise InputError(f"has a malformed attribute ({error})") from None
 
-    def outputs(self, node: Any, values: dict[str, Any]) -> list[tuple[int, ...] | None]:
-        """The shapes of what the node makes, None where ONNX's rules do not tell."""
+    def outputs(self, node: Any, values: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of what the node makes, by ONNX's rules; () for outputs that are left out."""
         names = {name for name in node.input if name}
         known = {name: values[name] for name in names if isinstance(values[name], np.ndarray)}
         data = {
@@ -367,24 +362,26 @@ class Schemas:
                 ir_version=self._model.proto.ir_version,
             )
         except self._refusals as error:
-            shapes = ", ".join(str(_shape(self._types[name])) for name in node.input if name)
+            given = (self._types[name].tensor_type.shape.dim for name in node.input if name)
+            shapes = ", ".join(str(tuple(d.dim_value for d in dims)) for dims in given)
             raise InputError(
-                f"is not legal ONNX on inputs of shapes {shapes or 'none'} ({_reason(error)})"
+                f"is not legal ONNX on inputs of shapes {shapes or 'none'} ({_reason(error)}); "
+                f"export the model again"
             ) from None
         self._types.update(made)
-        return [_shape(made.get(name)) if name else None for name in node.output]
+        return tuple(_shape(made.get(name)) if name else () for name in node.output)
 
 
-def _shape(kind: Any) -> tuple[int, ...] | None:
-    if kind is None or not kind.tensor_type.HasField("shape"):
-        return None
-    dims = kind.tensor_type.shape.dim
-    if not all(d.HasField("dim_value") for d in dims):
-        return None
+def _shape(kind: Any) -> tuple[int, ...]:
+    dims = [] if kind is None else kind.tensor_type.shape.dim
+    told = kind is not None and kind.tensor_type.HasField("shape")
+    if not (told and all(d.HasField("dim_value") for d in dims)):
+        raise UnsupportedError("makes a value whose size ONNX's rules do not tell")
     return tuple(int(d.dim_value) for d in dims)
 
 
 def _reason(error: Exception) -> str:
     """The last part of a message that names the whole chain of callers."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:300]
+    reason = lines[-1] if lines else type(error).__name__
+    return reason.removeprefix("[ShapeInferenceError] ")[:300]

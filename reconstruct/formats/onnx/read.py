@@ -1,7 +1,7 @@
 """ONNX models read as networks: the table of operators and the walk along the graph.
 
 An operator is read if it stands in the table, in a version that the table names, with attributes
-that it names; all else is refused by name.
+that it names; all else is refused by name. What is legal, and in which shape, ONNX's own rules say.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
-from reconstruct.formats.onnx import elementwise, images, linear, shapes, steps
+from reconstruct.formats.onnx import elementwise, images, linear, steps
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, Schemas, node_name, read_model
 from reconstruct.formats.onnx.values import (
@@ -31,7 +31,7 @@ from reconstruct.formats.onnx.values import (
     Unfinished,
     Value,
 )
-from reconstruct.networks import Network
+from reconstruct.networks import Network, activations
 
 Reader = Callable[[Call, Builder], Any]
 
@@ -50,32 +50,49 @@ class Operator:
     constant: Reader | None = None
 
 
+def _both(first: int, last: int, attributes: str, reader: Reader) -> Operator:
+    """One meaning for constants and for what depends on the input."""
+    return Operator(first, last, attributes, reader, reader)
+
+
+def _activation(
+    first: int, last: int, attributes: str, made: Callable[[Call], activations.Activation]
+) -> Operator:
+    return Operator(first, last, attributes, elementwise.activation(made))
+
+
 WINDOW = "auto_pad dilations kernel_shape pads strides"
 POOL = f"{WINDOW} ceil_mode"
+AXES = "axes keepdims noop_with_empty_axes"
 # What rounds nothing in any type: all that is allowed in a narrower type than the network's.
 EXACT: dict[str, Operator] = {
-    "Relu": Operator(6, 14, "", elementwise.relu, fold.arithmetic(fold.rectified)),
-    "Max": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.maximum)),
-    "Min": Operator(8, 13, "", elementwise.extremum, fold.arithmetic(np.minimum)),
-    "Neg": Operator(6, 13, "", elementwise.negate, fold.arithmetic(np.negative)),
+    "Relu": Operator(
+        6,
+        14,
+        "",
+        elementwise.activation(lambda call: activations.Relu()),
+        fold.folded(fold.rectified),
+    ),
+    "Max": Operator(8, 13, "", elementwise.extremum, fold.folded(np.maximum)),
+    "Min": Operator(8, 13, "", elementwise.extremum, fold.folded(np.minimum)),
+    "Neg": Operator(6, 13, "", elementwise.negate, fold.folded(np.negative)),
     "Dropout": Operator(7, 22, "ratio seed", elementwise.dropout),
     "Cast": Operator(6, 28, "to saturate round_mode", elementwise.cast, fold.cast),
     "MaxPool": Operator(1, 22, f"{POOL} storage_order", images.max_pool),
-    "GlobalMaxPool": Operator(1, 22, "", images.global_max),
-    "Pad": Operator(2, 25, "mode pads value", images.pad),
-    # values moved about, one meaning for constants and for what depends on the input
-    "Identity": Operator(1, 25, "", shapes.identity, shapes.identity),
-    "Flatten": Operator(1, 25, "axis", shapes.flatten, shapes.flatten),
-    "Reshape": Operator(5, 25, "allowzero", shapes.reshape, shapes.reshape),
-    "Squeeze": Operator(1, 25, "axes", shapes.squeeze, shapes.squeeze),
-    "Unsqueeze": Operator(1, 25, "axes", shapes.unsqueeze, shapes.unsqueeze),
-    "Transpose": Operator(1, 25, "perm", shapes.transpose, shapes.transpose),
-    "Slice": Operator(1, 13, "starts ends axes", shapes.slices, shapes.slices),
-    "Gather": Operator(1, 13, "axis", shapes.gather, shapes.gather),
-    "Split": Operator(2, 18, "axis split num_outputs", shapes.split, shapes.split),
-    "Concat": Operator(4, 13, "axis", shapes.concat, shapes.concat),
-    "Expand": Operator(8, 13, "", shapes.expand, shapes.expand),
-    "Shape": Operator(1, 25, "start end", fold.shape_of, fold.shape_of),
+    "GlobalMaxPool": Operator(1, 22, "", images.global_pool),
+    "Pad": Operator(2, 25, "mode pads value", fold.pad),
+    "Identity": _both(1, 25, "", fold.relabelled),
+    "Flatten": _both(1, 25, "axis", fold.relabelled),
+    "Reshape": _both(5, 25, "allowzero", fold.relabelled),
+    "Squeeze": _both(1, 25, "axes", fold.relabelled),
+    "Unsqueeze": _both(1, 25, "axes", fold.relabelled),
+    "Transpose": _both(1, 25, "perm", fold.transpose),
+    "Slice": _both(1, 13, "starts ends axes", fold.slices),
+    "Gather": _both(1, 13, "axis", fold.gather),
+    "Split": _both(2, 18, "axis split num_outputs", fold.split),
+    "Concat": _both(4, 13, "axis", fold.concat),
+    "Expand": _both(8, 13, "", fold.expand),
+    "Shape": _both(1, 25, "start end", fold.shape_of),
 }
 OPERATORS: dict[str, Operator] = {
     # products
@@ -83,44 +100,41 @@ OPERATORS: dict[str, Operator] = {
     "MatMul": Operator(1, 13, "", linear.matmul, fold.matmul),
     "Conv": Operator(1, 22, f"{WINDOW} group", images.conv),
     # arithmetic
-    "Add": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.add)),
-    "Sub": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.subtract)),
-    "Mul": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(np.multiply)),
-    "Div": Operator(7, 14, "", elementwise.arithmetic, fold.arithmetic(fold.quotient)),
-    "Sqrt": Operator(6, 13, "", steps.part, fold.arithmetic(np.sqrt)),
+    "Add": Operator(7, 14, "", elementwise.total, fold.folded(np.add)),
+    "Sub": Operator(7, 14, "", elementwise.total, fold.folded(np.subtract)),
+    "Sum": Operator(8, 13, "", elementwise.total, fold.folded(np.add)),
+    "Mul": Operator(7, 14, "", elementwise.product, fold.folded(np.multiply)),
+    "Div": Operator(7, 14, "", elementwise.product, fold.folded(fold.quotient)),
+    "Sqrt": Operator(6, 13, "", steps.part, fold.folded(np.sqrt)),
     "Reciprocal": Operator(6, 13, "", steps.part),
     "Pow": Operator(7, 15, "", steps.part),
-    "Sum": Operator(8, 13, "", elementwise.total, fold.arithmetic(np.add)),
     "Exp": Operator(6, 13, "", steps.part),
     "Erf": Operator(9, 13, "", steps.part),
     # activations and norms
-    "LeakyRelu": Operator(6, 16, "alpha", elementwise.leaky_relu),
-    "PRelu": Operator(7, 16, "", elementwise.prelu),
-    "Sigmoid": Operator(6, 13, "", elementwise.smooth),
-    "Tanh": Operator(6, 13, "", elementwise.smooth),
-    "Softplus": Operator(1, 22, "", elementwise.smooth),
-    "HardSwish": Operator(14, 22, "", elementwise.smooth),
-    "Gelu": Operator(20, 20, "approximate", elementwise.smooth),
-    "Softmax": Operator(1, 13, "axis", elementwise.softmax),
-    "Elu": Operator(6, 22, "alpha", elementwise.elu),
-    "Selu": Operator(6, 22, "alpha gamma", elementwise.selu),
+    "LeakyRelu": _activation(
+        6, 16, "alpha", lambda call: elementwise.leaky(call.attributes["alpha"])
+    ),
+    "PRelu": _activation(7, 16, "", elementwise.prelu),
+    "Sigmoid": _activation(6, 13, "", elementwise.smooth),
+    "Tanh": _activation(6, 13, "", elementwise.smooth),
+    "Softplus": _activation(1, 22, "", elementwise.smooth),
+    "HardSwish": _activation(14, 22, "", elementwise.smooth),
+    "Gelu": _activation(20, 20, "approximate", elementwise.smooth),
+    "Softmax": _activation(1, 13, "axis", elementwise.softmax),
+    "Elu": _activation(6, 22, "alpha", lambda call: activations.Elu(**call.attributes)),
+    "Selu": _activation(6, 22, "alpha gamma", lambda call: activations.Selu(**call.attributes)),
     "Clip": Operator(6, 13, "min max", elementwise.clip),
     "BatchNormalization": Operator(
         7, 15, "epsilon momentum spatial training_mode", elementwise.batch_normalization
     ),
-    "LayerNormalization": Operator(
-        17, 17, "axis epsilon stash_type", elementwise.layer_normalization
-    ),
-    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", elementwise.rms_normalization),
-    "GroupNormalization": Operator(
-        21, 21, "epsilon num_groups stash_type", elementwise.group_normalization
-    ),
-    "InstanceNormalization": Operator(1, 22, "epsilon", elementwise.instance_normalization),
+    "LayerNormalization": Operator(17, 17, "axis epsilon stash_type", elementwise.live_norm),
+    "RMSNormalization": Operator(23, 23, "axis epsilon stash_type", elementwise.live_norm),
+    "GroupNormalization": Operator(21, 21, "epsilon num_groups stash_type", elementwise.live_norm),
     # pooling
     "AveragePool": Operator(7, 22, f"{POOL} count_include_pad", images.average_pool),
-    "GlobalAveragePool": Operator(1, 22, "", images.global_average),
-    "ReduceMean": Operator(1, 18, "axes keepdims noop_with_empty_axes", images.reduce_mean),
-    "ReduceSum": Operator(1, 13, "axes keepdims noop_with_empty_axes", images.reduce_sum),
+    "GlobalAveragePool": Operator(1, 22, "", images.global_pool),
+    "ReduceMean": Operator(1, 18, AXES, images.reduced),
+    "ReduceSum": Operator(1, 13, AXES, images.reduced),
     # constants
     "Constant": Operator(1, 25, " ".join(fold.VALUES), None, fold.constant),
     "ConstantOfShape": Operator(9, 25, "value", None, fold.filled),
@@ -128,6 +142,7 @@ OPERATORS: dict[str, Operator] = {
 }
 REMEDIES = {
     "ConvTranspose": "; write it as a Conv of the image with zeros between its pixels",
+    "InstanceNormalization": f"; it has channels, {elementwise.CHANNELWISE}",
     **dict.fromkeys(
         ["LSTM", "GRU", "RNN", "Loop", "Scan", "If"],
         "; a network is a fixed graph of layers here: unroll it over a sequence of one length",
@@ -149,7 +164,7 @@ def read_onnx(
     """
     memory = budget or Budget(read_limit())
     model = read_model(content, folder, memory, held)
-    walk = _Walk(model, Builder(model.input, math.prod(model.shape), memory), Schemas(model))
+    walk = _Walk(model, Builder(Flow(model.input, model.shape), memory), Schemas(model))
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
@@ -160,7 +175,15 @@ def read_onnx(
             f"the output {model.output!r} is constant or made by no "
             "node, but a function of the input is needed"
         )
-    metadata = _metadata(model, output)
+    metadata: dict[str, Any] = {
+        "input": model.input,
+        "input_shape": list(model.shape),
+        "batch": "symbolic" if model.batch else "fixed",
+        "output": model.output,
+        "output_shape": list(output.shape),
+        "opset": model.opset,
+        **({"data_sha256": model.data} if model.data else {}),
+    }
     network = walk.build.network(output, metadata)
     where = {
         name: flow
@@ -171,9 +194,8 @@ def read_onnx(
     fixed = {name: v for name, v in walk.values.items() if isinstance(v, np.ndarray)}
     folded = {name: array for name, array in fixed.items() if name not in model.constants}
     kinds = {walk.schemas.kind(name) for name in walk.values.keys() - fixed.keys()}
-    reading = Reading(content, folder, model, network, where, folded, kinds)
     how = comparison or SecondReading()
-    told = compared(reading, how)
+    told = compared(Reading(content, folder, model, network, where, folded, kinds), how)
     if walk.build.nearly:
         told = None
         if not how.unchecked:
@@ -199,10 +221,7 @@ class _Walk:
     flows: dict[str, tuple[Flow, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        source = Flow(self.model.input, self.model.shape)
-        self.values = {**self.model.constants, self.model.input: source}
-        for name, array in self.model.constants.items():
-            self.schemas.settle_array(name, array)
+        self.values = {**self.model.constants, self.model.input: self.build.source}
 
     def step(self, node: Any) -> None:
         """Reads one node; whatever it provokes becomes a refusal that names it."""
@@ -224,27 +243,27 @@ class _Walk:
             )
         inputs = [self.values[i] if i else None for i in node.input]
         fixed = all(v is None or isinstance(v, np.ndarray) for v in inputs)
-        operator, attributes = self._operator(node, name, fixed)
-        seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
+        read, attributes = self._operator(node, name, fixed)
         kinds = tuple(self.schemas.kind(i) if i else 0 for i in node.input)
-        call = Call(name, node.op_type, seen, attributes, self.model.opset, len(node.output), kinds)
         if not fixed and node.op_type not in EXACT:
             self._require_own_type(inputs, kinds)
-        read = operator.constant if fixed else operator.flow
-        assert read is not None
-        try:
-            stated = self.schemas.outputs(node, self.values)
-        except InputError:
-            if not fixed:  # the operator's own refusal says more, if it has one
-                read(call, self.build)
-            raise
-        for shape in stated:
-            self._allow(shape, name, fixed)
+        shapes = self.schemas.outputs(node, self.values)
+        what = f"the value of node {name!r}"
+        for shape in shapes:  # memory for what the node makes, before it is made
+            self.build.budget.tensor(shape, what)
+            if fixed:
+                self.build.budget.take(VALUE * math.prod(shape), what)
+        seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
+        call = Call(name, node.op_type, seen, attributes, self.model.opset, shapes, kinds)
         made = read(call, self.build)
-        self._keep(node, made if isinstance(made, list) else [made], stated)
+        for goal, value, shape in zip(
+            node.output, made if isinstance(made, list) else [made], shapes, strict=False
+        ):
+            if goal:
+                self._keep(goal, value, shape)
 
-    def _operator(self, node: Any, name: str, fixed: bool) -> tuple[Operator, dict[str, Any]]:
-        """The entry of the table for this node, and its attributes."""
+    def _operator(self, node: Any, name: str, fixed: bool) -> tuple[Reader, dict[str, Any]]:
+        """The reader of the table for this node, and its attributes."""
         found = OPERATORS.get(node.op_type)
         if node.domain not in DEFAULT_DOMAIN or found is None:
             raise _unknown(node, name, self.model)
@@ -254,14 +273,15 @@ class _Walk:
                 f"is {node.op_type} of operator set {version}, but sets {found.first} to "
                 f"{found.last} of it are read; convert the model with onnx.version_converter"
             )
-        if (found.constant if fixed else found.flow) is None:
+        read = found.constant if fixed else found.flow
+        if read is None:
             raise UnsupportedError(
                 f"node {name!r} computes a constant by {node.op_type}, which is not done here; "
                 "fold constants when exporting"
                 if fixed
                 else "acts on a value that depends on the network's input, but is read of constants"
             )
-        return found, self.schemas.attributes(node, frozenset(found.attributes.split()))
+        return read, self.schemas.attributes(node, frozenset(found.attributes.split()))
 
     def _require_own_type(self, inputs: list[Value | None], kinds: tuple[int, ...]) -> None:
         """Arithmetic is done in the type of the network's input or in a wider one.
@@ -276,28 +296,18 @@ class _Walk:
                     f"input's {NAMES[self.model.kind]}; export the model in one float type"
                 )
 
-    def _allow(self, shape: tuple[int, ...] | None, name: str, fixed: bool) -> None:
-        """Memory for what the node makes, before it is made."""
-        if fixed and shape is None:
-            raise UnsupportedError("makes a constant whose size ONNX's rules do not tell")
-        what = f"the value of node {name!r}"
-        self.build.budget.tensor(shape or (), what)
-        if fixed:
-            self.build.budget.take(VALUE * math.prod(shape or ()), what)
-
-    def _keep(self, node: Any, made: list[Any], stated: list[Any]) -> None:
-        for goal, value, shape in zip(node.output, made, stated, strict=False):
-            if not goal:
-                continue
-            if shape is not None and tuple(value.shape) != shape:
-                raise UnsupportedError(
-                    f"is read in shape {tuple(value.shape)}, but ONNX's rules give {shape}"
-                )
-            kind = self.schemas.kind(goal) or self.model.kind
-            self.schemas.settle(goal, kind, tuple(value.shape))
-            self.values[goal] = value
-            if isinstance(value, Flow):
-                self.flows[goal] = (value, self.build.revisions[value.node])
+    def _keep(self, name: str, value: Value, shape: tuple[int, ...]) -> None:
+        """The value in the shape that ONNX's rules give, of which it must have the size."""
+        if math.prod(value.shape) != math.prod(shape):
+            raise UnsupportedError(
+                f"is read in shape {tuple(value.shape)}, but ONNX's rules give {shape}"
+            )
+        if isinstance(value, np.ndarray):
+            self.values[name] = value.reshape(shape)
+            return
+        self.values[name] = value = replace(value, shape=shape)
+        if isinstance(value, Flow):
+            self.flows[name] = (value, self.build.revisions[value.node])
 
 
 def _seen(value: Value | None, uses: int) -> Value | None:
@@ -313,16 +323,3 @@ def _unknown(node: Any, name: str, model: Model) -> UnsupportedError:
         f"node {name!r} is of type {kind}, which is not supported; supported are "
         f"{', '.join(OPERATORS)}{remedy}"
     )
-
-
-def _metadata(model: Model, output: Flow) -> dict[str, Any]:
-    kept = {"data_sha256": model.data} if model.data else {}
-    return {
-        "input": model.input,
-        "input_shape": list(model.shape),
-        "batch": "symbolic" if model.batch else "fixed",
-        "output": model.output,
-        "output_shape": list(output.shape),
-        "opset": model.opset,
-        **kept,
-    }

@@ -19,33 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reconstruct.formats.onnx.values import (
-    REASON,
-    Builder,
-    Call,
-    Flow,
-    Unfinished,
-    Value,
-    broadcast_shape,
-)
-from reconstruct.networks import (
-    Activation,
-    Clip,
-    Elu,
-    LayerNorm,
-    LeakyRelu,
-    LiveNorm,
-    Relu,
-    RMSNorm,
-    Scaling,
-    Selu,
-    Unitwise,
-)
-from reconstruct.networks.activations import Gelu, Sigmoid, Silu
+from reconstruct.formats.onnx.values import REASON, Builder, Call, Flow, Unfinished, Value
+from reconstruct.networks import Clip, Elu, Relu, Scaling, Selu, activations
 
 Found: TypeAlias = dict[str, Any]  # what the words of a pattern stand for
 Pattern: TypeAlias = "str | float | tuple[Any, ...]"
-Maker: TypeAlias = Callable[[Found], Activation | None]
+Maker: TypeAlias = Callable[[Found], activations.Activation | None]
 
 EITHER_ORDER = ("Add", "Mul", "Max", "Min")
 
@@ -56,11 +35,13 @@ SPREAD = ("Sub", "h", ("ReduceMean", "h"))
 
 
 def _leaky(*, above: bool) -> Maker:
-    return lambda found: LeakyRelu(found["slope"]) if (found["slope"] > 1) == above else None
+    return lambda found: (
+        activations.LeakyRelu(found["slope"]) if (found["slope"] > 1) == above else None
+    )
 
 
-def _norm(kind: type[LiveNorm]) -> Maker:
-    def made(found: Found) -> LiveNorm:
+def _norm(kind: type[activations.LiveNorm]) -> Maker:
+    def made(found: Found) -> activations.LiveNorm:
         h = found["h"]
         units = h.shape[-1]
         return kind(np.ones(units), np.zeros(units), found.get("eps", 0.0), h.size // units)
@@ -70,7 +51,7 @@ def _norm(kind: type[LiveNorm]) -> Maker:
 
 def _gelu(size: float) -> Maker:
     near = size, float(np.float32(size))
-    return lambda found: Gelu() if found["size"] in near else None
+    return lambda found: activations.Gelu() if found["size"] in near else None
 
 
 def _gelus() -> Iterator[tuple[Pattern, Maker]]:
@@ -85,7 +66,7 @@ def _gelus() -> Iterator[tuple[Pattern, Maker]]:
 
 
 def _norms() -> Iterator[tuple[Pattern, Maker]]:
-    for d, kind in ((SPREAD, LayerNorm), ("h", RMSNorm)):
+    for d, kind in ((SPREAD, activations.LayerNorm), ("h", activations.RMSNorm)):
         mean = ("ReduceMean", ("Mul", d, d))
         for inner in (mean, ("Add", mean, "eps")):
             yield ("Div", d, ("Sqrt", inner)), _norm(kind)
@@ -93,7 +74,7 @@ def _norms() -> Iterator[tuple[Pattern, Maker]]:
 
 
 PATTERNS: list[tuple[Any, Maker]] = [
-    (("Mul", "h", (Sigmoid, "h")), lambda found: Silu()),
+    (("Mul", "h", (activations.Sigmoid, "h")), lambda found: activations.Silu()),
     (("Max", "h", (Scaling, "h", "slope")), _leaky(above=False)),
     (("Min", "h", (Scaling, "h", "slope")), _leaky(above=True)),
     (("Add", (Relu, "h"), TAIL), lambda found: Elu()),
@@ -119,22 +100,19 @@ BEGINNINGS = [step for pattern, _ in PATTERNS for step in _steps(pattern)]
 
 
 def recognised(
-    call: Call, build: Builder, kind: str, values: tuple[Value | None, ...], shape: Any = None
+    call: Call, build: Builder, kind: str, *values: Value | None
 ) -> Flow | Unfinished | None:
     """The operation that `kind` of these values completes, or the step that it is; None where it is
     neither and holds no step."""
-    if shape is None:
-        shape = broadcast_shape(call, *(v.shape for v in values if v is not None))
-    step = Unfinished(
-        kind, tuple(_number(v) if isinstance(v, np.ndarray) else v for v in values), shape
-    )
+    parts = tuple(_number(v) if isinstance(v, np.ndarray) else v for v in values)
+    step = Unfinished(kind, parts, call.shape)
     for pattern, made in PATTERNS:
         found: Found = {}
         op = made(found) if _matches(pattern, step, build, found) else None
         if op is not None:
-            if isinstance(op, Gelu):  # no float is √2
+            if isinstance(op, activations.Gelu):  # no float is √2
                 build.nearly.append(call.name)
-            return build.emit(call.name, op, (found["h"],), shape)
+            return build.emit(call.name, op, found["h"])
     if any(_matches(pattern, step, build, {}) for pattern in BEGINNINGS):
         return step
     if any(isinstance(value, Unfinished) for value in values):
@@ -148,7 +126,7 @@ def part(call: Call, build: Builder) -> Flow | Unfinished:
     if kind == "Pow":
         square = np.all(np.asarray(call.constant(1, "exponents")) == 2)
         kind, values = ("Mul" if square else kind), (call.get(0), call.get(0))
-    made = recognised(call, build, kind, values)
+    made = recognised(call, build, kind, *values)
     if made is None:
         raise call.refuse(REASON)
     return made
@@ -158,13 +136,12 @@ def mean(call: Call, build: Builder) -> Flow | Unfinished | None:
     """The mean over the last axis of rows, or of a step; None where it is another one."""
     value = call.get(0)
     rows = isinstance(value, Unfinished) or (isinstance(value, Flow) and len(value.shape) == 2)
-    if not (rows and call.attributes["keepdims"]):
+    if value is None or not (rows and call.attributes["keepdims"]):
         return None
-    assert value is not None
     axes, last = call.integers(1, "axes"), len(value.shape) - 1
     if axes is None or [a % (last + 1) for a in axes] != [last]:
         return None
-    return recognised(call, build, "ReduceMean", (value,), (*value.shape[:-1], 1))
+    return recognised(call, build, "ReduceMean", value)
 
 
 def _number(value: Any) -> float | None:
@@ -197,7 +174,7 @@ def _parts(build: Builder, value: Any, kind: Any) -> tuple[Any, ...]:
     if not isinstance(kind, type) or not isinstance(op, kind) or not isinstance(value, Flow):
         return ()
     source = Flow(build.inputs(value)[0], value.shape)
-    if isinstance(op, Unitwise):
+    if isinstance(op, activations.Unitwise):
         return (source, *op.settings().values())
     assert isinstance(op, Scaling)
     factor, divisor = float(op.factor[0]), float(op.divisor[0])

@@ -1,13 +1,15 @@
 """What flows through an ONNX graph while it is read, and the network that grows from it.
 
 Every tensor that depends on the input is a `Flow`: the flat value of one node of the network, read
-in a real shape (a symbolic batch counts as 1). Relabelling a tensor changes its shape alone.
+in a real shape (a symbolic batch counts as 1). Shapes are what ONNX's own rules give: no reader of
+an operator works them out again, and relabelling a tensor changes its shape alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -44,6 +46,11 @@ class Flow:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def places(self) -> Array:
+        """The index of every value, in its shape."""
+        return np.arange(self.size).reshape(self.shape)
+
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -69,8 +76,17 @@ class Call:
     inputs: tuple[Value | None, ...]
     attributes: dict[str, Any]
     opset: int
-    outputs: int
+    shapes: tuple[tuple[int, ...], ...]  # of what it makes, by ONNX's rules
     kinds: tuple[int, ...] = ()  # ONNX's type numbers of the inputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shapes[0]
+
+    @property
+    def axis(self) -> int:
+        """The attribute of that name, counted from the front of the first input."""
+        return int(self.attributes["axis"]) % max(len(self.value().shape), 1)
 
     def refuse(self, reason: str) -> UnsupportedError:
         return UnsupportedError(f"node {self.name!r} ({self.kind}) {reason}")
@@ -113,35 +129,35 @@ class Call:
             raise self.fault(f"needs whole numbers as its {attribute}, but has {found.dtype}")
         return None if found is None else [int(i) for i in found.ravel()]
 
-    def number(self, attribute: str) -> float:
-        """A float attribute, which must be finite."""
-        value = float(self.attributes[attribute])
-        if not math.isfinite(value):
-            raise self.fault(f"has the {attribute} {value}, but a finite number is needed")
-        return value
+    def spread(self, build: Builder, index: int) -> Flow | Array:
+        """The input of that index broadcast to the result's shape; constants flat, in float64,
+        which holds every smaller type."""
+        value = self.value(index)
+        if isinstance(value, Flow):
+            return moved(build, self, lambda a: np.broadcast_to(a, self.shape), value)
+        return np.broadcast_to(value.astype(np.float64), self.shape).ravel()
 
 
 @dataclass(eq=False)
 class Builder:
     """The network under construction: nodes by name, in topological order."""
 
-    source: str
-    size: int
+    source: Flow
     budget: Budget
     nodes: dict[str, Node] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)  # placements behind a token-wise map of their own
     nearly: list[str] = field(default_factory=list)  # what is not quite what the file says
     revisions: Counter[str] = field(default_factory=Counter)
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def emit(
-        self, name: str, op: Operation, inputs: tuple[Flow, ...], shape: tuple[int, ...]
-    ) -> Flow:
-        """A new node; its name gets a number when it is taken."""
+    def emit(self, name: str, op: Operation, *inputs: Flow) -> Flow:
+        """A new node, whose value is flat; its name gets a number when it is taken."""
         unique = name
-        while unique in self.nodes or unique == self.source:
+        while unique in self.nodes or unique == self.source.node:
             self._counts[name] += 1
             unique = f"{name}_{self._counts[name] + 1}"
+        shape = (op.size(*(flow.size for flow in inputs)),)
         self.budget.tensor(shape, f"the value of node {name!r}")
         self.nodes[unique] = Node(unique, op, tuple(flow.node for flow in inputs))
         return Flow(unique, shape)
@@ -157,50 +173,44 @@ class Builder:
     def exchange(self, flow: Flow, op: Operation, name: str | None = None) -> Flow:
         """Another operation, and perhaps name, for a node that nothing else has seen yet."""
         self.revisions[flow.node] += 1
-        if name is None:
-            self.nodes[flow.node] = replace(self.nodes[flow.node], op=op)
-            return flow
-        old = self.nodes.pop(flow.node)
-        made = self.emit(name, op, (), flow.shape)
-        self.nodes[made.node] = replace(self.nodes[made.node], inputs=old.inputs)
+        old = self.nodes.pop(flow.node) if name is not None else self.nodes[flow.node]
+        made = flow if name is None else self.emit(name, op, flow)
+        self.nodes[made.node] = Node(made.node, op, old.inputs)
         return made
 
     def network(self, output: Flow, metadata: dict[str, Any]) -> Network:
         """The finished network, without the nodes that its output does not depend on."""
-        nodes = tuple(self.nodes.values())
-        whole = Network(self.size, nodes, output.node, self.source, metadata)
-        if self.source not in whole.needed():
+        nodes, source = tuple(self.nodes.values()), self.source
+        whole = Network(source.size, nodes, output.node, source.node, metadata)
+        if source.node not in whole.needed():
             raise UnsupportedError("the network's output does not depend on its input")
         return whole.ending_at(output.node)
 
 
-def relabelled(value: Flow | Array, shape: tuple[int, ...]) -> Flow | Array:
-    """The same values in another shape."""
-    return replace(value, shape=shape) if isinstance(value, Flow) else value.reshape(shape)
-
-
-def moved(build: Builder, call: Call, value: Flow | Array, step: Any) -> Flow | Array:
-    """`step`, an indexing of arrays, applied to a constant or to the positions of a flow."""
-    if not isinstance(value, Flow):
-        return np.asarray(step(value))
-    return rearranged(build, call, value, np.asarray(step(positions(value))))
-
-
-def rearranged(build: Builder, call: Call, flow: Flow, index: Array) -> Flow:
-    """The values `flow[index]`, in the shape of `index`.
+def moved(
+    build: Builder, call: Call, step: Callable[[Array], Any], value: Flow | Array | None = None
+) -> Flow | Array:
+    """`step`, an indexing of arrays, applied to a constant or to the positions of a flow (default:
+    the first input).
 
     Identity keeps the node, a run of neighbours is a Select, anything else a Placement.
     """
+    value = call.value() if value is None else value
+    if not isinstance(value, Flow):
+        return np.asarray(step(value))
+    index = np.asarray(step(value.places))
     flat, shape = index.ravel(), tuple(index.shape)
     if not flat.size:
         raise call.fault("leaves no values")
-    repeated = flat.size > flow.size  # as ahead of grouped layers
+    repeated = flat.size > value.size  # as ahead of grouped layers
     if not repeated and np.array_equal(flat, np.arange(flat[0], flat[0] + flat.size)):
-        if flat.size == flow.size:
-            return replace(flow, shape=shape)
-        return build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), (flow,), shape)
-    build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
-    return build.emit(call.name, Placement(flat, flow.size), (flow,), shape)
+        if flat.size == value.size:
+            return replace(value, shape=shape)
+        made = build.emit(call.name, Select(int(flat[0]), int(flat[-1]) + 1), value)
+    else:
+        build.budget.take(VALUE * 2 * flat.size, f"the value of node {call.name!r}")
+        made = build.emit(call.name, Placement(flat, value.size), value)
+    return replace(made, shape=shape)
 
 
 def placed(build: Builder, name: str, flow: Flow, index: Array) -> Flow:
@@ -212,24 +222,4 @@ def placed(build: Builder, name: str, flow: Flow, index: Array) -> Flow:
         source = Flow(before, (op.inputs,), shared=True)
     if np.array_equal(flat, np.arange(source.size)):
         return replace(source, shape=tuple(index.shape))
-    return build.emit(name, Placement(flat, source.size), (source,), tuple(index.shape))
-
-
-def positions(flow: Flow) -> Array:
-    """The index of every value of the flow, in its shape."""
-    return np.arange(flow.size).reshape(flow.shape)
-
-
-def expanded(build: Builder, call: Call, flow: Flow, shape: tuple[int, ...]) -> Flow:
-    """The flow broadcast to `shape`, as ONNX does before it adds or multiplies."""
-    build.budget.tensor(shape, f"the value of node {call.name!r}")
-    if math.prod(shape) == flow.size:
-        return replace(flow, shape=shape)
-    return rearranged(build, call, flow, np.broadcast_to(positions(flow), shape))
-
-
-def broadcast_shape(call: Call, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return tuple(np.broadcast_shapes(*shapes))
-    except ValueError:
-        raise call.fault(f"joins shapes that do not fit: {', '.join(map(str, shapes))}") from None
+    return replace(build.emit(name, Placement(flat, source.size), source), shape=index.shape)
