@@ -13,8 +13,10 @@ Layers that somebody else made may be of this kind, too, in whatever order their
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -36,17 +38,6 @@ TOLERANCE = 1e-12  # relative residual that is asked for
 PATTERN = 2**24  # entries of rectangles in which blocks are looked for: a second, 400 MB
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some of the blocks as solved: squared norms of residuals, and of what rounding explains."""
-
-    s: Array
-    condition: Vector
-    rank: Array
-    residual: float
-    attainable: float
-
-
 def khatri_rao_blocks(A: Array, B: Array) -> Array:
     """K_g, (G, o·c, q), of A (G, q, c) and B (G, o, q): row (i, j) is B_g[i, :] ∘ A_g[:, j]."""
     groups, q, c = A.shape
@@ -62,43 +53,53 @@ def solve_blocks(
     A is (G, q, c), B (G, o, q), W (G, o, c). A solver other than `Auto` solves block by block.
     """
     start = time.perf_counter()
-    if solver is not None and not isinstance(solver, Auto):
-        return _one_by_one(A, B, W, solver, progress, start)
     groups, q, _ = A.shape
-    equations = W[0].size
-    step = max(1, NUMBERS // max(1, equations * q))
+    batched = solver is None or isinstance(solver, Auto)
+    step = max(1, NUMBERS // max(1, W[0].size * q)) if batched else 1
     spans = [slice(i, min(i + step, groups)) for i in range(0, groups, step)]
 
-    def one(span: slice) -> _Part:
-        return _solved(A[span].astype(np.float64), B[span].astype(np.float64), W[span])
+    def one(span: slice) -> Solution:
+        if solver is None or batched:
+            return _solved(A[span].astype(np.float64), B[span].astype(np.float64), W[span])
+        return solve(A[span.start], B[span.start], W[span.start], solver)
 
     parts = []
-    with np.errstate(all="ignore"):  # what is no number is a failure, below
-        for span, part in zip(spans, parallel_map(one, spans), strict=True):
+    with np.errstate(all="ignore"):  # what is no number is a failure
+        found = parallel_map(one, spans) if batched else map(one, spans)
+        for span, part in zip(spans, found, strict=True):
             parts.append(part)
             progress(Step("blocks solved", span.stop, groups))
-    s = np.concatenate([p.s for p in parts])
-    condition = float(max(np.max(p.condition) for p in parts))
-    rank = int(sum(p.rank.sum() for p in parts))
-    size = float(np.linalg.norm(W)) or 1.0
-    residual = float(np.sqrt(sum(p.residual for p in parts))) / size
-    attainable = float(np.sqrt(sum(p.attainable for p in parts))) / size
-    needed = groups * equations
-    solved = is_solved(residual, TOLERANCE, attainable, rank == needed)
-    status = Status.SOLVED if solved else _failure(q, equations, rank == needed)
+    s = np.concatenate([part.s for part in parts])
     shape = (groups * W.shape[1], W.shape[2])
-    seconds = time.perf_counter() - start
-    found = (s.ravel(), status, "blocks", residual, shape, rank, condition, (residual,), seconds)
-    return Solution(*found), s
+    return _joined(parts, [W[span] for span in spans], s, shape, start), s.reshape(groups, q)
 
 
-def _failure(q: int, equations: int, full: bool) -> Status:
-    if q < equations:
-        return Status.TOO_NARROW
-    return Status.ILL_CONDITIONED if full else Status.RANK_DEFICIENT
+def _joined(
+    parts: Sequence[Solution],
+    rights: Sequence[Array],
+    s: Array,
+    shape: tuple[int, int],
+    start: float,
+) -> Solution:
+    """One solution of several, the worst figures of each kind in it."""
+    worst = max(parts, key=lambda part: (not part.solved, part.residual))
+    norms = [float(np.linalg.norm(W)) for W in rights]
+    left = [part.residual * (norm or 1.0) for part, norm in zip(parts, norms, strict=True)]
+    residual = math.hypot(*left) / (math.hypot(*norms) or 1.0)
+    ranks = [part.rank for part in parts if part.rank is not None]
+    exact = [part.rationals for part in parts if part.rationals is not None]
+    return worst.replace(
+        s=s,
+        shape=shape,
+        residual=residual,
+        condition=max((p.condition for p in parts if p.condition is not None), default=None),
+        rank=sum(ranks) if len(ranks) == len(parts) else None,
+        rationals=tuple(itertools.chain(*exact)) if len(exact) == len(parts) else None,
+        seconds=time.perf_counter() - start,
+    )
 
 
-def _solved(A: Array, B: Array, W: Array) -> _Part:
+def _solved(A: Array, B: Array, W: Array) -> Solution:
     """Some blocks: by Gram matrices, and by singular values where these say too little."""
     K = khatri_rao_blocks(A, B)
     w = W.reshape(len(W), -1, 1)
@@ -115,24 +116,29 @@ def _solved(A: Array, B: Array, W: Array) -> _Part:
             s += K.transpose(0, 2, 1) @ (inverse @ (w - K @ s))
     if weak.any():
         s[weak], condition[weak], rank[weak] = _by_singular_values(K[weak], w[weak])
-    gap = W - B @ (s * A)
-    noise = 4 * EPS * (np.abs(B) @ np.abs(s * A))
-    sums = (float(np.sum(part**2)) for part in (gap, noise))
-    return _Part(s[:, :, 0], condition, rank, *sums)
+    size = float(np.linalg.norm(W)) or 1.0
+    residual = float(np.linalg.norm(W - B @ (s * A))) / size
+    attainable = 4 * EPS * float(np.linalg.norm(np.abs(B) @ np.abs(s * A))) / size
+    full = int(rank.sum()) == W.size
+    if is_solved(residual, TOLERANCE, attainable, full):
+        status = Status.SOLVED
+    elif q < equations:
+        status = Status.TOO_NARROW
+    else:
+        status = Status.ILL_CONDITIONED if full else Status.RANK_DEFICIENT
+    worst = float(np.max(condition))
+    shape = (len(W) * W.shape[1], W.shape[2])
+    return Solution(
+        s.ravel(), status, "blocks", residual, shape, int(rank.sum()), worst, (residual,)
+    )
 
 
 def _inverse(gram: Array) -> Array:
-    """The inverses; a matrix that is singular to the last bit leaves NaNs in its own place."""
+    """The inverses; of none of them where one is singular to the last bit."""
     try:
         return np.asarray(np.linalg.inv(gram))
     except np.linalg.LinAlgError:
-        found = np.full_like(gram, np.nan)
-        for g, matrix in enumerate(gram):
-            try:
-                found[g] = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                continue
-        return found
+        return np.full_like(gram, np.nan)
 
 
 def _norm(matrices: Array) -> Vector:
@@ -160,29 +166,6 @@ def _by_singular_values(K: Array, w: Array) -> tuple[Array, Vector, Array]:
     full = kept.sum(axis=1) == K.shape[1]
     least = np.where(full, sigma[:, -1], 1.0)
     return s, np.where(full, sigma[:, 0] / least, np.inf), kept.sum(axis=1)
-
-
-def _one_by_one(
-    A: Array, B: Array, W: Array, solver: Solver, progress: Progress, start: float
-) -> tuple[Solution, Array]:
-    """The same by a solver that was asked for."""
-    found = []
-    for g, system in enumerate(zip(A, B, W, strict=True), start=1):
-        found.append(solve(*system, solver))
-        progress(Step("blocks solved", g, len(A)))
-    worst = max(found, key=lambda part: (not part.solved, part.residual))
-    conditions = [part.condition for part in found if part.condition is not None]
-    ranks = [part.rank for part in found if part.rank is not None]
-    every = [part.rationals for part in found if part.rationals is not None]
-    joined = worst.replace(
-        s=np.concatenate([part.s for part in found]),
-        shape=(len(W) * W.shape[1], W.shape[2]),
-        condition=max(conditions) if conditions else None,
-        rank=sum(ranks) if len(ranks) == len(found) else None,
-        rationals=tuple(v for part in every for v in part) if len(every) == len(found) else None,
-        seconds=time.perf_counter() - start,
-    )
-    return joined, joined.s.reshape(len(A), -1)
 
 
 # --- blocks that are found ------------------------------------------------------------------------
@@ -233,7 +216,7 @@ def solve_apart(
     shapes: dict[tuple[int, ...], list[Block]] = {}
     for block in blocks:
         shapes.setdefault(tuple(map(len, block)), []).append(block)
-    s, found, residual = np.zeros(len(first)), [], 0.0
+    s, found, rights = np.zeros(len(first)), [], []
     for same in shapes.values():
         A = np.stack([first[np.ix_(units, columns)] for units, _, columns in same])
         B = np.stack([second[np.ix_(rows, units)] for units, rows, _ in same])
@@ -242,14 +225,5 @@ def solve_apart(
         for (units, _, _), one in zip(same, values, strict=True):
             s[units] = one
         found.append(solution)
-        residual += (solution.residual * (float(np.linalg.norm(parts)) or 1.0)) ** 2
-    worst = max(found, key=lambda part: (not part.solved, part.residual))
-    ranks = [part.rank for part in found if part.rank is not None]
-    return worst.replace(
-        s=s,
-        shape=(W.shape[0], W.shape[1]),
-        residual=float(np.sqrt(residual)) / (float(np.linalg.norm(W)) or 1.0),
-        condition=max((p.condition for p in found if p.condition is not None), default=None),
-        rank=sum(ranks) if len(ranks) == len(found) else None,
-        seconds=time.perf_counter() - start,
-    )
+        rights.append(parts)
+    return _joined(found, rights, s, (W.shape[0], W.shape[1]), start)

@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from reconstruct.khatri_rao.matrices import Stored, checked_pair
+from reconstruct.khatri_rao.operator import Stored, checked_pair
 from reconstruct.numbers.arrays import to_dense
 from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
 

@@ -14,12 +14,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.khatri_rao.matrices import Matrix, Vector
-from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.operator import KhatriRao, Matrix, Vector
 from reconstruct.khatri_rao.rank import StructuralObstruction
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
-from reconstruct.progress import Progress
+from reconstruct.progress import Progress, silent
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -31,6 +30,7 @@ class Accepted:
     residual: float = 1e-9  # above it nothing is called solved unless it was asked for
     deficient: float = 1e-12  # the same without full row rank: W must be in range to rounding
     condition: float = 1e12  # beyond which a failure is blamed on conditioning
+    gradient: float = 1e-11  # of a residual, relative, at which it is orthogonal to the range of K
 
 
 ACCEPTED = Accepted()
@@ -223,6 +223,39 @@ def is_solved(residual: float, tolerance: float, attainable: float, full_rank: b
     return residual <= min(max(tolerance, attainable), ACCEPTED.deficient)
 
 
+def judged(
+    operator: KhatriRao,
+    s: Array,
+    W: Matrix,
+    residual: float,
+    tolerance: float,
+    *,
+    full: bool,
+    condition: float | None,
+    R: Matrix | None = None,
+) -> Status:
+    """How a solve ended that left this residual; `full` if K may have full row rank.
+
+    Where a method does not find the rank it gives R: no correction brings it down, so that rank is
+    lost, where `Kᵀ R` vanishes to rounding.
+    """
+    if is_solved(residual, tolerance, 0.0, full):
+        return Status.SOLVED
+    if is_solved(residual, tolerance, attainable_residual(operator, s, W), full):
+        return Status.SOLVED
+    if operator.width < operator.rows:
+        return Status.TOO_NARROW
+    if R is not None:
+        scale = np.sqrt(operator.squared_norm()) * np.linalg.norm(R)
+        gradient = float(np.linalg.norm(operator.apply_transposed(R)))
+        full = gradient > ACCEPTED.gradient * scale
+    if not full:
+        return Status.RANK_DEFICIENT
+    if condition is not None and condition > ACCEPTED.condition:
+        return Status.ILL_CONDITIONED
+    return Status.NOT_CONVERGED
+
+
 # --- solvers -------------------------------------------------------------------------------------
 
 
@@ -276,7 +309,7 @@ class Solver(Protocol):
         """Whether it solves over the rationals: W may then hold Fractions."""
         ...
 
-    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress = silent) -> Solution:
         """The minimum-norm solution, with a status that admits what went wrong.
 
         The verb `solve` has brought the weights near 1 and asked the zero pattern before.

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.matrices import checked_system, largest, scaled
-from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.operator import KhatriRao, checked_system, largest, scaled
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import prove_full_rank, structural_obstruction
 from reconstruct.khatri_rao.solution import Cost, Solution, Status
 from reconstruct.khatri_rao.solvers import Auto, Solver
 from reconstruct.numbers.arrays import Array
-from reconstruct.progress import Progress
+from reconstruct.progress import Progress, silent
 
 AUTO = Auto()
 
@@ -51,7 +50,7 @@ def as_solver(solver: Solver | None) -> Solver:
 
 
 def solve(
-    M1: Any, M2: Any, W: Any, solver: Solver = AUTO, *, progress: Progress | None = None
+    M1: Any, M2: Any, W: Any, solver: Solver = AUTO, *, progress: Progress = silent
 ) -> Solution:
     """Solve `M2 diag(s) M1 = W`, the minimum-norm `s` when there are many.
 
@@ -73,21 +72,30 @@ def solve(
     return solution.replace(seconds=time.perf_counter() - start)
 
 
-def _in_floats(
-    operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
-) -> Solution:
-    """The solution of the scaled system, scaled back and judged in the system as given."""
+def _in_floats(operator: KhatriRao, W: Array, solver: Solver, progress: Progress) -> Solution:
+    """The solution of the scaled system, scaled back and judged in the system as given.
+
+    The residual is that of the scaled system, unless scaling cost digits: of entries far below the
+    others, or of an `s` that floats do not hold.
+    """
     first, second = (-_exponent(largest(one)) for one in (operator.M1, operator.M2T))
     c = int(np.frexp(largest(W))[1])
-    found = _explained(operator.scaled(first, second), scaled(W, -c), solver, progress)
+    right = scaled(W, -c)
+    found = _explained(operator.scaled(first, second), right, solver, progress)
     power = c + first + second
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         s = np.ldexp(found.s, power)
         exact = np.array_equal(np.ldexp(s, -power), found.s)
+        if exact and first == second == 0:
+            return found.replace(s=s)
+        rest = right - np.ldexp(operator.apply(s), -c)
+        size = float(np.linalg.norm(rest)) / (float(np.linalg.norm(right)) or 1.0)
+    if size <= max(2 * found.residual, LIMITS.rounding):
+        return found.replace(s=s, residual=size)
+    status = Status.ILL_CONDITIONED if found.solved else found.status
     if not np.isfinite(s).all():
-        return found.replace(s=np.zeros_like(s), status=Status.ILL_CONDITIONED, residual=1.0)
-    found = found.replace(s=s)
-    return found if exact and first == second == 0 else _judged_again(operator, W, c, found)
+        s, status = np.zeros_like(s), Status.ILL_CONDITIONED
+    return found.replace(s=s, status=status, residual=size if np.isfinite(size) else 1.0)
 
 
 def _exponent(size: float) -> int:
@@ -96,27 +104,7 @@ def _exponent(size: float) -> int:
     return power if abs(power) > LIMITS.exponent else 0
 
 
-def _judged_again(operator: KhatriRao, W: Array, c: int, found: Solution) -> Solution:
-    """The solution with its residual in the system as it was given.
-
-    It is the one of the scaled system, unless scaling cost digits: of entries far below the
-    others, or of an `s` that floats do not hold.
-    """
-    with np.errstate(all="ignore"):
-        right = scaled(W, -c)
-        R = right - np.ldexp(operator.apply(found.s), -c)
-        size = float(np.linalg.norm(R)) / (float(np.linalg.norm(right)) or 1.0)
-    if not np.isfinite(size):
-        size = 1.0
-    elif size <= max(2 * found.residual, LIMITS.rounding):
-        return found.replace(residual=size)
-    status = Status.ILL_CONDITIONED if found.solved else found.status
-    return found.replace(status=status, residual=size)
-
-
-def _explained(
-    operator: KhatriRao, W: Array, solver: Solver, progress: Progress | None
-) -> Solution:
+def _explained(operator: KhatriRao, W: Array, solver: Solver, progress: Progress) -> Solution:
     """The solution; of a system that lost rank, whether its zero pattern or rounding explains it.
 
     A zero pattern that forbids some W may leave this one in reach, so the solver decides.

@@ -9,7 +9,7 @@ import pytest
 
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, Status, solve
 from reconstruct.khatri_rao.solvers import conjugate_gradient as module
-from reconstruct.khatri_rao.solvers.conjugate_gradient import Whitened
+from reconstruct.khatri_rao.solvers.conjugate_gradient import whitened
 
 from .planted import relative, tolerance
 
@@ -64,7 +64,9 @@ def test_the_minimum_norm_solution_is_kept(kind: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dot_test(dtype: type) -> None:
     M1, M2, _ = system("correlated")
-    K = Whitened(KhatriRao(M1, M2))
+    inner = whitened(KhatriRao(M1, M2))
+    K = inner.K
+    K.in_precision(dtype)
     rng = np.random.default_rng(0)
     X, Y = (rng.standard_normal((SIZE, SIZE)).astype(dtype) for _ in range(2))
     (squares, there), (_, other) = K.normal(X, dtype), K.normal(Y, dtype)
@@ -72,25 +74,24 @@ def test_dot_test(dtype: type) -> None:
     gap = abs(float(np.vdot(there, Y)) - float(np.vdot(X, other)))  # ⟨KKᵀX, Y⟩ and ⟨X, KKᵀY⟩
     gap = max(gap, abs(squares - float(np.vdot(X, there))))  # ‖KᵀX‖² and ⟨X, KKᵀX⟩
     size = float(np.linalg.norm(there) * np.linalg.norm(Y))
-    assert gap <= tolerance(size=WIDTH, dtype=dtype) * size * K.spread
+    assert gap <= tolerance(size=WIDTH, dtype=dtype) * size * inner.condition
 
 
 def test_whitened_equations_have_second_moments_of_one() -> None:
     M1, M2, _ = system("offset")
-    K = Whitened(KhatriRao(M1, M2))
-    left, right = K._sides[np.dtype(np.float64)]
-    for side, rows in ((right, M1), (left, M2.T)):
-        white = rows.astype(float) @ side.T
+    inner = whitened(KhatriRao(M1, M2))
+    for white in (inner.K.M1, inner.K.M2T):
         assert np.allclose(white.T @ white / WIDTH, np.eye(SIZE), atol=1e-8)
-    assert K.spread > 100
+    assert inner.condition > 100
 
 
 def test_directions_without_weight_are_dropped_and_admitted() -> None:
     M1, M2, W = system("gaussian")
     M1[:, 3] = 0
     M2[5] = M2[6]
-    K = Whitened(KhatriRao(M1, M2))
-    assert {side.shape for side in K._sides[np.dtype(np.float64)]} == {(SIZE - 1, SIZE)}
+    M2[4] *= 100  # far enough from independent
+    assert whitened(KhatriRao(M1, M2)).K.map_shape == (SIZE - 1, SIZE - 1)
+    M2[4] /= 100
     found = solve(M1, M2, W, ConjugateGradient())
     assert found.status is Status.RANK_DEFICIENT
     W[:, 3] = 0

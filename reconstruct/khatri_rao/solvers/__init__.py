@@ -18,7 +18,7 @@ from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.khatri_rao.solvers.exact import Exact
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import number
-from reconstruct.progress import Progress
+from reconstruct.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Auto:
     def __post_init__(self) -> None:
         number(self.dense_bytes, "dense_bytes")
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Solve by the method that `cost` chooses."""
         m, k = operator.map_shape
         entries = operator.rows * operator.width

@@ -15,8 +15,8 @@ size.
 
 Dense weights are iterated on in tiles, whitened where they are correlated. Of weights kept with
 probability p, `K` has a fraction p² of its entries: it is formed as a sparse matrix where that is
-quicker, in float64, and its equations are scaled to unit length (Jacobi preconditioning).
-`K Kᵀ` is nearly dense all the same, so it is never formed.
+quicker, in float64. (Equations scaled to unit length saved a tenth of its iterations.) `K Kᵀ` is
+nearly dense all the same, so it is never formed.
 
 Rests on proofs_check: adjoint, sparse-pattern-rank, sparse-choice-of-p.
 """
@@ -25,30 +25,22 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
 
-from reconstruct.khatri_rao.matrices import Matrix, Stored
-from reconstruct.khatri_rao.operator import TILES, KhatriRao
+from reconstruct.khatri_rao.operator import TILES, KhatriRao, Matrix, Stored
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import transposed_matrix
-from reconstruct.khatri_rao.solution import (
-    ACCEPTED,
-    Cost,
-    Solution,
-    Status,
-    attainable_residual,
-    is_solved,
-    relative_residual,
-)
+from reconstruct.khatri_rao.solution import Cost, Solution, judged, relative_residual
 from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
-from reconstruct.progress import Progress, Step
+from reconstruct.progress import Progress, Step, silent
 
 
 @dataclass(frozen=True)
@@ -67,8 +59,6 @@ class IterationLimits:
     float64: PrecisionLimits = PrecisionLimits(aim=1e-13, orthogonal=1e-14)
     # In real arithmetic the residual never grows: beyond this factor rounding has won.
     grown: float = 2.0
-    # Gradient of a float64 residual, relative, at which it is orthogonal to the range of K.
-    out_of_reach: float = 1e-11
     # Times the iterations that the Marchenko-Pastur law expects; equations of uneven length slow
     # the iteration down, and sparse steps are cheap.
     patience: float = 4.0
@@ -112,17 +102,19 @@ class ConjugateGradient:
             whole(self.max_iterations, "max_iterations")
         precision(self.inner_dtype, "inner iterations are")
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Iterate on dense tiles, or on a sparse K where that is faster and fits."""
         most = min(PATTERN.entries, LIMITS.sparse_below * operator.rows * operator.width)
         if operator.sparse and operator.entries() <= most:
-            inner = ScaledSparse(operator)
-            return _refined(operator, inner, W, self, LIMITS.sparse_patience, progress)
+            return _refined(
+                operator, Inner(FormedK(operator), "sparse-cg", np.asarray), W, self, progress
+            )
         if operator.sparse:
             operator = KhatriRao(to_dense(operator.M1), to_dense(operator.M2T).T)
         with one_blas_thread():  # BLAS's own threads would spin on while the tiles run in parallel
-            operator.in_precision(self.inner_dtype)
-            return _refined(operator, Whitened(operator), W, self, LIMITS.patience, progress)
+            inner = whitened(operator)
+            inner.K.in_precision(self.inner_dtype)
+            return _refined(operator, inner, W, self, progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The weights in float32 and a few vectors, or a sparse K at 12 bytes an entry; iterations
@@ -139,26 +131,14 @@ class ConjugateGradient:
 # --- rounds --------------------------------------------------------------------------------------
 
 
-class Preconditioned(Protocol):
-    """`P K` with an invertible `P` on `m × k` matrices, whose condition is `spread`."""
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """The system of a round, `P K d = P R`: `condition` is that of the invertible P."""
 
-    name: ClassVar[str]
-    sparse: ClassVar[bool]
-
-    @property
-    def spread(self) -> float: ...
-
-    def normal(self, Y: Matrix, dtype: DTypeLike = ...) -> tuple[float, Matrix]:
-        """`‖Kᵀ Pᵀ Y‖²` and `P K Kᵀ Pᵀ Y`."""
-        ...
-
-    def precondition(self, Y: Matrix) -> Matrix:
-        """`P Y`."""
-        ...
-
-    def restore(self, Y: Matrix) -> Matrix:
-        """`Pᵀ Y`."""
-        ...
+    K: Any  # a KhatriRao or a FormedK
+    name: str
+    precondition: Callable[[Matrix], Matrix]
+    condition: float = 1.0
 
 
 def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> float:
@@ -174,31 +154,27 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
 
 
 def _refined(
-    operator: KhatriRao,
-    inner: Preconditioned,
-    W: Array,
-    settings: ConjugateGradient,
-    patience: float,
-    progress: Progress | None,
+    operator: KhatriRao, inner: Inner, W: Array, settings: ConjugateGradient, progress: Progress
 ) -> Solution:
-    """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling;
-    `patience` multiplies the expected iterations."""
+    """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling."""
     s, residual = np.zeros(operator.width), float(W.any())
     R: Matrix = W
-    dtype = np.dtype(np.float64 if inner.sparse else settings.inner_dtype)
+    formed = isinstance(inner.K, FormedK)
+    dtype = np.dtype(np.float64 if formed else settings.inner_dtype)
     condition, tolerance = None, settings.tolerance
     history: list[float] = []
+    patience = LIMITS.sparse_patience if formed else LIMITS.patience
     expected = int(patience * expected_iterations(operator.rows, operator.width)) + 100
     limit = expected if settings.max_iterations is None else settings.max_iterations
     for _ in range(settings.refinements):
         if residual <= tolerance or len(history) >= limit:
             break
         aim = _aim(tolerance, residual, LIMITS.of(dtype))
-        notify = _Digits(progress, tolerance, residual)
-        found = cgls(inner, inner.precondition(R), dtype, aim, limit - len(history), notify)
+        notify = _digits(progress, tolerance, residual)
+        found = cgls(inner.K, inner.precondition(R), dtype, aim, limit - len(history), notify)
         if condition is None and (estimate := found.condition()) is not None:
-            condition = inner.spread * estimate
-        candidate = s + operator.apply_transposed(inner.restore(found.Y))
+            condition = inner.condition * estimate
+        candidate = s + inner.K.apply_transposed(found.Y)
         R_new, new = relative_residual(operator, candidate, W)
         history += [residual * size for size in found.residuals]
         halved = new <= residual / 2
@@ -210,9 +186,11 @@ def _refined(
             if dtype == np.float64:
                 break
             dtype = np.dtype(np.float64)
+    wide = operator.width >= operator.rows
+    status = judged(operator, s, W, residual, tolerance, full=wide, condition=condition, R=R)
     return Solution(
         s=s,
-        status=_status(operator, s, W, R, residual, tolerance, condition),
+        status=status,
         solver=inner.name,
         residual=residual,
         shape=operator.map_shape,
@@ -227,8 +205,8 @@ def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:
 
 
 @dataclass
-class Inner:
-    """One round: `Y` with `d = Kᵀ Pᵀ Y`, its residuals, and the Lanczos coefficients."""
+class Round:
+    """One round: `Y` with `d = Kᵀ Y`, its residuals, and the Lanczos coefficients."""
 
     Y: Array
     residuals: list[float] = field(default_factory=list)
@@ -247,15 +225,20 @@ class Inner:
 
 
 def cgls(
-    K: Preconditioned, R: Matrix, dtype: np.dtype[Any], aim: float, limit: int, notify: _Digits
-) -> Inner:
+    K: Any,
+    R: Matrix,
+    dtype: np.dtype[Any],
+    aim: float,
+    limit: int,
+    notify: Callable[[float], None],
+) -> Round:
     """Minimise `‖K d − R‖_F` over `d = Kᵀ Y` until the residual is `aim·‖R‖`.
 
     Ends early after `limit` iterations, when the residual is orthogonal to the range of K (then no
     `d` does better), or when it grows (then this precision does not).
     """
     norm = float(np.linalg.norm(R))
-    found = Inner(np.zeros(R.shape))
+    found = Round(np.zeros(R.shape))
     r = np.asarray(R / norm, dtype=dtype)
     v = r
     zz, q = K.normal(r, dtype)
@@ -288,109 +271,48 @@ def cgls(
     return found
 
 
-def _status(
-    operator: KhatriRao,
-    s: Array,
-    W: Array,
-    R: Matrix,
-    residual: float,
-    tolerance: float,
-    condition: float | None,
-) -> Status:
-    wide = operator.width >= operator.rows
-    if is_solved(residual, tolerance, 0.0, wide):
-        return Status.SOLVED
-    if is_solved(residual, tolerance, attainable_residual(operator, s, W), wide):
-        return Status.SOLVED
-    if not wide:
-        return Status.TOO_NARROW
-    if _is_orthogonal(operator, R):
-        return Status.RANK_DEFICIENT
-    if condition is not None and condition > ACCEPTED.condition:
-        return Status.ILL_CONDITIONED
-    return Status.NOT_CONVERGED
-
-
-def _is_orthogonal(operator: KhatriRao, R: Matrix) -> bool:
-    """Whether `Kᵀ R` vanishes to rounding: then no correction brings the residual R down."""
-    scale = math.sqrt(operator.squared_norm()) * float(np.linalg.norm(R))
-    return float(np.linalg.norm(operator.apply_transposed(R))) <= LIMITS.out_of_reach * scale
-
-
-class _Digits:
+def _digits(progress: Progress, tolerance: float, scale: float) -> Callable[[float], None]:
     """Turns inner residuals into progress: decimal digits gained out of those asked for."""
+    digits = -math.log10(max(tolerance, 1e-16))
 
-    def __init__(self, progress: Progress | None, tolerance: float, scale: float) -> None:
-        self._progress, self._scale = progress, scale
-        self._digits = -math.log10(max(tolerance, 1e-16))
+    def notify(size: float) -> None:
+        residual = scale * size
+        done = min(max(-math.log10(max(residual, LEAST)), 0.0), digits)
+        progress(Step("conjugate gradients", done, digits, residual))
 
-    def __call__(self, size: float) -> None:
-        if self._progress is None:
-            return
-        residual = self._scale * size
-        done = min(max(-math.log10(max(residual, LEAST)), 0.0), self._digits)
-        self._progress(Step("conjugate gradients", done, self._digits, residual))
+    return notify
 
 
-# --- preconditioners -----------------------------------------------------------------------------
+# --- the systems that are iterated on ------------------------------------------------------------
 
 
-class Whitened:
-    """`K` between two small matrices, `Y ↦ L2⁻¹ Y L1⁻ᵀ`, that undo correlations in M1 and M2.
+def whitened(operator: KhatriRao) -> Inner:
+    """`L2⁻¹ M2` and `M1 L1⁻ᵀ` in place of M2 and M1: it undoes correlations, and s is the same.
 
     `K Kᵀ` is about `(M2 M2ᵀ) ⊗ (M1ᵀ M1) / n` for independent weights, so with
     `M1ᵀM1 = L1 L1ᵀ` and `M2 M2ᵀ = L2 L2ᵀ` the whitened system has the spectrum of one with
-    independent entries of mean zero. A consistent system keeps its minimum-norm solution.
-    `spread` is the condition of the two small matrices together; where it is small, as it is for
-    weights that were drawn, K is left as it is.
+    independent entries of mean zero. A consistent system keeps its minimum-norm solution. Where the
+    condition of the two small matrices together is small, as it is for weights that were drawn,
+    the operator is left as it is.
     """
-
-    name: ClassVar[str] = "cg"
-    sparse: ClassVar[bool] = False
-
-    def __init__(self, operator: KhatriRao) -> None:
-        self._operator = operator
-        left, spread2 = _inverse_root(_second_moment(operator.M2T))
-        right, spread1 = _inverse_root(_second_moment(operator.M1))
-        self.spread = math.sqrt(spread1 * spread2)
-        self._plain = self.spread <= LIMITS.whiten_above
-        if self._plain:
-            self.spread = 1.0
-        self._sides: dict[Any, tuple[Matrix, Matrix]] = {
-            np.dtype(kind): (left.astype(kind), right.astype(kind))
-            for kind in (np.float32, np.float64)
-        }
-
-    def normal(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[float, Matrix]:
-        """`‖Kᵀ Pᵀ Y‖²` and `P K Kᵀ Pᵀ Y`."""
-        squares, image = self._operator.normal(self.restore(Y), dtype)
-        return squares, self.precondition(image)
-
-    def precondition(self, Y: Matrix) -> Matrix:
-        """`P Y = L2⁻¹ Y L1⁻ᵀ`."""
-        left, right = self._sides[Y.dtype]
-        return Y if self._plain else np.asarray(left @ Y @ right.T)
-
-    def restore(self, Y: Matrix) -> Matrix:
-        """`Pᵀ Y = L2⁻ᵀ Y L1⁻¹`."""
-        left, right = self._sides[Y.dtype]
-        return Y if self._plain else np.asarray(left.T @ Y @ right)
+    left, spread2 = _inverse_root(operator.M2T)
+    right, spread1 = _inverse_root(operator.M1)
+    spread = math.sqrt(spread1 * spread2)
+    if spread <= LIMITS.whiten_above:
+        return Inner(operator, "cg", np.asarray)
+    whiter = KhatriRao(operator.M1 @ right.T, left @ operator.M2T.T)
+    return Inner(whiter, "cg", lambda R: np.asarray(left @ R @ right.T), spread)
 
 
-def _second_moment(rows: Stored, together: int = 4096) -> Array:
-    """`(1/n) Σ_l row_l row_lᵀ`, so many hidden units at once."""
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, len(rows), together):
-        part = rows[start : start + together].astype(np.float64)
-        total += part.T @ part
-    return np.asarray(total / len(rows))
-
-
-def _inverse_root(moment: Array) -> tuple[Array, float]:
-    """`L⁻¹` with `L Lᵀ` the given second moment, and its condition number.
+def _inverse_root(rows: Stored, together: int = 4096) -> tuple[Array, float]:
+    """`L⁻¹` with `L Lᵀ` the second moment `(1/n) Σ_l row_l row_lᵀ`, and its condition number.
 
     Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
     """
+    moment = np.zeros((rows.shape[1], rows.shape[1]))
+    for start in range(0, len(rows), together):
+        part = rows[start : start + together].astype(np.float64)
+        moment += part.T @ part / len(rows)
     values, vectors = la.eigh(moment)
     kept = values > max(values[-1], 0.0) * 1e-14  # below: rounding, not weights
     values, vectors = values[kept], vectors[:, kept]
@@ -399,37 +321,18 @@ def _inverse_root(moment: Array) -> tuple[Array, float]:
     return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
 
 
-def _row_norms(operator: KhatriRao) -> Array:
-    """Lengths of the rows of K: `‖K[(i, j), :]‖² = ((M2 ∘ M2) (M1 ∘ M1))_ij`."""
-    M1, M2T = operator.M1.astype(np.float64), operator.M2T.astype(np.float64)
-    squares = M2T.multiply(M2T).T @ M1.multiply(M1)
-    return np.asarray(np.sqrt(to_dense(squares)).ravel())
-
-
-class ScaledSparse:
-    """`D K` with `K` sparse and `D` diagonal such that the equations have unit length."""
-
-    name: ClassVar[str] = "sparse-cg"
-    sparse: ClassVar[bool] = True
+class FormedK:
+    """K as a sparse matrix in float64."""
 
     def __init__(self, operator: KhatriRao) -> None:
-        self.shape = operator.map_shape
-        self.transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
-        norms = _row_norms(operator)
-        self.scale = 1 / np.where(norms > 0, norms, 1.0)
-        where, values = self.transposed.indices, self.transposed.data
-        for start in range(0, len(values), 1 << 16):  # in place, without a copy of K
-            part = slice(start, start + (1 << 16))
-            values[part] *= self.scale[where[part]]
-        self.spread = float(norms.max() / norms.min()) if norms.min() > 0 else 1.0
+        self._shape = operator.map_shape
+        self._transposed = transposed_matrix(operator.M1, operator.M2T, np.float64)
+
+    def apply_transposed(self, Y: Matrix) -> Array:
+        """`Kᵀ Y`."""
+        return np.asarray(self._transposed @ Y.ravel())
 
     def normal(self, Y: Matrix, dtype: DTypeLike = np.float64) -> tuple[float, Matrix]:
-        """`‖Kᵀ D Y‖²` and `D K Kᵀ D Y`."""
-        z = np.asarray(self.transposed @ Y.ravel())
-        return float(z @ z), np.asarray(self.transposed.T @ z).reshape(self.shape)
-
-    def precondition(self, Y: Matrix) -> Matrix:
-        """`D Y`."""
-        return np.asarray(Y * self.scale.reshape(self.shape))
-
-    restore = precondition  # D is its own transpose
+        """`‖Kᵀ Y‖²` and `K Kᵀ Y`."""
+        z = self.apply_transposed(Y)
+        return float(z @ z), np.asarray(self._transposed.T @ z).reshape(self._shape)

@@ -11,30 +11,21 @@ Rests on proofs_check: vec-identity, solvable-iff-rank.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import (
-    ACCEPTED,
-    EPS,
-    Cost,
-    Solution,
-    Status,
-    attainable_residual,
-    is_solved,
-    refine,
-    relative_residual,
-)
+from reconstruct.khatri_rao.solution import EPS, Cost, Solution, judged, refine, relative_residual
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import number, whole
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
-from reconstruct.progress import Progress, Step
+from reconstruct.progress import Progress, Step, silent
 
 
 @dataclass(frozen=True)
@@ -44,7 +35,6 @@ class DirectLimits:
     one_thread: int = 1024  # equations: below, threads of BLAS wait more than they work
     singular_values: int = 512  # equations up to which all of them are computed
     power_steps: int = 12  # two triangular solves each: the estimate is good to some per cent
-    block: int = 64  # LAPACK's usual block size: workspace per row
     efficiency: float = 0.5  # of GEMM speed, for QR at 1,000 to 4,000 equations
 
 
@@ -68,22 +58,39 @@ class Direct:
         number(self.tolerance, "the tolerance of a solve")
         whole(self.refinements, "refinements")
 
-    def solve(self, operator: KhatriRao, W: Array, progress: Progress | None = None) -> Solution:
+    def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Factor, solve, refine; the rank-revealing factorisation when it matters."""
         self._check_memory(operator)
-        if progress is not None:
-            progress(Step("factoring", 0.0, 1.0))
+        progress(Step("factoring", 0.0, 1.0))
         with one_blas_thread() if operator.rows <= LIMITS.one_thread else nullcontext():
-            solution = _refine(operator, W, factored(operator), self)
-        if progress is not None:
-            progress(Step("factoring", 1.0, 1.0, solution.residual))
-        return solution
+            factor = factored(operator)
+            s, history = refine(
+                np.zeros(operator.width),
+                W,
+                np.inf,
+                lambda R: factor.solve(R.ravel()),
+                lambda s: relative_residual(operator, s, W),
+                self.refinements + 1,
+            )
+        residual = history[-1] if history else relative_residual(operator, s, W)[1]
+        progress(Step("factoring", 1.0, 1.0, residual))
+        full, condition = factor.rank == operator.rows, factor.condition
+        return Solution(
+            s=s,
+            status=judged(operator, s, W, residual, self.tolerance, full=full, condition=condition),
+            solver="direct",
+            residual=residual,
+            shape=operator.map_shape,
+            rank=factor.rank,
+            condition=condition,
+            history=tuple(history),
+        )
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The dense `K` and one factorisation of it; zeros do not help."""
         rows = m * k
         flops = 2 * max(n, rows) * min(n, rows) ** 2
-        memory = 8 * rows * n + 8 * 64 * rows + 16 * n * (m + k)
+        memory = 8 * rows * (n + rows) + 16 * n * (m + k)
         return Cost(self, memory, flops / LIMITS.efficiency)
 
     def _check_memory(self, operator: KhatriRao) -> None:
@@ -97,132 +104,63 @@ class Direct:
             )
 
 
-def factored(operator: KhatriRao) -> Factor:
-    """A factorisation of K: the rank-revealing one where QR finds it singular, or too narrow."""
-    if operator.width >= operator.rows:
-        factor = WideQR(operator.dense())
-        if factor.condition < 1 / (EPS * max(operator.rows, operator.width)):
-            return factor
-    return CompleteOrthogonal(operator.dense())
-
-
-def _refine(operator: KhatriRao, W: Array, factor: Factor, settings: Direct) -> Solution:
-    """Iterative refinement `s ← s + K⁺ (W − K s)` as long as the residual at least halves."""
-    best, history = refine(
-        np.zeros(operator.width),
-        W,
-        np.inf,
-        lambda R: factor.solve(R.ravel()),
-        lambda s: relative_residual(operator, s, W),
-        settings.refinements + 1,
-    )
-    residual = history[-1] if history else relative_residual(operator, best, W)[1]
-    status = _status(operator, best, W, residual, factor, settings)
-    return Solution(
-        s=best,
-        status=status,
-        solver="direct",
-        residual=residual,
-        shape=operator.map_shape,
-        rank=factor.rank,
-        condition=factor.condition,
-        history=tuple(history),
-    )
-
-
-def _status(
-    operator: KhatriRao, s: Array, W: Array, residual: float, factor: Factor, settings: Direct
-) -> Status:
-    full = factor.rank == operator.rows
-    attainable = attainable_residual(operator, s, W)
-    if is_solved(residual, settings.tolerance, attainable, full):
-        return Status.SOLVED
-    if operator.width < operator.rows:
-        return Status.TOO_NARROW
-    if not full:
-        return Status.RANK_DEFICIENT
-    return Status.ILL_CONDITIONED if factor.condition > ACCEPTED.condition else Status.NOT_CONVERGED
-
-
-class Factor(Protocol):
-    """A factored `K`: applies a (pseudo-)inverse."""
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A factored `K`: `solve` applies its (pseudo-)inverse to a vector of length m·k."""
 
     rank: int
     condition: float
-
-    def solve(self, w: Array) -> Array:
-        """`K⁺ w` for a vector of length m·k."""
-        ...
+    solve: Callable[[Array], Array]
 
 
-class WideQR:
+def factored(operator: KhatriRao) -> Factor:
+    """A factorisation of K: the rank-revealing one where QR finds it singular, or too narrow."""
+    if operator.width >= operator.rows:
+        factor = _by_qr(operator.dense())
+        if factor.condition < 1 / (EPS * max(operator.rows, operator.width)):
+            return factor
+    return _rank_revealing(operator.dense())
+
+
+def _by_qr(K: Array) -> Factor:
     """QR of `Kᵀ` for `n ≥ m·k`: `K⁺ w = Q R⁻ᵀ w`, the minimum-norm solution."""
+    Q, R = la.qr(K.T, mode="economic", overwrite_a=True, check_finite=False)
 
-    def __init__(self, K: Array) -> None:
-        rows, self._width = K.shape
-        norm = _spectral_norm(K) if rows > LIMITS.singular_values else 0.0
-        geqrf, self._ormqr, self._trtrs = _lapack("geqrf", "ormqr", "trtrs")
-        self._qr, self._tau, _, _ = geqrf(K.T, lwork=LIMITS.block * rows, overwrite_a=True)
-        self._rows = rows
-        if rows <= LIMITS.singular_values:
-            singular = np.linalg.svd(np.triu(self._qr[:rows]), compute_uv=False)
-            self.condition = _ratio(singular[0], singular[-1])
-        elif np.any(np.diagonal(self._qr) == 0):
-            self.condition = np.inf
-        else:
-            self.condition = norm * float(np.sqrt(_power(self._solve_normal, rows)))
-        self.rank = rows
+    def back(w: Array, trans: str = "T") -> Array:
+        return np.asarray(la.solve_triangular(R, w, trans=trans, check_finite=False))
 
-    def solve(self, w: Array) -> Array:
-        """`Q R⁻ᵀ w`."""
-        padded = np.zeros((self._width, 1), order="F")
-        padded[: self._rows, 0] = self._triangular(w, trans=1)
-        out, _, _ = self._ormqr("L", "N", self._qr, self._tau, padded, lwork=LIMITS.block)
-        return np.asarray(out[:, 0])
-
-    def _triangular(self, w: Array, trans: int) -> Array:
-        # the whole factor goes in: LAPACK reads its leading triangle, and a slice would be a copy
-        return np.asarray(self._trtrs(self._qr, w, lower=0, trans=trans)[0])
-
-    def _solve_normal(self, v: Array) -> Array:
-        return self._triangular(self._triangular(v, trans=1), trans=0)
+    if len(K) <= LIMITS.singular_values:
+        singular = np.linalg.svd(R, compute_uv=False)
+        condition = _ratio(singular[0], singular[-1])
+    elif np.any(np.diagonal(R) == 0):
+        condition = np.inf
+    else:
+        largest = _power(lambda v: R.T @ (R @ v), len(K))
+        condition = float(np.sqrt(largest * _power(lambda v: back(back(v), "N"), len(K))))
+    return Factor(len(K), condition, lambda w: np.asarray(Q @ back(w)))
 
 
-class CompleteOrthogonal:
-    """Rank-revealing `Kᵀ P = Q [R11 R12; 0 0]`, then `[R11 R12]ᵀ = U T`: `K⁺ = Q T⁻¹ Uᵀ Pᵀ`.
+def _rank_revealing(K: Array) -> Factor:
+    """`Kᵀ P = Q [R11 R12; 0 0]`, then `[R11 R12]ᵀ = U T`: `K⁺ = Q T⁻¹ Uᵀ Pᵀ`, the minimum-norm
+    least-squares solution.
 
     The rank is the number of `|r_ii| > max(m·k, n) ε |r_11|` of the pivoted QR factorisation.
     """
+    Q, R, pivots = la.qr(K.T, overwrite_a=True, mode="economic", pivoting=True)
+    size = np.abs(np.diagonal(R))
+    rank = int(np.count_nonzero(size > max(K.shape) * EPS * size[0]))
+    condition = _ratio(size[0], size[-1]) if rank == min(K.shape) else np.inf
+    U, T = la.qr(R[:rank].T, mode="economic")
 
-    def __init__(self, K: Array) -> None:
-        rows, width = K.shape
-        q, r, self._pivots = la.qr(K.T, overwrite_a=True, mode="economic", pivoting=True)
-        size = np.abs(np.diagonal(r))
-        cut = max(rows, width) * EPS * (size[0] if size.size else 0.0)
-        self.rank = int(np.count_nonzero(size > cut))
-        full = self.rank == min(rows, width)
-        self.condition = _ratio(size[0], size[-1]) if full else np.inf
-        self._q = q[:, : self.rank]
-        self._u, self._t = la.qr(r[: self.rank].T, mode="economic")
+    def solve(w: Array) -> Array:
+        return np.asarray(Q[:, :rank] @ la.solve_triangular(T, U.T @ w[pivots], check_finite=False))
 
-    def solve(self, w: Array) -> Array:
-        """Minimum-norm least-squares solution."""
-        if self.rank == 0:
-            return np.zeros(self._q.shape[0])
-        z = la.solve_triangular(self._t, self._u.T @ w[self._pivots], check_finite=False)
-        return np.asarray(self._q @ z)
-
-
-def _lapack(*names: str) -> Any:
-    return la.get_lapack_funcs(names, dtype=np.float64)
+    nothing = np.zeros(K.shape[1])
+    return Factor(rank, condition, solve if rank else lambda w: nothing)
 
 
 def _ratio(largest: Any, smallest: Any) -> float:
     return float(largest / smallest) if smallest > 0 else float(np.inf)
-
-
-def _spectral_norm(K: Array) -> float:
-    return float(np.sqrt(_power(lambda v: K @ (K.T @ v), len(K))))
 
 
 def _power(step: Any, size: int) -> float:

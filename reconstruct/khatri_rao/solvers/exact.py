@@ -23,14 +23,13 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.matrices import check_shapes
-from reconstruct.khatri_rao.operator import KhatriRao
+from reconstruct.khatri_rao.operator import KhatriRao, check_shapes
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
-from reconstruct.progress import Progress
+from reconstruct.progress import Progress, silent
 
 Integers = list[list[int]]  # matrices of rationals and of integers are arrays of objects
 
@@ -47,7 +46,7 @@ class Exact:
 
     rational: ClassVar[bool] = True
 
-    def solve(self, operator: KhatriRao, W: Any, progress: Progress | None = None) -> Solution:
+    def solve(self, operator: KhatriRao, W: Any, progress: Progress = silent) -> Solution:
         """Solve over the rationals and round; W may hold Fractions."""
         return solve_exact(operator.M1, operator.M2T.T, W)
 
