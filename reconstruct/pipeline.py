@@ -29,16 +29,9 @@ from reconstruct.constructions.construction import (
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.scaling import ratio_for, scaled_layout
-from reconstruct.constructions.sites import (
-    Site,
-    Watched,
-    activation_at,
-    find_sites,
-    mixing_at,
-)
+from reconstruct.constructions.sites import Site, Watched, activation_at, find_sites, mixing_at
 from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, tasks_of
-from reconstruct.constructions.two_layers import rounded_norm
-from reconstruct.constructions.wide import Wide
+from reconstruct.constructions.wide import Wide, rounded_norm
 from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import (

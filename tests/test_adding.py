@@ -27,7 +27,7 @@ from reconstruct.cli import main
 from reconstruct.constructions.chain import Chain, ChainPlan, read_chains
 from reconstruct.constructions.construction import Construction, GroupSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site
-from reconstruct.constructions.two_layers import check_width, full_rank, solve_two_layers
+from reconstruct.constructions.wide import check_width, full_rank, solve_two_layers
 from reconstruct.equivalence.search import search
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status

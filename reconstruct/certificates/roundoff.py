@@ -36,16 +36,7 @@ from reconstruct.bounds.propagation import image
 from reconstruct.certificates.error_recursion import Arrival
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Diagonal,
-    LiveNorm,
-    Map,
-    Mixing,
-    Network,
-    Node,
-)
+from reconstruct.networks import Activation, Add, Diagonal, LiveNorm, Map, Mixing, Network, Node
 from reconstruct.networks.blocks import SpelledSum
 from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
 from reconstruct.numbers.arrays import Array

@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from reconstruct.constructions.sites import Blueprint, Site
+from reconstruct.constructions.sites import Blueprint, Site, norm_at
 from reconstruct.khatri_rao import RankProof, Solution, Solver
 from reconstruct.networks import LiveNorm, Matrix, Mixing, Norm
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.rational_matrix import rationals
+from reconstruct.numbers.rounding import magnitude
 from reconstruct.progress import Progress
+
+GAMMA_BETA = ("gamma", "beta")
 
 Functionals: TypeAlias = Callable[[Matrix], tuple[Vector, Vector]]
 Examples: TypeAlias = Callable[[], tuple[Array, Array]]
@@ -54,8 +57,8 @@ class Task:
     """One map `h ↦ weight·h + bias` of the target, with what is known of its inputs.
 
     `weight` is the map's kernel (m × k); `functionals(A)` gives rigorous bounds (lo, hi) of `A h`
-    over all h that the kernel meets when x runs through the domain; `magnitude[j]` bounds |h_j|,
-    `ends` (lo, hi) bound h itself, entry by entry.
+    over all h that the kernel meets when x runs through the domain; `ends` (lo, hi) bound h itself,
+    entry by entry.
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
     the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
     has so far at this place, on data, and the values z that the target has behind it. `dtype` is
@@ -68,12 +71,16 @@ class Task:
     weight: NDArray[np.float64]
     bias: Vector
     functionals: Functionals
-    magnitude: Vector
+    ends: tuple[Vector, Vector]
     exact: ExactMap | None = None
     examples: Examples | None = None
     dtype: Any = np.float64
     lift: Array | None = None
-    ends: tuple[Vector, Vector] | None = None
+
+    @property
+    def magnitude(self) -> Vector:
+        """A bound of |h|, entry by entry."""
+        return magnitude(*self.ends)
 
     @property
     def lifted(self) -> NDArray[np.float64]:
@@ -82,8 +89,7 @@ class Task:
 
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""
-        known = (self.functionals, self.magnitude)
-        return Task(self.index, self.name, weight, bias, *known, dtype=self.dtype)
+        return replace(self, weight=weight, bias=bias, exact=None, examples=None, lift=None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,35 +175,19 @@ class SiteSolution:
     @classmethod
     def joined(cls, site: Site, groups: Sequence[GroupSolution]) -> SiteSolution:
         """All groups of a grouped convolution as one layer of channels each; a map has one."""
-        names = [layer.norm for layer in site.layers]
-        norms = [_one_norm(parts) for parts in zip(*(g.norms for g in groups), strict=True)]
-        exact, left = [g.exact for g in groups if g.exact], [g.left_out for g in groups]
-        rational = None
-        if len(exact) == len(groups):
-            whole = [_one_exact(parts) for parts in zip(*exact, strict=True)]
-            rational = dict(zip(names, whole, strict=True))
-        known = [one for one in left if one is not None]
-        return cls(
-            dict(zip(names, norms, strict=True)),
-            tuple(row for group in groups for row in group.systems),
-            rational,
-            LeftOut.joined(known) if known else None,
-        )
-
-
-def _one_norm(norms: Sequence[Norm]) -> Norm:
-    if len(norms) == 1:
-        return norms[0]
-    gamma, beta, mean, var = (
-        np.concatenate([getattr(norm, part) for norm in norms])
-        for part in ("gamma", "beta", "mean", "var")
-    )
-    return Norm(gamma, beta, mean, var, norms[0].eps, norms[0].positions)
-
-
-def _one_exact(norms: Sequence[ExactNorm]) -> ExactNorm:
-    gamma, beta = (tuple(v for n in norms for v in vars(n)[key]) for key in ("gamma", "beta"))
-    return ExactNorm(gamma, beta)
+        norms: dict[str, Norm | LiveNorm] = {}
+        exact: dict[str, ExactNorm] = {}
+        for i, layer in enumerate(site.layers):
+            parts = [group.norms[i] for group in groups]
+            gamma, beta = (np.concatenate([getattr(p, key) for p in parts]) for key in GAMMA_BETA)
+            norms[layer.norm] = norm_at(site.frozen, layer.norm).tuned(gamma, beta)
+            rational = [group.exact[i] for group in groups if group.exact]
+            if len(rational) == len(groups):
+                pairs = (tuple(v for p in rational for v in getattr(p, key)) for key in GAMMA_BETA)
+                exact[layer.norm] = ExactNorm(*pairs)
+        left = [group.left_out for group in groups if group.left_out is not None]
+        systems = tuple(row for group in groups for row in group.systems)
+        return cls(norms, systems, exact or None, LeftOut.joined(left) if left else None)
 
 
 class SitePlan(Protocol):

@@ -43,6 +43,7 @@ from reconstruct.constructions.chain import (
     check_patterns,
     extended,
     extended_product,
+    find_shift,
     padded,
     read_chains,
     shift_chain,
@@ -55,15 +56,8 @@ from reconstruct.constructions.construction import (
     LayerSolution,
     Task,
 )
-from reconstruct.constructions.shifts import find_shift
-from reconstruct.constructions.sites import (
-    Blueprint,
-    LayerPlan,
-    Site,
-    check_ratio,
-    hidden_width,
-)
-from reconstruct.constructions.two_layers import check_width, exact_norm
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.wide import check_width, exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
 from reconstruct.khatri_rao.solution import refine

@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from reconstruct.constructions.chain import Chain, ChainPlan, check_patterns, read_chains
-from reconstruct.constructions.construction import (
-    Construction,
-    GroupSolution,
-    SiteSolution,
-    Task,
+from reconstruct.constructions.chain import (
+    Chain,
+    ChainPlan,
+    Shift,
+    check_patterns,
+    find_shift,
+    read_chains,
 )
-from reconstruct.constructions.shifts import find_shift
+from reconstruct.constructions.construction import Construction, GroupSolution, SiteSolution, Task
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -34,12 +35,7 @@ from reconstruct.constructions.sites import (
     check_ratio,
     hidden_width,
 )
-from reconstruct.constructions.two_layers import (
-    channels,
-    check_width,
-    full_rank,
-    solve_two_layers,
-)
+from reconstruct.constructions.wide import channels, check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Matrix, Mixing, Piece, dense
@@ -203,24 +199,23 @@ def _solve_group(
     lo, hi = task.functionals(low.V)
     held = find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
     start = task.with_map(held.scale * low.V, held.shift)
-    rest = _after(task, low, held.scale, held.shift, piece.slope)
     one = solve_two_layers(into, start, solver, progress)
-    two = solve_two_layers(out, rest, solver, progress)
+    two = solve_two_layers(out, _after(task, low, held, piece.slope, (lo, hi)), solver, progress)
     return GroupSolution(one.norms + two.norms, one.systems + two.systems)
 
 
-def _after(task: Task, low: LowRank, scale: float, shift: Vector, slope: float) -> Task:
-    """The second factor as a task of its own: inputs u = slope·(scale·V h + shift)."""
-    weight = low.U / (slope * scale)
-    bias = task.bias - weight @ (slope * shift)
+def _after(
+    task: Task, low: LowRank, held: Shift, slope: float, reached: tuple[Vector, Vector]
+) -> Task:
+    """The second factor as a task of its own: inputs scale·V h + shift; `reached` bounds V h."""
+    scale, shift = slope * held.scale, slope * held.shift
+    weight = low.U / scale
 
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
         rows = dense(A)
-        lo, hi = task.functionals(slope * scale * (rows @ low.V))
-        constant = rows @ (slope * shift)
-        return lo + constant, hi + constant
+        lo, hi = task.functionals(scale * (rows @ low.V))
+        return lo + rows @ shift, hi + rows @ shift
 
-    magnitude = slope * (scale * (np.abs(low.V) @ task.magnitude) + np.abs(shift))
-    return replace(
-        task, weight=weight, bias=bias, functionals=functionals, magnitude=magnitude, exact=None
-    )
+    after = task.with_map(weight, task.bias - weight @ shift)
+    ends = scale * reached[0] + shift, scale * reached[1] + shift
+    return replace(after, functionals=functionals, ends=ends)

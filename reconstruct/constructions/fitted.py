@@ -31,8 +31,7 @@ from reconstruct.constructions.construction import (
     Task,
 )
 from reconstruct.constructions.sites import Site, check_geometry, share
-from reconstruct.constructions.two_layers import norms_of, shift_hidden
-from reconstruct.constructions.wide import WidePlan
+from reconstruct.constructions.wide import WidePlan, norms_of, shift_hidden
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
 from reconstruct.networks import Mixing, dense

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from reconstruct.constructions.chain import End, Link
+from reconstruct.constructions.chain import End, Link, Shift, find_shift
 from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
@@ -33,7 +33,6 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.shifts import Shift, find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -44,18 +43,11 @@ from reconstruct.constructions.sites import (
     mixing_at,
     norm_at,
 )
-from reconstruct.constructions.two_layers import exact_norms_of, norms_of
+from reconstruct.constructions.wide import exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
-from reconstruct.networks import (
-    Convolution,
-    Geometry,
-    Matrix,
-    Mixing,
-    Placement,
-    dense,
-)
+from reconstruct.networks import Convolution, Geometry, Matrix, Mixing, Placement, dense
 from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
@@ -317,8 +309,8 @@ def _placed(blocks: BlockSystems, tasks: Sequence[Task], s: Array) -> Shift:
     A unit sees the few inputs of its block, so that their ranges say nearly as much as linear
     bounds of the unit would, at a cost that does not grow with the network.
     """
-    ends = [part.ends for part in tasks if part.ends is not None]
-    low, high = (np.concatenate([*side, [0.0]]) for side in zip(*ends, strict=True))
+    ends = zip(*(part.ends for part in tasks), strict=True)
+    low, high = (np.concatenate([*side, [0.0]]) for side in ends)
     size = np.concatenate([part.magnitude for part in tasks])
     # Inputs of a block may all be 0 on the domain, as of units that never fire: its own units then
     # need no shift, but rounding errors of their inputs would push them below 0. A millionth of

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.constructions.chain import find_shift
 from reconstruct.constructions.construction import (
     ExactMap,
     ExactNorm,
@@ -46,7 +47,6 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.shifts import find_shift
 from reconstruct.constructions.sites import (
     Blueprint,
     Drawn,

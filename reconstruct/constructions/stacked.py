@@ -27,28 +27,11 @@ import numpy as np
 import scipy.linalg as la
 from scipy.sparse.linalg import LinearOperator, cg
 
-from reconstruct.constructions.chain import (
-    Chain,
-    ChainPlan,
-    LinkScale,
-    ShiftedChain,
-    shift_chain,
-)
-from reconstruct.constructions.construction import (
-    Construction,
-    GroupSolution,
-    LayerSolution,
-    Task,
-)
+from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, ShiftedChain, shift_chain
+from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
 from reconstruct.constructions.deep import unit_of
-from reconstruct.constructions.sites import (
-    Blueprint,
-    LayerPlan,
-    Site,
-    check_ratio,
-    hidden_width,
-)
-from reconstruct.constructions.two_layers import channels
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status
 from reconstruct.networks import Mixing, dense

@@ -17,14 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from reconstruct.bounds import Reach
-from reconstruct.constructions.construction import (
-    ExactMap,
-    Functionals,
-    LeftOut,
-    Task,
-)
+from reconstruct.constructions.chain import LARGEST
+from reconstruct.constructions.construction import ExactMap, Functionals, LeftOut, Task
 from reconstruct.constructions.frozen import Layout
-from reconstruct.constructions.shifts import LARGEST
 from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import (
@@ -43,7 +38,6 @@ from reconstruct.networks import (
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.numbers.rounding import magnitude
 
 
 def tasks_of(
@@ -54,8 +48,7 @@ def tasks_of(
     (source,) = node.inputs
     lo, hi = known.bounds(source)
     count, chain = len(op.kernels), layout.form.chains[node.name]
-    met = -op.patch_maxima(-lo), op.patch_maxima(hi), op.patch_maxima(magnitude(lo, hi))
-    lows, highs, sizes = (np.split(part, count) for part in met)
+    lows, highs = (np.split(part, count) for part in (-op.patch_maxima(-lo), op.patch_maxima(hi)))
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
     return [
         Task(
@@ -64,10 +57,9 @@ def tasks_of(
             weight=dense(kernel),
             bias=bias,
             functionals=functionals_of(known, source, op, g),
-            magnitude=sizes[g],
+            ends=(lows[g], highs[g]),
             exact=exact[g],
             lift=layout.lifts.get(node.name) if count == 1 else None,
-            ends=(lows[g], highs[g]),
         )
         for g, (kernel, bias) in enumerate(
             zip(op.kernels, np.split(op.channel_bias, count), strict=True)
@@ -84,8 +76,7 @@ def slackened(task: Task, slack: float) -> Task:
             _require_small(slack, np.abs([lo, hi]), np.abs(margin))
             return lo - margin, hi + margin
 
-    ends = None if task.ends is None else wider(*task.ends)
-    return replace(task, functionals=lambda A: wider(*task.functionals(A)), ends=ends)
+    return replace(task, functionals=lambda A: wider(*task.functionals(A)), ends=wider(*task.ends))
 
 
 def _require_small(slack: float, seen: Array, margin: Array) -> None:
@@ -108,8 +99,7 @@ def as_seen(task: Task) -> Task:
         values = h @ dense(A).T
         return values.min(axis=0), values.max(axis=0)
 
-    ends = h.min(axis=0), h.max(axis=0)
-    return replace(task, functionals=functionals, magnitude=np.abs(h).max(axis=0), ends=ends)
+    return replace(task, functionals=functionals, ends=(h.min(axis=0), h.max(axis=0)))
 
 
 def drifted(task: Task, error: Vector) -> Task:
@@ -120,8 +110,8 @@ def drifted(task: Task, error: Vector) -> Task:
         margin = np.abs(dense(A)) @ error
         return lo - margin, hi + margin
 
-    ends = None if task.ends is None else (task.ends[0] - error, task.ends[1] + error)
-    return replace(task, functionals=functionals, magnitude=task.magnitude + error, ends=ends)
+    lo, hi = task.ends
+    return replace(task, functionals=functionals, ends=(lo - error, hi + error))
 
 
 def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:

@@ -1,31 +1,79 @@
 """The wide construction (Theorem 1): each m × k map from two layers of hidden width ≥ m·k.
 
-Rests on proofs_check: khatri-rao-full-rank, width-is-necessary, two-frozen-layers,
+    h ↦ N2( M2 · act( N1( M1 h ) ) )  =  W h + b      for all reachable h
+
+Solve `M2 diag(s1) M1 = W`, shift every hidden value into the linear piece of the activation,
+cancel the shift behind it: the step that other constructions repeat (`solve_two_layers`). Checked
+in `proofs_check/statements/theorem_1_wide/layers.py`.
+
+Rests on proofs_check: khatri-rao-full-rank, width-is-necessary, vec-identity, two-frozen-layers,
 layerwise-to-network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf, isfinite
 from typing import Any, ClassVar
 
-from reconstruct.constructions.chain import Chain, ChainPlan, check_patterns, read_chains
-from reconstruct.constructions.construction import Construction, GroupSolution, Task
+import numpy as np
+
+from reconstruct.constructions.chain import (
+    Chain,
+    ChainPlan,
+    End,
+    Link,
+    Shift,
+    cancelling,
+    check_patterns,
+    find_shift,
+    read_chains,
+    round_up,
+)
+from reconstruct.constructions.construction import (
+    Construction,
+    ExactMap,
+    ExactNorm,
+    GroupSolution,
+    LayerSolution,
+    Task,
+)
 from reconstruct.constructions.live import LIVE_ERROR, NORMS, LivePlan, live_plan
 from reconstruct.constructions.sites import (
     Blueprint,
+    Layer,
     LayerPlan,
     Site,
+    activation_at,
     check_ratio,
     hidden_width,
+    mixing_at,
+    norm_at,
 )
-from reconstruct.constructions.two_layers import check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import RankProof, Solver
-from reconstruct.networks import Mixing, Network, Node
+from reconstruct.khatri_rao import RankProof, Solution, Solver, prove_full_rank, solve
+from reconstruct.khatri_rao.blocks import solve_apart
+from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
+from reconstruct.networks import Matrix, Mixing, Network, Node, Norm, dense
+from reconstruct.numbers.arrays import Array, Vector, to_dense
+from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.given import number
+from reconstruct.numbers.parallel import parallel_map
+from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
+
+
+@dataclass(frozen=True)
+class TwoLayerLimits:
+    """Sizes up to which more is done for two layers than a solve."""
+
+    products: int = 2**27  # m·n·k up to which gammas are refined: some seconds
+    held: int = 2**24  # entries of a frozen matrix that may be held dense for that
+
+
+LIMITS = TwoLayerLimits()
 
 
 @dataclass(frozen=True)
@@ -99,3 +147,222 @@ class WidePlan(ChainPlan):
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         return tuple(full_rank(layers) for layers in read_chains(site))
+
+
+# --- two layers become one map --------------------------------------------------------------------
+
+
+def solve_two_layers(
+    layers: Chain, task: Task, solver: Solver, progress: Progress
+) -> GroupSolution:
+    """The norms that make a chain of one link compute `task.weight·h + task.bias`."""
+    M1, M2 = layers.first.entry, layers.end.kernel
+    exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
+    W = task.lifted if exact is None else exact.weight
+    apart = solve_apart(M1, M2, np.asarray(W), solver, progress)
+    solution = apart or solve(M1, M2, W, solver, progress=progress)
+    if exact is None and solution.solved:
+        solution = refined(layers, task, solution, progress)
+    hidden = shift_hidden(layers, task, solution.s)
+    norms = norms_of(layers.first, layers.end, task.bias, solution.s, hidden, task.lift)
+    system = LayerSolution.of(task, solution, hidden.largest)
+    if exact is None or solution.rationals is None:
+        return GroupSolution(norms, (system,))
+    rational = exact_norms_of(layers.first, layers.end, exact.bias, solution.rationals, hidden)
+    return GroupSolution(norms, (system,), rational)
+
+
+def full_rank(layers: Chain) -> RankProof:
+    """Try to prove that the two layers reach every W."""
+    return prove_full_rank(layers.first.entry, layers.end.kernel)
+
+
+def refined(layers: Chain, task: Task, solution: Solution, progress: Progress) -> Solution:
+    """The solution as accurate as its gammas can be in the type that they are written in."""
+    M1, M2 = layers.first.entry, layers.end.kernel
+    (n, k), m = M1.shape, len(task.weight)
+    if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
+        return solution
+    M1, M2 = to_dense(M1), to_dense(M2)
+    s, residual = polished(M1, M2, task.lifted, solution.s)
+    residual = solution.residual if residual is None else residual
+    solution = solution.replace(s=s, residual=residual)
+    if np.dtype(task.dtype) == np.float64:
+        return solution
+    deviation = layers.first.norm.deviation
+
+    def cast(values: Vector, units: Array) -> Vector:
+        gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
+        return np.asarray(gamma / deviation[units])
+
+    found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast, progress)
+    return solution.replace(s=found)
+
+
+def rounded_norm(norm: Any, dtype: Any) -> Any:
+    """The norm with gamma and beta rounded to `dtype` (its statistics are frozen as they are)."""
+    if np.dtype(dtype) == np.float64:
+        return norm
+    gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
+    return norm.tuned(gamma, beta)
+
+
+def check_width(site: Site, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
+    """Refuse a hidden layer with fewer neurons than equations."""
+    width = channels(site, layer) // groups
+    if width < m * k:
+        raise InputError(
+            f"{where} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
+            f"{m}×{k} matrix, but the frozen network has {width} neurons at {layer.norm!r}; widen "
+            f"it by {m * k - width}, or use --construction factored if the map has low rank"
+        )
+
+
+def channels(site: Site, layer: Layer) -> int:
+    """The width of a layer as its norm counts it."""
+    return norm_at(site.frozen, layer.norm).channels
+
+
+def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) -> Shift:
+    """Where `s∘M1 h` has to be moved so that the activation is linear on all that occurs.
+
+    So many hidden units are bounded `together`: functionals of more would not stay in memory.
+    """
+    M1, M2, piece = layers.first.entry, layers.end.kernel, layers.first.piece
+    lo, hi, magnitude = (np.empty(len(s)) for _ in range(3))
+
+    def prepared(part: slice) -> tuple[slice, Array, Array]:
+        functional = s[part, None] * dense(M1[part])
+        return part, functional, np.abs(functional) @ task.magnitude
+
+    parts = [slice(i, min(i + together, len(s))) for i in range(0, len(s), together)]
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `find_shift`
+        for part, functional, size in parallel_map(prepared, parts):
+            lo[part], hi[part] = task.functionals(functional)
+            magnitude[part] = size
+    found = find_shift(piece, lo, hi, magnitude)
+    if isfinite(piece.hi) or M2.size > LIMITS.held:
+        return found
+    return replace(found, shift=round_up(cancelling(dense(M2), found.shift)))
+
+
+def norms_of(
+    first: Link, end: End, bias: Vector, s: Vector, hidden: Shift, lift: Array | None = None
+) -> tuple[Norm, Norm]:
+    """Both norms: with them the pair is W h + `bias` where the scales `s` solve for W, its rows
+    lifted by powers of two if there is a `lift`."""
+    one, two = _effective(first, end, bias, s, hidden, lift)
+    return first.norm.with_effective(*one), end.norm.with_effective(*two)
+
+
+def exact_norms_of(
+    first: Link, end: End, bias: Array, s: Sequence[Fraction], hidden: Shift
+) -> tuple[ExactNorm, ExactNorm]:
+    """The same over the rationals."""
+    one, two = _effective(first, end, bias, np.array(s, dtype=object), hidden)
+    return exact_norm(first.norm, *one), exact_norm(end.norm, *two)
+
+
+def _effective(
+    first: Link, end: End, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """The effective forms (s, t) of both norms, the layers' own biases c1, c2 absorbed; in the
+    arithmetic of s, floats or Fractions.
+
+    N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
+    `λ·scale·2^lift∘W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
+    """
+    exact: Any = rationals if s.dtype == object else np.asarray
+    number: Any = Fraction if s.dtype == object else float
+    slope, scale = number(first.piece.slope), number(hidden.scale)
+    c1, c2, shift, s1 = exact(first.bias), exact(end.bias), exact(hidden.shift), scale * s
+    carried = slope * carried_by(end.kernels, shift) + c2
+    s2 = np.full(len(bias), 1 / (slope * scale))
+    s2 = s2 if lift is None else np.ldexp(s2, -lift)
+    return (s1, shift - s1 * c1), (s2, bias - s2 * carried)
+
+
+def exact_norm(norm: Norm, s: Iterable[Fraction], t: Iterable[Fraction]) -> ExactNorm:
+    """The rational gamma = s·√(var + eps) and beta = t + s·mean.
+
+    They are rational only when every √(var + eps) is; drawn networks have var + eps = 1.
+    """
+    gamma, beta = [], []
+    deviations = norm.rational_deviations()
+    for i, (scale, offset, deviation) in enumerate(zip(s, t, deviations, strict=True)):
+        if deviation is None:
+            variance = Fraction(float(norm.var[i])) + Fraction(norm.eps)
+            raise InputError(
+                f"an exact solve needs norm statistics whose √(var + eps) is rational, but channel "
+                f"{i} has var + eps = {float(variance):.9g}; use a drawn network, set var so that "
+                f"var + eps is a square such as 1, or use another solver"
+            )
+        gamma.append(scale * deviation)
+        beta.append(offset + scale * Fraction(float(norm.mean[i])))
+    return ExactNorm(tuple(gamma), tuple(beta))
+
+
+# --- headroom: larger shifts, for errors that come from the layers before ------------------------
+
+
+def raised_norms(
+    network: Network,
+    sites: Sequence[Site],
+    lacking: Mapping[str, Vector],
+    dtype: Any,
+    most: float = inf,
+) -> dict[str, Norm]:
+    """The norms of those sites whose shifts have to grow by what they lack, betas in `dtype`.
+
+    A shift is added in front of the activation and taken away behind the second map; any that is
+    larger serves as well, t1' ≥ t1 with t2' = t2 − λ·s2∘(M2 (t1' − t1)). Empty where the shifts of
+    some site would have to grow by more than `most` times their size (of the medians).
+    """
+    norms: dict[str, Norm] = {}
+    for site in sites:
+        if len(site.layers) != 2 or not isinstance(network.node(site.layers[0].norm).op, Norm):
+            continue
+        first, second = site.layers
+        lack = lacking.get(first.activation or "")
+        if lack is None or not lack.any():
+            continue
+        norm = norm_at(network, first.norm)
+        lack = lack.reshape(norm.channels, -1).max(axis=1)  # at the worst position
+        shift = np.median(np.abs(norm.per_channel()[1]))
+        if most < inf and np.median(lack) > most * shift:
+            return {}
+        norms[first.norm], norms[second.norm] = _raised(network, first, second, lack, dtype)
+    return norms
+
+
+def _raised(
+    network: Network, first: Layer, second: Layer, lack: Vector, dtype: Any
+) -> tuple[Norm, Norm]:
+    norm1, norm2 = norm_at(network, first.norm), norm_at(network, second.norm)
+    (s1, t1), (s2, t2) = norm1.per_channel(), norm2.per_channel()
+    shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
+    slope, op = (
+        activation_at(network, first.activation).piece.slope,
+        mixing_at(network, second.carry),
+    )
+    moved = carried_by(op.kernels, shift) - carried_by(op.kernels, t1)
+    raised = norm1.with_effective(s1, shift), norm2.with_effective(s2, t2 - s2 * slope * moved)
+    return rounded_norm(raised[0], dtype), rounded_norm(raised[1], dtype)
+
+
+def carried_by(kernels: Sequence[Matrix], shift: Array) -> Array:
+    """`M2 t` for t on channels, group by group; each entry rounded once, or exact for Fractions."""
+    exact = shift.dtype == object
+    parts = zip(kernels, np.split(shift, len(kernels)), strict=True)
+    return np.concatenate([rationals(M) @ t if exact else exact_dot(M, t) for M, t in parts])
+
+
+def _above(values: Vector, dtype: Any) -> Vector:
+    """Numbers of the format that are at least as large.
+
+    By 2^-14 of them more: betas around a mean are rounded once more, and still have to be.
+    """
+    wanted = values + 2.0**-14 * np.abs(values)
+    near = wanted.astype(dtype)
+    above = np.where(near < wanted, np.nextafter(near, np.asarray(np.inf, dtype)), near)
+    return np.asarray(above.astype(np.float64))

@@ -11,13 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import (
-    Budget,
-    as_path,
-    contents,
-    format_suffix,
-    naming,
-)
+from reconstruct.formats.files import Budget, as_path, contents, format_suffix, naming
 from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.npz import read_arrays, real_array
 from reconstruct.formats.text import decimal

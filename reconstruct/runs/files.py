@@ -21,7 +21,7 @@ from reconstruct.certificates.headroom import lacking_headroom
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.constructions import ExactNorm
 from reconstruct.constructions.sites import norm_at
-from reconstruct.constructions.two_layers import raised_norms
+from reconstruct.constructions.wide import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import naming, sha256_file, write_atomically, written_whole

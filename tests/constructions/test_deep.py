@@ -16,15 +16,7 @@ from reconstruct.constructions.deep import Carried, solve_backward
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Auto, ConjugateGradient, Status
-from reconstruct.networks import (
-    Add,
-    Affine,
-    Node,
-    Norm,
-    Relu,
-    Select,
-    dense,
-)
+from reconstruct.networks import Add, Affine, Node, Norm, Relu, Select, dense
 from reconstruct.progress import silent
 from tests.constructions.targets import difference, mlp, tolerance
 

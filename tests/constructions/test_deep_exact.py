@@ -12,13 +12,7 @@ import reconstruct as rc
 from reconstruct.certificates.verdicts import Rigor
 from reconstruct.constructions.deep import height
 from reconstruct.khatri_rao import Exact
-from reconstruct.networks import (
-    Add,
-    Mixing,
-    Norm,
-    Select,
-    dense,
-)
+from reconstruct.networks import Add, Mixing, Norm, Select, dense
 from tests.constructions.test_deep import chain_of, gaussian, rebuilt
 
 

@@ -10,9 +10,7 @@ import pytest
 import reconstruct as rc
 from reconstruct.constructions import factor
 from reconstruct.errors import InputError
-from reconstruct.networks import (
-    Mixing,
-)
+from reconstruct.networks import Mixing
 from tests.constructions.targets import difference, tolerance
 
 

@@ -11,7 +11,7 @@ import pytest
 import reconstruct as rc
 from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.affine import Forms
-from reconstruct.constructions.two_layers import raised_norms
+from reconstruct.constructions.wide import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.blocks import blocks_of, khatri_rao_blocks, solve_apart, solve_blocks

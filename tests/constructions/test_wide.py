@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import reconstruct as rc
 from reconstruct import pipeline
 from reconstruct.certificates.verdicts import Verdict
-from reconstruct.constructions.shifts import cancelling
+from reconstruct.constructions.chain import cancelling
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Status
 from reconstruct.networks import Affine, Node, Norm, Relu
