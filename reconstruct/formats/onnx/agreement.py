@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,21 +33,7 @@ import numpy as np
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.onnx.model import Model, import_onnx, node_name
 from reconstruct.formats.onnx.values import DOUBLE, Flow
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Box,
-    Cast,
-    LiveNorm,
-    Map,
-    MatrixProduct,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-    Points,
-    Softmax,
-)
+from reconstruct.networks import Add, Box, MatrixProduct, Network, Node, Points, activations, maps
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import UNIT
@@ -66,7 +53,6 @@ class ComparisonEffort:
     work: int = 2**28  # products of an evaluation times points, about
     scales: tuple[float, ...] = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
     operations: int = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
-    part: int = 2**20  # entries of a constant that are compared at once
     held: int = 2**24  # values of another program that are held at once
     held_of_vast: int = 2**22  # the same where memory counts
 
@@ -75,8 +61,17 @@ EFFORT = ComparisonEffort()
 
 
 @dataclass(frozen=True, eq=False)
+class SecondReading:
+    """Where a reading is compared, and whether it may stand if no other program can evaluate it."""
+
+    near: Box | Points | None = None
+    unchecked: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Reading:
-    """What was read: the bytes, the model, the network, and where each tensor stands in it."""
+    """What was read: the bytes, the model, the network, where each tensor stands in it, and the
+    constants that nodes made."""
 
     content: bytes
     folder: Path
@@ -108,80 +103,59 @@ def compared(reading: Reading, comparison: SecondReading) -> dict[str, Any] | No
 
 
 def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
-    network, seed = reading.network, hashlib.sha256(reading.content).digest()
-    x = points(network, seed, comparison.near)
-    by_node: dict[str, list[str]] = {}
+    network, other = reading.network, _Evaluator(reading)
+    x = points(network, hashlib.sha256(reading.content).digest(), comparison.near)
+    standing: dict[str, list[str]] = {}  # by node of the network, the tensors that it is
     for name, flow in reading.flows.items():
-        by_node.setdefault(flow.node, []).append(name)
+        standing.setdefault(flow.node, []).append(name)
     if _stepwise(network):  # of a value in several shapes the last: what goes on from there
-        by_node = {node: names[-1:] for node, names in by_node.items()}
-    order = [n for step in (network.source, *network.sizes) for n in by_node.pop(step, [])]
+        standing = {node: names[-1:] for node, names in standing.items()}
+    order = [name for node in network.sizes for name in standing.get(node, ())]
     constants = [name for name, array in reading.folded.items() if array.dtype.kind in "fiub"]
-    other = _Evaluator(reading)
     stream = other.values([*constants, *order], x)
     for name in constants:
-        theirs = next(stream)[0]
-        _check_shape(reading, other, name, theirs)
-        for step, part in _constant(reading, name, theirs.reshape(1, -1)):
-            _check_numbers(reading, other, name, step, [part])
-    by_node = {}
-    for name in order:
-        by_node.setdefault(reading.flows[name].node, []).append(name)
+        _check_constant(reading, other, name, next(stream)[:1])
     arithmetic = Precision(np.float64 if reading.kinds == {DOUBLE} else np.float32)
     for step in follow(network, x, arithmetic):
-        for name in by_node.get(step.name, ()):
+        for name in standing.get(step.name, ()):
             _check_value(reading, other, name, step, next(stream))
     return {"by": other.name, "points": len(x), "values": len(order) + len(constants)}
 
 
-def _constant(reading: Reading, name: str, theirs: Array) -> Iterator[tuple[Followed, Array]]:
+def _check_constant(reading: Reading, other: _Evaluator, name: str, theirs: list[Array]) -> None:
     """A constant that nodes make is a definite number; its last places may differ: those of a
-    product of matrices, whose order of summation is free, by their largest entry. A large one is
-    compared in parts."""
-    ours = reading.folded[name].reshape(1, -1)
-    unit = 2.0**-50 if theirs.dtype == np.float64 else 2.0**-22 if theirs.dtype.kind == "f" else 0.0
-    product = any(n.op_type == "MatMul" and name in n.output for n in reading.model.nodes)
-    most = np.abs(ours.astype(np.float64)).max(initial=0.0) if product else None
-    for start in range(0, ours.shape[1], EFFORT.part):
-        part = slice(start, start + EFFORT.part)
-        values = ours[:, part].astype(np.float64)
-        size = np.abs(values) if most is None else np.broadcast_to(most, values.shape)
-        yield Followed(name, values, unit * size / 2, np.ones(1, bool)), theirs[:, part]
-
-
-def _check_shape(reading: Reading, other: _Evaluator, name: str, value: Array) -> None:
-    shape = (reading.folded if name in reading.folded else reading.flows)[name].shape
-    if tuple(value.shape) != shape:
-        told = f"shape {tuple(value.shape)} where {shape} was read"
-        raise _refusal(reading, other, name, told)
+    product of matrices, whose order of summation is free, by their largest entry."""
+    ours = reading.folded[name]
+    if np.array_equal(ours, theirs[0]):  # as casts are, of which there are large ones
+        return
+    unit = {8: 2.0**-50, 4: 2.0**-22}.get(theirs[0].dtype.itemsize, 2.0**-22)
+    values = ours.astype(np.float64).reshape(1, -1)
+    size = np.abs(values)
+    if any(n.op_type == "MatMul" and name in n.output for n in reading.model.nodes):
+        size = np.full_like(size, size.max(initial=0.0))
+    errors = size * (unit / 2 if theirs[0].dtype.kind == "f" else 0.0)
+    step = Followed(name, values, errors, np.ones(1, bool))
+    _check_value(reading, other, name, step, theirs)
 
 
 def _check_value(
     reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
 ) -> None:
-    for value in theirs:
-        _check_shape(reading, other, name, value)
-    _check_numbers(reading, other, name, step, theirs)
-
-
-def _check_numbers(
-    reading: Reading, other: _Evaluator, name: str, step: Followed, theirs: list[Array]
-) -> None:
+    """Refuses the reading where another program gives another shape, or other numbers."""
     if not step.telling.any():
         raise CannotEvaluate(f"the value {name!r} may overflow wherever the model was tried")
-    if (found := step.disagreement(theirs)) is not None:
+    shape = (reading.folded if name in reading.folded else reading.flows)[name].shape
+    told = next((f"shape {v.shape} where {shape}" for v in theirs if v.shape != shape), None)
+    if told is None and (found := step.disagreement(theirs)) is not None:
         row, place = found
-        told = f"{theirs[row].ravel()[place]} where {step.values[row][place]:.17g} was read"
-        raise _refusal(reading, other, name, told)
-
-
-def _refusal(reading: Reading, other: _Evaluator, name: str, told: str) -> UnsupportedError:
-    node = next((n for n in reading.model.nodes if name in n.output), None)
-    where = f"node {node_name(node)!r} ({node.op_type})" if node is not None else "the output"
-    return UnsupportedError(
-        f"{where}: {other.name} gives {told}, so that the file would be taken for another "
-        "function; export it in simpler operators"
-    )
+        told = f"{theirs[row].ravel()[place]} where {step.values[row][place]:.17g}"
+    if told is not None:
+        node = next((n for n in reading.model.nodes if name in n.output), None)
+        where = f"node {node_name(node)!r} ({node.op_type})" if node is not None else "the output"
+        raise UnsupportedError(
+            f"{where}: {other.name} gives {told} was read, so that the file would be taken for "
+            "another function; export it in simpler operators"
+        )
 
 
 class _Evaluator:
@@ -195,16 +169,15 @@ class _Evaluator:
 
     def values(self, names: list[str], x: Array) -> Iterator[list[Array]]:
         """For each tensor its values at all points, some tensors at a time."""
-        model, sizes = self._reading.model, self._sizes()
+        model = self._reading.model
+        tensors: dict[str, Any] = {**self._reading.flows, **self._reading.folded}
         kind = np.float64 if model.kind == DOUBLE else np.float32
         rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
         steps = _stepwise(self._reading.network)
         most = EFFORT.held_of_vast if steps else EFFORT.held
         while names:
-            count, held = 1, sizes[names[0]]
-            while count < len(names) and (held + sizes[names[count]]) * len(x) <= most:
-                held += sizes[names[count]]
-                count += 1
+            held = accumulate(tensors[name].size * len(x) for name in names)
+            count = max(1, sum(size <= most for size in held))
             now, names = names[:count], names[count:]
             feeds = [
                 {model.input: row, **{name: values[i] for name, values in self._known.items()}}
@@ -230,22 +203,14 @@ class _Evaluator:
                 kept.append(node)
         return kept[::-1], needed
 
-    def _sizes(self) -> dict[str, int]:
-        found = {name: flow.size for name, flow in self._reading.flows.items()}
-        return found | {name: array.size for name, array in self._reading.folded.items()}
-
     def _chosen(self, names: list[str], feed: dict[str, Array]) -> tuple[Program, list[Array]]:
-        """The program that can evaluate these values: onnxruntime, else ONNX's reference; and the
-        values for what it is fed."""
+        """The program that can evaluate these values, onnxruntime, else ONNX's reference; and the
+        values for what it is fed. The one that was taken first is asked ever after."""
         reasons = []
-        for opened, program in (
-            (self._runtime, "onnxruntime"),
-            (self._reference, "ONNX's reference"),
-        ):
-            if self.name not in ("", program):
-                continue
+        programs = {"onnxruntime": self._runtime, "ONNX's reference": self._reference}
+        for program in [self.name] if self.name else programs:
             try:
-                run = opened(names)
+                run = programs[program](names)
                 found = run(feed)
             except Exception as error:  # each has its own exceptions, for want of a kernel or worse
                 told = str(error).splitlines()[0] if str(error) else repr(error)
@@ -318,14 +283,6 @@ class _Evaluator:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondReading:
-    """Where a reading is compared, and whether it may stand if no other program can evaluate it."""
-
-    near: Box | Points | None = None
-    unchecked: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class Followed:
     """A node's values at all points, what rounding may have done to them, and at which points no
     value up to here can have overflowed: beyond, the file's arithmetic says nothing."""
@@ -337,22 +294,13 @@ class Followed:
 
     def disagreement(self, theirs: list[Array]) -> tuple[int, int] | None:
         """The first point and entry that rounding cannot explain, None where there is none."""
-        size = self.values.shape[1]
-        if any(value.size != size for value in theirs):
-            return 0, 0
-        # Small values are compared at all points at once: a call for each takes longer than all.
-        at_once = max(1, 2**16 // max(size, 1))
-        for first in range(0, len(theirs), at_once):
-            rows = slice(first, min(first + at_once, len(theirs)))
-            given = np.stack([np.ravel(t) for t in theirs[rows]]).astype(np.float64)
+        for row in np.flatnonzero(self.telling):
+            ours, given = self.values[row], np.ravel(theirs[row]).astype(np.float64)
             with np.errstate(all="ignore"):
-                near = np.abs(given - self.values[rows]) <= 2 * self.errors[rows]
-                near |= (given == self.values[rows]) | (given != given) & np.isnan(
-                    self.values[rows]
-                )
-            places = np.argwhere(~near & self.telling[rows, None])
+                near = np.abs(given - ours) <= 2 * self.errors[row]
+            places = np.flatnonzero(~(near | (given == ours) | (np.isnan(given) & np.isnan(ours))))
             if len(places):
-                return first + int(places[0, 0]), int(places[0, 1])
+                return int(row), int(places[0])
         return None
 
 
@@ -378,7 +326,9 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
         *(rng.normal(size=size) * s for s in scales[1:]),
     ]
     if near is not None:
-        lo, hi = _box(near, rng, count)
+        lo, hi = near.boxes
+        chosen = rng.integers(len(lo), size=count)
+        lo, hi = lo[chosen], hi[chosen]
         beside = rng.choice([0.0, 0.0, 0.5], (count, 1)) * (hi - lo)
         rows += list(lo - beside + rng.random((count, size)) * (hi - lo + 2 * beside))
     with np.errstate(over="ignore"):
@@ -393,14 +343,6 @@ def _vast(network: Network) -> bool:
 def _stepwise(network: Network) -> bool:
     """Whether memory counts, so that another program goes on from what it has computed."""
     return _vast(network) or network.parameters > EFFORT.huge
-
-
-def _box(near: Box | Points, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """The ends of boxes in which to draw, as rows."""
-    if isinstance(near, Points):
-        x = near.x[rng.integers(len(near.x), size=count)]
-        return x - near.radius, x + near.radius
-    return near.lo[None], near.hi[None]
 
 
 def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Followed]:
@@ -419,7 +361,7 @@ def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Follow
             made = unit * size
             made += arithmetic.tiny
             made *= steps
-            if isinstance(node.op, Cast):
+            if isinstance(node.op, maps.Cast):
                 made += node.op.moved(size)
             carried = carried + made
             peak = np.maximum(peak, np.add(size, made, out=size).max(axis=1))
@@ -434,10 +376,10 @@ def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Follow
 def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tuple[Array, Array]:
     """How large the parts of the value are, and the errors of the inputs carried along."""
     op, first = node.op, node.inputs[0]
-    if isinstance(op, Map):
+    if isinstance(op, maps.Map):
         size = op.absolute(np.abs(values[first]))
         size += np.abs(op.shift)
-        if isinstance(op, Norm) and op.mean.any():  # z − mean and beta − s mean may cancel
+        if isinstance(op, maps.Norm) and op.mean.any():  # z − mean and beta − s mean may cancel
             size = size + 2 * op.absolute(np.broadcast_to(np.abs(op.spread(op.mean)), size.shape))
             size = size + np.abs(op.spread(op.beta))
         return size, op.absolute(errors[first])
@@ -447,21 +389,21 @@ def _sizes(node: Node, values: dict[str, Array], errors: dict[str, Array]) -> tu
     if isinstance(op, MatrixProduct):
         (a, b), (e, f) = ([np.abs(part[i]) for i in node.inputs] for part in (values, errors))
         return op(a, b), op(e, b) + op(a + e, f)
-    if isinstance(op, LiveNorm):
+    if isinstance(op, activations.LiveNorm):
         near = op.carried_near(errors[first], values[first], values[first])
         return op.sizes(values[first]), near
-    if isinstance(op, Softmax):
+    if isinstance(op, activations.Softmax):
         return op.sizes(values[first]), op.carried(errors[first])
-    assert isinstance(op, Activation)
+    assert isinstance(op, activations.Activation)
     return op.magnitude(np.abs(values[first]) + 1), op.carried(errors[first])
 
 
 def _summands(node: Node) -> int:
     """How many products or values a unit adds up."""
-    if isinstance(node.op, Mixing):
+    if isinstance(node.op, maps.Mixing):
         return node.op.summands
-    if isinstance(node.op, LiveNorm):
+    if isinstance(node.op, activations.LiveNorm):
         return 2 * node.op.channels
-    if isinstance(node.op, Softmax | MatrixProduct):
+    if isinstance(node.op, activations.Softmax | MatrixProduct):
         return int(getattr(node.op, "inner", getattr(node.op, "width", 1)))
     return len(node.inputs)

@@ -25,6 +25,7 @@ import numpy as np
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats.files import LIMITS, Budget
 from reconstruct.formats.onnx.external import read_external
+from reconstruct.formats.onnx.values import DOUBLE, FLOAT
 from reconstruct.networks import Network
 from reconstruct.numbers.arrays import Array
 
@@ -58,9 +59,12 @@ def import_onnx(purpose: str) -> Any:
     """The package onnx, with the submodules used here."""
     try:
         import onnx
+        import onnx.checker
+        import onnx.defs
         import onnx.external_data_helper
         import onnx.helper
         import onnx.numpy_helper
+        import onnx.shape_inference
     except ImportError:
         raise MissingDependencyError("onnx", "onnx", purpose) from None
     return onnx
@@ -76,33 +80,23 @@ def read_model(content: bytes, folder: Path, budget: Budget, held: Network | Non
     del graph.initializer[:]
     proto = type(proto).FromString(proto.SerializeToString())
     graph = proto.graph
-    inputs = [i for i in graph.input if i.name not in constants]
-    if len(inputs) != 1 or len(graph.output) != 1:
+    inputs, outputs = [i for i in graph.input if i.name not in constants], graph.output
+    if len(inputs) != 1 or len(outputs) != 1:
+        first, second = (tuple(end.name for end in ends) for ends in (inputs, outputs))
         raise UnsupportedError(
-            "a network with one input and one output is needed, but the ONNX graph has "
-            f"{_listed(inputs, 'input')} and {_listed(graph.output, 'output')}"
-            f"{_chosen(inputs, graph.output)}"
+            f"a network with one input and one output is needed, but the ONNX graph has "
+            f"{len(first)} inputs {first[:4]} and {len(second)} outputs {second[:4]}"
+            f"{_chosen(first, second)}"
         )
-    source, goal = inputs[0], graph.output[0].name
+    source, goal = inputs[0], outputs[0].name
     shape, batch = _input_shape(source, budget)
     order = live_nodes(graph.node, {source.name, *constants}, goal)
     nodes = tuple(graph.node[i] for i in order)
-    uses = Counter(name for node in nodes for name in node.input)
-    uses[goal] += 1
-    return Model(
-        proto,
-        nodes,
-        opset,
-        source.name,
-        shape,
-        source.type.tensor_type.elem_type,
-        batch,
-        goal,
-        constants,
-        uses,
-        data,
-        order != list(range(len(graph.node))),
-    )
+    uses = Counter([goal, *(name for node in nodes for name in node.input)])
+    kind = source.type.tensor_type.elem_type
+    ends = source.name, shape, kind, batch, goal
+    rearranged = order != list(range(len(graph.node)))
+    return Model(proto, nodes, opset, *ends, constants, uses, data, rearranged)
 
 
 def _parse(content: bytes) -> tuple[Any, int]:
@@ -172,48 +166,37 @@ def array_of(tensor: Any) -> Array:
         raise InputError(f"the tensor {tensor.name!r} of the model is damaged ({error})") from None
 
 
-def _chosen(inputs: Any, outputs: Any) -> str:
+def _chosen(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
     """What to do: take the network without its margin, or cut one function out of the graph."""
-    if [output.name for output in outputs][1:] == ["margin"]:
+    if outputs[1:] == ("margin",):
         return "; the margin is that of a guarded network: use network.onnx, the same without it"
     if not inputs or not outputs:
         return ""
     return (
         "; choose one of each by name: onnx.utils.extract_model(FILE, NEW_FILE, "
-        f"[{inputs[0].name!r}], [{outputs[0].name!r}])"
+        f"[{inputs[0]!r}], [{outputs[0]!r}])"
     )
 
 
 def _input_shape(info: Any, budget: Budget) -> tuple[tuple[int, ...], bool]:
     """The input's shape with 1 for its symbolic dimension, if it has one."""
-    onnx = import_onnx("reading ONNX files")
-    kinds = onnx.TensorProto
-    tensor = info.type.tensor_type
-    if tensor.elem_type not in (kinds.FLOAT, kinds.DOUBLE):
+    tensor, what = info.type.tensor_type, f"the input {info.name!r}"
+    if tensor.elem_type not in (FLOAT, DOUBLE):
         raise UnsupportedError(
-            f"the input {info.name!r} must be a tensor of float32 or float64 numbers; export the "
-            "model in one of them"
+            f"{what} must be a tensor of float32 or float64 numbers; export the model in one of "
+            f"them"
         )
     if not tensor.HasField("shape"):
-        raise UnsupportedError(
-            f"the input {info.name!r} has no shape; export the model with a fixed input shape"
-        )
-    sizes = [d.dim_value if d.dim_value > 0 else 0 for d in tensor.shape.dim]
+        raise UnsupportedError(f"{what} has no shape; export the model with a fixed input shape")
+    sizes = [max(d.dim_value, 0) for d in tensor.shape.dim]
     if any(d.HasField("dim_value") and d.dim_value == 0 for d in tensor.shape.dim[1:]):
-        raise InputError(f"the input {info.name!r} has a dimension of size 0, so it has no values")
+        raise InputError(f"{what} has a dimension of size 0, so it has no values")
     if sizes.count(0) > 1:
         raise UnsupportedError(
-            f"the input {info.name!r} has {sizes.count(0)} dimensions of unknown size, but only "
-            "the batch may be symbolic; export the model with a fixed input shape"
+            f"{what} has {sizes.count(0)} dimensions of unknown size, but only the batch may be "
+            "symbolic; export the model with a fixed input shape"
         )
-    shape = tuple(size or 1 for size in sizes)
-    return budget.tensor(shape, f"the input {info.name!r}"), 0 in sizes
-
-
-def _listed(values: Any, kind: str) -> str:
-    names = [repr(v.name) for v in values]
-    shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-    return f"{len(names)} {kind}s" + (f" ({shown})" if len(names) > 1 else "")
+    return budget.tensor(tuple(size or 1 for size in sizes), what), 0 in sizes
 
 
 def attribute_value(attribute: Any) -> Any:
@@ -227,30 +210,33 @@ def attribute_value(attribute: Any) -> Any:
 
 def live_nodes(nodes: Sequence[Any], known: set[str], output: str) -> list[int]:
     """The nodes that `output` depends on, sorted; as in the file where that order serves."""
-    maker = _makers(nodes, known)
-    sources: dict[int, set[int]] = {}
+    maker: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in filter(None, node.output):
+            if name in maker or name in known:
+                raise InputError(
+                    f"node {node_name(node)!r} makes {name!r}, which something else makes already"
+                )
+            maker[name] = i
+    sources: dict[int, list[int]] = {}
     waiting = [maker[output]] if output in maker else []
     while waiting:
         i = waiting.pop()
         if i in sources:
             continue
-        for name in nodes[i].input:
-            if name and name not in maker and name not in known:
+        for name in filter(None, nodes[i].input):
+            if name not in maker and name not in known:
                 raise InputError(
                     f"node {node_name(nodes[i])!r} ({nodes[i].op_type}) uses {name!r}, which no "
                     "node makes"
                 )
-        sources[i] = {maker[name] for name in nodes[i].input if name in maker}
+        sources[i] = sorted({maker[name] for name in nodes[i].input if name in maker})
         waiting += sources[i]
     order = sorted(sources)
-    if any(j >= i for i in order for j in sources[i]):
-        order = _sorted(nodes, {i: sorted(sources[i]) for i in order})
-    return order
-
-
-def _sorted(nodes: Sequence[Any], sources: dict[int, list[int]]) -> list[int]:
+    if all(j < i for i in order for j in sources[i]):
+        return order
     try:
-        return list(TopologicalSorter(sources).static_order())
+        return list(TopologicalSorter({i: sources[i] for i in order}).static_order())
     except CycleError as error:
         stuck = nodes[error.args[1][0]]
         raise InputError(
@@ -264,20 +250,6 @@ def node_name(node: Any) -> str:
     return str(node.name or next((o for o in node.output if o), "") or node.op_type)
 
 
-def _makers(nodes: Sequence[Any], known: set[str]) -> dict[str, int]:
-    """Which node makes each value; every value is made once."""
-    maker: dict[str, int] = {}
-    for i, node in enumerate(nodes):
-        for name in node.output:
-            if name in maker or (name and name in known):
-                raise InputError(
-                    f"node {node_name(node)!r} makes {name!r}, which something else makes already"
-                )
-            if name:
-                maker[name] = i
-    return maker
-
-
 # --- operators ------------------------------------------------------------------------------------
 
 
@@ -289,16 +261,6 @@ class Schemas:
 
     def __init__(self, model: Model) -> None:
         self._onnx = import_onnx("reading ONNX files")
-        import onnx.checker
-        import onnx.defs
-        import onnx.shape_inference
-
-        self._refusals = (
-            onnx.shape_inference.InferenceError,
-            onnx.checker.ValidationError,
-            ValueError,
-            RuntimeError,
-        )
         self._model = model
         self._opsets = [self._onnx.helper.make_opsetid("", model.opset)]
         to_kind = self._onnx.helper.np_dtype_to_tensor_dtype
@@ -361,7 +323,12 @@ class Schemas:
                 opset_imports=self._opsets,
                 ir_version=self._model.proto.ir_version,
             )
-        except self._refusals as error:
+        except (
+            self._onnx.shape_inference.InferenceError,
+            self._onnx.checker.ValidationError,
+            ValueError,
+            RuntimeError,
+        ) as error:
             given = (self._types[name].tensor_type.shape.dim for name in node.input if name)
             shapes = ", ".join(str(tuple(d.dim_value for d in dims)) for dims in given)
             raise InputError(

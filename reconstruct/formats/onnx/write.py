@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,32 +26,7 @@ from reconstruct.errors import UnsupportedError
 from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.networks import (
-    Add,
-    Cast,
-    Clip,
-    Convolution,
-    Elu,
-    Geometry,
-    LayerNorm,
-    LeakyRelu,
-    LiveNorm,
-    MatrixProduct,
-    MaxPool,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-    Placement,
-    Relu,
-    Scaling,
-    Select,
-    Selu,
-    Softmax,
-    SumPool,
-    Unitwise,
-)
-from reconstruct.networks.activations import Silu, Smooth
+from reconstruct.networks import Add, Geometry, MatrixProduct, Network, Node, activations, maps
 from reconstruct.networks.graph import input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.version import __version__
@@ -85,17 +60,9 @@ def write_onnx(
 
 def stored_bytes(network: Network, dtype: Any) -> int:
     """What the parameters take in a file of `dtype`, frozen weights as the float32 they are."""
-    kind = np.dtype(dtype)
-    narrowed = sum(
-        node.op.weights
-        for node in network.nodes
-        for a in node.op.arrays().values()
-        if narrow(a, kind)
-    )
-    return int(
-        network.parameters * kind.itemsize
-        - narrowed * (kind.itemsize - np.dtype(np.float32).itemsize)
-    )
+    kind, ops = np.dtype(dtype), [node.op for node in network.nodes]
+    narrowed = sum(op.weights for op in ops for a in op.arrays().values() if narrow(a, kind))
+    return int(network.parameters * kind.itemsize - narrowed * (kind.itemsize - 4))
 
 
 def onnx_model(
@@ -108,13 +75,15 @@ def onnx_model(
     draft.shapes[network.source] = input_shape(network)
     if any(node.op.kind == "Gelu" for node in network.nodes):
         draft.opset = GELU_OPSET  # ahead of all nodes: some are written otherwise there
-    means = _means(network) if kind == np.float32 else {}
-    pools = {pool.name for pool in means.values()}
+    pools = {node.name: _averaged(network, node, kind) for node in network.nodes}
+    written = {pool.name for pool in pools.values() if pool is not None}
     for node in network.nodes:
-        if node.name in means:
-            write_mean(node, means[node.name], draft)
-        elif node.name not in pools:
-            write_node(node, draft)
+        pool = pools[node.name]
+        if pool is not None:
+            _mean(node, pool, draft)
+        elif node.name not in written:
+            write = next(WRITERS[kind] for kind in type(node.op).__mro__ if kind in WRITERS)
+            draft.shapes[node.name] = write(node, node.op, draft)
     output = network.output
     if output == network.source:
         output = draft.node("Identity", [output], draft.fresh("output"))
@@ -126,23 +95,22 @@ def onnx_model(
     return draft.model(network.source)
 
 
-def _means(network: Network) -> dict[str, Node]:
-    """Divisions by the size of a window behind its sum, by name, with the sum: AveragePool.
+def _averaged(network: Network, node: Node, dtype: Any) -> Node | None:
+    """The sum over windows that this node divides by their size: both are one AveragePool, which
+    onnxruntime has in float32.
 
     The sum `mean/sum` of a node `mean` is what AveragePool is read as; other names stay two nodes.
     Dilated windows came to AveragePool in a later operator set than is written here.
     """
-    found = {}
-    for node in network.nodes:
-        before = network.node(node.inputs[0]) if node.inputs[0] != network.source else node
-        if isinstance(node.op, Scaling) and isinstance(before.op, SumPool):
-            area = float(np.prod(before.op.geometry.kernel))
-            mean = Scaling(np.ones(node.op.units), np.full(node.op.units, area))
-            alone = len(network.consumers(before.name)) == 1 and before.name != network.output
-            flat = before.op.geometry.dilations == (1, 1)
-            if before.name == f"{node.name}/sum" and alone and flat and node.op.same(mean):
-                found[node.name] = before
-    return found
+    if node.inputs != (f"{node.name}/sum",) or dtype != np.float32:
+        return None
+    pool = network.node(node.inputs[0])
+    alone = len(network.consumers(pool.name)) == 1 and pool.name != network.output
+    if not alone or not isinstance(pool.op, maps.SumPool) or pool.op.geometry.dilations != (1, 1):
+        return None
+    units, area = pool.op.shape[0], float(np.prod(pool.op.geometry.kernel))
+    mean = maps.Scaling(np.ones(units), np.full(units, area))
+    return pool if node.op.same(mean) else None
 
 
 # --- draft --------------------------------------------------------------------------------------
@@ -170,12 +138,17 @@ class Draft:
     outputs: dict[str, list[Any] | None] = field(default_factory=dict)
     opset: int = OPSET
 
+    @property
+    def kind(self) -> int:
+        """ONNX's number of the file's type."""
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
+
     def model(self, source: str) -> Any:
         """The onnx.ModelProto from the input `source` to the outputs."""
-        make, kind = self.onnx.helper, self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        make = self.onnx.helper
         ends = {source: ["N", *self.shapes[source]], **self.outputs}
         first, *last = (
-            make.make_tensor_value_info(*end) for end in ((n, kind, s) for n, s in ends.items())
+            make.make_tensor_value_info(name, self.kind, shape) for name, shape in ends.items()
         )
         model = make.make_model(
             make.make_graph(self.nodes, "network", [first], last),
@@ -241,20 +214,19 @@ class Draft:
 
         Frozen weights are float32 numbers: a float64 file holds them so and casts them.
         """
-        return [self._parameter(node, key, value) for key, value in values.items()]
+        found = []
+        for key, value in values.items():
+            name = f"{node.name}.{key}"
+            if narrow(value, self.dtype):
+                stored = self.constant(name, value, np.float32)
+                cast = self.fresh(f"{stored}/cast")
+                found.append(self.node("Cast", [stored], cast, to=self.kind))
+            else:
+                found.append(self.constant(name, rounded(node.name, key, value, self.dtype)))
+        return found
 
-    def _parameter(self, node: Node, key: str, value: Array) -> str:
-        name = f"{node.name}.{key}"
-        if not narrow(value, self.dtype):
-            return self.constant(name, rounded(node.name, key, value, self.dtype))
-        return self._widened(self.constant(name, value, np.float32))
 
-    def _widened(self, stored: str) -> str:
-        wide = self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
-        return self.node("Cast", [stored], self.fresh(f"{stored}/cast"), to=wide)
-
-
-# --- write nodes --------------------------------------------------------------------------------
+# --- nodes -------------------------------------------------------------------------------------
 
 
 def require_writable(network: Network, dtype: Any) -> None:
@@ -272,20 +244,14 @@ def require_writable(network: Network, dtype: Any) -> None:
             )
 
 
-def write_node(node: Node, draft: Draft) -> None:
-    """Writes one node; its value's shape is known to the draft afterwards."""
-    kind = next(kind for kind in type(node.op).__mro__ if kind in WRITERS)
-    draft.shapes[node.name] = WRITERS[kind](node, node.op, draft)
-
-
-def _mixing(node: Node, op: Mixing, draft: Draft) -> tuple[int, ...]:
+def _mixing(node: Node, op: maps.Mixing, draft: Draft) -> tuple[int, ...]:
     weight = op.matrix.toarray() if sparse.issparse(op.matrix) else op.matrix
     parts = draft.parameters(node, weight=weight, bias=op.bias)
     draft.node("Gemm", [draft.flat(node.inputs[0]), *parts], node.name, transB=1)
     return (op.shape[0],)
 
 
-def _norm(node: Node, op: Norm, draft: Draft) -> tuple[int, ...]:
+def _norm(node: Node, op: maps.Norm, draft: Draft) -> tuple[int, ...]:
     """BatchNormalization; units that share a channel stand along axes of their own."""
     eps = float(np.float32(op.eps))  # ONNX keeps a float32: the variance takes what is left of it
     var = np.maximum(op.var + (op.eps - eps), 0.0)
@@ -300,7 +266,7 @@ def _norm(node: Node, op: Norm, draft: Draft) -> tuple[int, ...]:
     return shape
 
 
-def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
+def _live_norm(node: Node, op: activations.LiveNorm, draft: Draft) -> tuple[int, ...]:
     """LayerNormalization, where its eps, which ONNX keeps in float32, is ours; else in steps.
 
     ONNX would have the statistics of float64 values in float32 unless stash_type says otherwise.
@@ -308,14 +274,13 @@ def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
     shape = (op.positions, op.channels) if op.positions > 1 else (op.channels,)
     value = draft.shaped(node.inputs[0], shape)
     parts = draft.parameters(node, weight=op.gamma, bias=op.beta)
-    if isinstance(op, LayerNorm) and op.eps == float(np.float32(op.eps)):
+    if isinstance(op, activations.LayerNorm) and op.eps == float(np.float32(op.eps)):
         draft.opset = max(draft.opset, LIVE_OPSET)
-        stash = draft.onnx.helper.np_dtype_to_tensor_dtype(draft.dtype)
-        settings = {"axis": -1, "epsilon": op.eps, "stash_type": stash}
+        settings: Any = {"axis": -1, "epsilon": op.eps, "stash_type": draft.kind}
         draft.node("LayerNormalization", [value, *parts], node.name, **settings)
         return shape
     eps = draft.constant(f"{node.name}.eps", op.eps)
-    if isinstance(op, LayerNorm):
+    if isinstance(op, activations.LayerNorm):
         mean = draft.reduced("ReduceMean", value, draft.fresh(f"{node.name}/mean"), -1)
         value = draft.step("Sub", [value, mean], node.name)
     square = draft.step("Mul", [value, value], node.name)
@@ -326,7 +291,7 @@ def _live_norm(node: Node, op: LiveNorm, draft: Draft) -> tuple[int, ...]:
     return shape
 
 
-def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
+def _scaling(node: Node, op: maps.Scaling, draft: Draft) -> tuple[int, ...]:
     """Mul, Div and Add, those of them that do something; the last one has the node's name."""
     steps = [
         (kind, key, values)
@@ -346,19 +311,18 @@ def _scaling(node: Node, op: Scaling, draft: Draft) -> tuple[int, ...]:
     return shape
 
 
-def _cast(node: Node, op: Cast, draft: Draft) -> tuple[int, ...]:
+def _cast(node: Node, op: maps.Cast, draft: Draft) -> tuple[int, ...]:
     """To the narrower type, under the node's name, and back; float32 itself from float64."""
     goal = getattr(draft.onnx.TensorProto, "FLOAT" if op.to == "float32" else op.to.upper())
-    own = draft.onnx.helper.np_dtype_to_tensor_dtype(draft.dtype)
     (value,) = node.inputs
     made = draft.fresh(f"{node.name}/{op.to}")
-    if goal == own:
+    if goal == draft.kind:
         wide = draft.onnx.TensorProto.DOUBLE
         value = draft.node("Cast", [value], draft.fresh(f"{node.name}/float64"), to=wide)
         made = node.name
     draft.node("Cast", [value], made, node.name, to=goal)
-    if goal != own:
-        draft.node("Cast", [made], node.name, f"{node.name}/back", to=own)
+    if goal != draft.kind:
+        draft.node("Cast", [made], node.name, f"{node.name}/back", to=draft.kind)
     return draft.shapes[node.inputs[0]]
 
 
@@ -379,13 +343,13 @@ def _product(node: Node, op: MatrixProduct, draft: Draft) -> tuple[int, ...]:
     return op.stack, op.rows, op.columns
 
 
-def _softmax(node: Node, op: Softmax, draft: Draft) -> tuple[int, ...]:
+def _softmax(node: Node, op: activations.Softmax, draft: Draft) -> tuple[int, ...]:
     value = draft.shaped(node.inputs[0], (op.rows, op.width))
     draft.node("Softmax", [value], node.name, axis=-1)
     return op.rows, op.width
 
 
-def _select(node: Node, op: Select, draft: Draft) -> tuple[int, ...]:
+def _select(node: Node, op: maps.Select, draft: Draft) -> tuple[int, ...]:
     parts = [
         draft.constant(f"{node.name}.{key}", [value], np.int64)
         for key, value in (("start", op.start), ("stop", op.stop), ("axis", 1))
@@ -394,7 +358,7 @@ def _select(node: Node, op: Select, draft: Draft) -> tuple[int, ...]:
     return (op.stop - op.start,)
 
 
-def _placement(node: Node, op: Placement, draft: Draft) -> tuple[int, ...]:
+def _placement(node: Node, op: maps.Placement, draft: Draft) -> tuple[int, ...]:
     value = _padded(draft, draft.flat(node.inputs[0]), node.name, op.index)
     index = draft.constant(f"{node.name}.index", op.index % (op.inputs + 1), np.int64)
     draft.node("Gather", [value, index], node.name, axis=1)
@@ -413,19 +377,15 @@ def _padded(draft: Draft, value: str, name: str, index: Any) -> str:
 
 
 def _window(geometry: Geometry) -> dict[str, Any]:
-    return {
-        "kernel_shape": geometry.kernel,
-        "strides": geometry.strides,
-        "pads": geometry.pads,
-        "dilations": geometry.dilations,
-    }
+    numbers = {key: getattr(geometry, key) for key in ("strides", "pads", "dilations")}
+    return {"kernel_shape": geometry.kernel, **numbers}
 
 
 def _image(node: Node, geometry: Geometry, draft: Draft) -> str:
     return draft.shaped(node.inputs[0], (geometry.channels, geometry.height, geometry.width))
 
 
-def _convolution(node: Node, op: Convolution, draft: Draft) -> tuple[int, ...]:
+def _convolution(node: Node, op: maps.Convolution, draft: Draft) -> tuple[int, ...]:
     if draft.dtype == np.float64:
         return _as_product(node, op, draft)
     parts = draft.parameters(node, weight=op.kernel, bias=op.offsets)
@@ -434,7 +394,7 @@ def _convolution(node: Node, op: Convolution, draft: Draft) -> tuple[int, ...]:
     return op.out_shape
 
 
-def _as_product(node: Node, op: Convolution, draft: Draft) -> tuple[int, ...]:
+def _as_product(node: Node, op: maps.Convolution, draft: Draft) -> tuple[int, ...]:
     """kernel · patches: onnxruntime multiplies in float64, but has no Conv for it."""
     groups, rows = op.groups, op.channels // op.groups
     columns = op.kernel[0].size
@@ -452,7 +412,7 @@ def _as_product(node: Node, op: Convolution, draft: Draft) -> tuple[int, ...]:
     return op.channels, op.positions
 
 
-def _patches(node: Node, op: Convolution, draft: Draft) -> str:
+def _patches(node: Node, op: maps.Convolution, draft: Draft) -> str:
     """The patches as columns: channels·kernel × positions."""
     g = op.geometry
     if g.plain:
@@ -463,7 +423,7 @@ def _patches(node: Node, op: Convolution, draft: Draft) -> str:
     return draft.node("Gather", [value, index], draft.fresh(f"{node.name}/gather"), axis=1)
 
 
-def _sum_pool(node: Node, op: SumPool, draft: Draft) -> tuple[int, ...]:
+def _sum_pool(node: Node, op: maps.SumPool, draft: Draft) -> tuple[int, ...]:
     """ReduceSum over the pixels, or over the columns that hold the windows' pixels.
 
     It has no weights, so that a network has as many parameters in the file as elsewhere, and
@@ -490,9 +450,9 @@ def _windows(node: Node, g: Geometry, draft: Draft) -> str:
     return draft.node("Gather", [value, places], draft.fresh(f"{node.name}/gather"), axis=2)
 
 
-def write_mean(node: Node, pool: Node, draft: Draft) -> None:
+def _mean(node: Node, pool: Node, draft: Draft) -> None:
     """A sum over windows and the division behind it as one AveragePool (in float32)."""
-    assert isinstance(pool.op, SumPool)
+    assert isinstance(pool.op, maps.SumPool)
     value = _image(pool, pool.op.geometry, draft)
     counted = int(pool.op.geometry.padded)
     window = _window(pool.op.geometry)
@@ -501,13 +461,13 @@ def write_mean(node: Node, pool: Node, draft: Draft) -> None:
     draft.shapes[node.name] = pool.op.out_shape
 
 
-def _max_pool(node: Node, op: MaxPool, draft: Draft) -> tuple[int, ...]:
+def _max_pool(node: Node, op: activations.MaxPool, draft: Draft) -> tuple[int, ...]:
     value = _image(node, op.geometry, draft)
     draft.node("MaxPool", [value], node.name, **_window(op.geometry))
     return op.out_shape
 
 
-def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
+def _unitwise(node: Node, op: activations.Unitwise, draft: Draft) -> tuple[int, ...]:
     write_activation(op, node.inputs[0], node.name, draft)
     return draft.shapes[node.inputs[0]]
 
@@ -517,37 +477,28 @@ def _unitwise(node: Node, op: Unitwise, draft: Draft) -> tuple[int, ...]:
 
 def write_activation(op: Any, source: str, name: str, draft: Draft) -> None:
     """The nodes of an activation, the last of which makes the value `name`."""
-    if isinstance(op, Relu):
-        draft.node("Relu", [source], name)
-    elif isinstance(op, Silu):
+    if op.kind == "Silu":
         draft.node("Mul", [source, draft.step("Sigmoid", [source], name)], name)
-    elif isinstance(op, Smooth):  # onnxruntime has Softplus in float32 alone, ONNX's reference both
+    elif op.kind == "Clip":
+        ends = {"min": op.lo, "max": op.hi}
+        parts = [
+            draft.constant(f"{name}.{k}", v) if np.isfinite(v) else "" for k, v in ends.items()
+        ]
+        while parts and not parts[-1]:  # what is left out at the end is not written
+            parts.pop()
+        draft.node("Clip", [source, *parts], name)
+    elif draft.dtype == np.float64 and op.kind in ("LeakyRelu", "Elu", "Selu"):
+        _spell_out(op, source, name, draft)
+    else:  # onnxruntime has Softplus in float32 alone, ONNX's reference both
         if op.kind == "Gelu":
             draft.opset = GELU_OPSET
-        draft.node(op.kind, [source], name)
-    elif isinstance(op, Clip):
-        bounds = ((op.lo, "min"), (op.hi, "max"))
-        parts = [
-            draft.constant(f"{name}.{key}", value) if np.isfinite(value) else ""
-            for value, key in bounds
-        ]
-        draft.node("Clip", [source, *_without_trailing(parts)], name)
-    elif draft.dtype == np.float32:
-        kinds = {LeakyRelu: "LeakyRelu", Elu: "Elu", Selu: "Selu"}
-        draft.node(kinds[type(op)], [source], name, **_attributes(op))
-    else:
-        _spell_out(op, source, name, draft)
+        settings = {"alpha" if k == "slope" else k: v for k, v in op.settings().items()}
+        draft.node(op.kind, [source], name, **settings)
 
 
-def _attributes(op: LeakyRelu | Elu | Selu) -> dict[str, Any]:
-    if isinstance(op, LeakyRelu):
-        return {"alpha": op.slope}
-    return {"alpha": op.alpha} | ({"gamma": op.gamma} if isinstance(op, Selu) else {})
-
-
-def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: Draft) -> None:
-    """The activation in basic steps that have float64 kernels (see `elu.py`)."""
-    if isinstance(op, LeakyRelu):
+def _spell_out(op: Any, source: str, name: str, draft: Draft) -> None:
+    """LeakyRelu, Elu or Selu in basic steps that have float64 kernels (see `steps`)."""
+    if op.kind == "LeakyRelu":
         slope = draft.constant(f"{name}.slope", op.slope)
         product = draft.step("Mul", [source, slope], name)
         draft.node("Max" if op.slope <= 1 else "Min", [source, product], name)
@@ -557,32 +508,26 @@ def _spell_out(op: LeakyRelu | Elu | Selu, source: str, name: str, draft: Draft)
     below = draft.step("Min", [source, zero], name)
     tail = draft.step("Sub", [draft.step("Exp", [below], name), one], name)
     halves = [draft.step("Relu", [source], name), draft.step("Mul", [tail, alpha], name)]
-    if isinstance(op, Elu):
+    if op.kind == "Elu":
         draft.node("Add", halves, name)
     else:
         gamma = draft.constant(f"{name}.gamma", op.gamma)
         draft.node("Mul", [draft.step("Add", halves, name), gamma], name)
 
 
-def _without_trailing(parts: list[str]) -> Iterator[str]:
-    """The names up to the last one that is not empty."""
-    count = max((i + 1 for i, part in enumerate(parts) if part), default=0)
-    yield from parts[:count]
-
-
 WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
-    Mixing: _mixing,
-    Norm: _norm,
-    LiveNorm: _live_norm,
-    Scaling: _scaling,
-    Cast: _cast,
+    maps.Mixing: _mixing,
+    maps.Norm: _norm,
+    activations.LiveNorm: _live_norm,
+    maps.Scaling: _scaling,
+    maps.Cast: _cast,
     Add: _add,
     MatrixProduct: _product,
-    Softmax: _softmax,
-    Select: _select,
-    Placement: _placement,
-    Convolution: _convolution,
-    SumPool: _sum_pool,
-    MaxPool: _max_pool,
-    Unitwise: _unitwise,
+    activations.Softmax: _softmax,
+    maps.Select: _select,
+    maps.Placement: _placement,
+    maps.Convolution: _convolution,
+    maps.SumPool: _sum_pool,
+    activations.MaxPool: _max_pool,
+    activations.Unitwise: _unitwise,
 }
