@@ -432,8 +432,10 @@ def train(options: Namespace) -> int:
     """Tune only the norms of a random network, or something else to compare."""
     if importlib.util.find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "training")
-    from reconstruct.training.experiment import Experiment, summary, train_into
+    from reconstruct.reports.words import named
+    from reconstruct.training.experiment import Experiment, train_into
     from reconstruct.training.loop import Schedule
+    from reconstruct.training.page import figures
 
     schedule, seeds = made(Schedule, options), _seeds(options.seeds)
     found = _call(
@@ -445,7 +447,8 @@ def train(options: Namespace) -> int:
     )
     for remark in found["notes"]:
         say(remark, options)
-    _answer(options, found, summary(found), f"{'written to':<22} {options.output}")
+    said = "\n".join(named(*row) for row in figures(found))
+    _answer(options, found, said, named("written to", options.output))
     return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TypeAlias, TypeVar
@@ -81,11 +81,6 @@ def _attribute(key: str, value: Value) -> str:
     return f" {name}" if value is True else f' {name}="{escaped(str(value))}"'
 
 
-def whole(text: str) -> Markup:
-    """Words that are not broken: a line must not end between |γ| and its bars."""
-    return element("span", text, class_="whole")
-
-
 def table(caption: str, head: Sequence[Child], rows: Iterable[Sequence[Child]]) -> Markup:
     """A table with a caption; its first column heads the rows, the others are right-aligned."""
     top = element("tr", *(element("th", cell, scope="col") for cell in head))
@@ -103,11 +98,17 @@ def table(caption: str, head: Sequence[Child], rows: Iterable[Sequence[Child]]) 
 
 
 def table_of(
-    caption: str, rows: Iterable[Row], columns: Sequence[tuple[Child, Callable[[Row], Child]]]
+    caption: str, rows: Iterable[Row], columns: Mapping[str, Callable[[Row], Child]]
 ) -> Markup:
-    """A table whose columns are a heading and what to show of a row, each."""
-    body = [[show(row) for _, show in columns] for row in rows]
-    return table(caption, [head for head, _ in columns], body)
+    """A table whose columns are a heading and what to show of a row, each.
+
+    Headings are not broken: a line must not end between |γ| and its bars.
+    """
+    head = [
+        element("span", name, class_="whole") if "γ" in name or "|" in name else name
+        for name in columns
+    ]
+    return table(caption, head, ([show(row) for show in columns.values()] for row in rows))
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
@@ -119,18 +120,14 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
 
 
 def section(key: str, title: str, *parts: Child) -> Markup:
-    """A part of a page that a link `#key` leads to."""
-    return element("section", element("h2", title), *parts, id=key)
+    """A part of a page that a link `#key` leads to; words are a paragraph."""
+    inner = (element("p", part) if isinstance(part, str) else part for part in parts)
+    return element("section", element("h2", title), *inner, id=key)
 
 
 def details(summary: str, *parts: Child) -> Markup:
     """What is shown when somebody asks for it."""
     return element("details", element("summary", summary), *parts)
-
-
-def figure(svg: Markup | None, caption: Child) -> Markup | None:
-    """A figure with its caption; None where there is no drawing."""
-    return None if svg is None else element("figure", svg, element("figcaption", caption))
 
 
 def html_page(title: str, version: str, *main: Child) -> str:
@@ -142,15 +139,11 @@ def html_page(title: str, version: str, *main: Child) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", Markup(_style())),
+        element("style", Markup(files(__package__).joinpath("page.css").read_text("utf-8"))),
     )
     footer = element("footer", f"Made by reconstruct {version}.")
     body = element("body", element("main", *main), footer)
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _style() -> str:
-    return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
 def elided(name: str, most: int = 40) -> str:

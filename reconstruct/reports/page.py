@@ -15,32 +15,10 @@ from typing import Any, TypeAlias
 
 from reconstruct.formats.files import write_atomically
 from reconstruct.progress import duration
-from reconstruct.reports import sections
-from reconstruct.reports.markup import (
-    Markup,
-    details,
-    element,
-    elided,
-    facts,
-    figure,
-    html_page,
-    named,
-    section,
-    table,
-)
-from reconstruct.reports.plotting import MISSING, available
+from reconstruct.reports import markup as html
+from reconstruct.reports import plotting, sections, words
+from reconstruct.reports.markup import Child, Markup, element
 from reconstruct.reports.reading import RunFiles, read_run
-from reconstruct.reports.words import (
-    DASH,
-    arithmetics,
-    claim,
-    domain_text,
-    figures,
-    pretty,
-    size,
-    wanted_verdict,
-    weight_count,
-)
 
 MARKS = {"certified": "✓", "refuted": "✗", "undecided": "?"}
 TITLES = {
@@ -87,25 +65,26 @@ def render(run: RunFiles) -> str:
         ("reproduce", "do it again", again_section(run)),
     )
     links = [element("a", name, href=f"#{key}") for key, name, made in parts if made is not None]
-    return html_page(
-        f"{report['verdict']}: {report['target']['file']} on {domain_text(report['domain'])}",
+    return whole_page(
+        f"{report['verdict']}: {report['target']['file']} on {words.domain_text(report['domain'])}",
         report["environment"]["reconstruct"],
-        opening(run),
-        element("nav", *links, aria_label="parts of this page"),
-        None if available() else missing(),
+        html.together((opening(run), element("nav", *links, aria_label="parts of this page"))),
         *(made for *_, made in parts),
     )
 
 
-def missing() -> Markup:
-    """What a page says in place of its figures."""
-    return element("p", MISSING, class_="note")
+def whole_page(title: str, version: str, opening: Markup, *parts: Child) -> str:
+    """The page of a run, a study or a training; without matplotlib it says what is missing."""
+    missing = element("p", plotting.MISSING, class_="note")
+    return html.html_page(
+        title, version, opening, None if plotting.available() else missing, *parts
+    )
 
 
 def opening(run: RunFiles) -> Markup:
     """The verdict as a newcomer reads it."""
     report = run.report
-    verdict, known = str(report["verdict"]), wanted_verdict(report)
+    verdict, known = str(report["verdict"]), words.wanted_verdict(report)
     rigor = RIGOR | WITNESS if verdict == "refuted" else RIGOR
     title = TITLES[verdict]
     if known.name == "float32":
@@ -121,18 +100,18 @@ def opening(run: RunFiles) -> Markup:
             element("strong", f"{one.name}: ", class_=f"standing {one.tone}"),
             typeset(one.sentence),
         )
-        for one in arithmetics(report)
+        for one in words.arithmetics(report)
     ]
     return element(
         "header",
         element("p", element("span", MARKS[known.tone], aria_hidden="true"), class_="mark"),
         element("h1", title),
-        element("p", f"{typeset(claim(report))}.", class_="sentence"),
+        element("p", f"{typeset(words.claim(report))}.", class_="sentence"),
         element("p", subjects(report)),
         element("ul", *lines, class_="standings"),
         element("p", identity) if exact else None,
         element("p", rigor[report["rigor"]], class_="rigor"),
-        facts([(name, typeset(text)) for name, text in figures(report)]),
+        html.facts([(name, typeset(text)) for name, text in words.figures(report)]),
         class_=f"verdict {known.tone}",
     )
 
@@ -144,7 +123,7 @@ def card(report: Mapping[str, Any]) -> str:
 
 def typeset(text: str) -> str:
     """`3.1e-08` inside of a sentence as 3.1·10⁻⁸."""
-    return re.sub(r"\b[\d.]+e[-+]?\d+", lambda found: pretty(found[0]), text)
+    return re.sub(r"\b[\d.]+e[-+]?\d+", lambda found: words.pretty(found[0]), text)
 
 
 def subjects(report: Mapping[str, Any]) -> str:
@@ -154,7 +133,7 @@ def subjects(report: Mapping[str, Any]) -> str:
     if frozen:
         origin = "your frozen network" if frozen.get("file") else "a frozen random network"
         f = f"{origin}, of which only the norm parameters γ and β were computed"
-    g, f = elided(str(file), 60), elided(f, 100)
+    g, f = html.elided(str(file), 60), html.elided(f, 100)
     return f"Here g is {g} and f is {f}; |f − g| is the largest difference of their outputs."
 
 
@@ -171,12 +150,12 @@ def witness_section(run: RunFiles, most: int = 64) -> Markup | None:
         place = "one of those that were given"
     values = zip(witness["target"], witness["candidate"], strict=True)
     rows = [(str(i), *_values(g, f)) for i, (g, f) in enumerate(values)]
-    return section(
+    return html.section(
         "witness",
         "The witness",
-        element("p", f"At this input, {place}, the networks differ ({how}; rounded for print):"),
+        f"At this input, {place}, the networks differ ({how}; rounded for print):",
         element("pre", point + (f", and {left_out} more in report.json" if left_out > 0 else "")),
-        table("Both networks at the witness", ("output", "target g", "f", "f − g"), rows),
+        html.table("Both networks at the witness", ("output", "target g", "f", "f − g"), rows),
     )
 
 
@@ -210,11 +189,11 @@ def networks_section(run: RunFiles) -> Markup:
             "network needs to make them."
         )
         right = "frozen f with its norms"
-    return section(
+    return html.section(
         "networks",
         "The two networks",
-        element("p", lead),
-        figure(diagram(rows_of(report), right), legend),
+        lead,
+        diagram(rows_of(report), right, legend),
         sizes(report),
     )
 
@@ -250,17 +229,19 @@ def _bars(nodes: Sequence[Node], size_in: int) -> list[Bar]:
         if node["inputs"] == [last] and kind in JOINING:
             bars[-1] = (name, size, f"{said}, {kind}", False)
         else:
-            words = ["×".join(f"{n:,}" for n in node.get("shape") or (node["size"],))]
+            said_of = ["×".join(f"{n:,}" for n in node.get("shape") or (node["size"],))]
             if node.get("kernel"):
-                words.append(f"{'×'.join(map(str, node['kernel']))} kernel")
+                said_of.append(f"{'×'.join(map(str, node['kernel']))} kernel")
             if kind not in ("Affine", "Dense", "Sparse", "Convolution"):
-                words.append("sum" if kind == "Add" else kind)
-            bars.append((node["name"], node["size"], ", ".join(words), False))
+                said_of.append("sum" if kind == "Add" else kind)
+            bars.append((node["name"], node["size"], ", ".join(said_of), False))
         last = node["name"]
     return bars
 
 
-def diagram(rows: Sequence[tuple[list[Bar], list[Bar]]], right: str) -> Markup | None:
+def diagram(
+    rows: Sequence[tuple[list[Bar], list[Bar]]], right: str, legend: str = ""
+) -> Markup | None:
     """The drawing, or None when there is nothing to draw or too much."""
     if not rows or sum(max(1, len(f)) for _, f in rows) > 60:
         return None
@@ -269,20 +250,23 @@ def diagram(rows: Sequence[tuple[list[Bar], list[Bar]]], right: str) -> Markup |
     for row in rows:
         sides = [element("div", *(_drawn(bar, longest) for bar in side)) for side in row]
         parts.append(element("div", *sides, class_="row"))
-    return element("div", *parts, class_="diagram")
+    drawing = element("div", *parts, class_="diagram")
+    return element("figure", drawing, element("figcaption", legend))
 
 
 def _drawn(bar: Bar, longest: float) -> Markup:
     name, size, said, hidden = bar
     width = f"width:{12 * math.log2(1 + size) / max(longest, 1.0):.2f}em"
     kind = "hidden" if hidden else "value"
-    return element("p", named(name), element("span", element("i", class_=kind, style=width), said))
+    return element(
+        "p", html.named(name), element("span", element("i", class_=kind, style=width), said)
+    )
 
 
 def sizes(report: Node) -> Markup:
     """Weights and parameters of both networks, as a table."""
     target, frozen = report["target"], report.get("frozen") or report.get("candidate") or {}
-    weights, target_weights = weight_count(frozen), weight_count(target)
+    weights, target_weights = words.weight_count(frozen), words.weight_count(target)
     known = frozen.get("parameters") is not None and frozen.get("tunable") is not None
     biases = frozen["parameters"] - frozen["tunable"] - weights if known else None
     rows = (
@@ -293,8 +277,8 @@ def sizes(report: Node) -> Markup:
         ("norm parameters γ, β", None, frozen.get("tunable")),
         ("parameters in all", target["parameters"], frozen.get("parameters")),
     )
-    shown = [(name, *(DASH if v is None else f"{v:,}" for v in pair)) for name, *pair in rows]
-    return table("Sizes", ("", "target g", "f"), shown)
+    shown = [(name, *(words.DASH if v is None else f"{v:,}" for v in pair)) for name, *pair in rows]
+    return html.table("Sizes", ("", "target g", "f"), shown)
 
 
 def again_section(run: RunFiles) -> Markup:
@@ -302,17 +286,14 @@ def again_section(run: RunFiles) -> Markup:
     lo, hi = report["domain"]["lo"], report["domain"]["hi"]
     lines = "\n".join(f"{i:>4}  {a!r} … {b!r}" for i, (a, b) in enumerate(zip(lo, hi, strict=True)))
     output = str((report.get("options") or {}).get("output") or "OUT")
-    return section(
+    return html.section(
         "reproduce",
         "Do it again",
-        element(
-            "p",
-            "The same numbers come out of this command, and the second one re-checks the "
-            "certificate without trusting anything of the solver.",
-        ),
+        "The same numbers come out of this command, and the second one re-checks the "
+        "certificate without trusting anything of the solver.",
         element("pre", f"{command(report)}\n{shlex.join(['reconstruct', 'check', output])}"),
-        facts((name, _shown(value)) for name, value in _known(report)),
-        details(f"The domain, coordinate by coordinate ({len(lo)})", element("pre", lines)),
+        html.facts((name, _shown(value)) for name, value in _known(report)),
+        html.details(f"The domain, coordinate by coordinate ({len(lo)})", element("pre", lines)),
     )
 
 
@@ -320,18 +301,18 @@ def command(report: Mapping[str, Any], verb: str | None = None) -> str:
     """The command line that gives this report, every option spelled out."""
     options = dict(report.get("options") or {})
     given = [str(options.pop(key)) for key in ("target", "candidate") if key in options]
-    words = ["reconstruct", verb or ("demo", "run", "verify")[len(given)], *given]
+    line = ["reconstruct", verb or ("demo", "run", "verify")[len(given)], *given]
     for key, value in options.items():
         unsaid = key in ("command", "json", "quiet", "force", "resume", "time_limit")
         if unsaid or value is None or value is False:
             continue
         flag = f"--{key.replace('_', '-')}"
         if value is True:
-            words.append(flag)
+            line.append(flag)
             continue
         for text in map(str, value if isinstance(value, list) else [value]):
-            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-    return shlex.join([*words, "--force"])  # what is there is what it makes again
+            line += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return shlex.join([*line, "--force"])  # what is there is what it makes again
 
 
 def _known(report: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -349,9 +330,9 @@ def _known(report: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("Python, numpy, scipy", f"{machine['python']}, {machine['numpy']}, {machine['scipy']}"),
         ("BLAS", machine["blas"]),
         ("processor", f"{_shown(machine['cpu'])}, {_shown(machine['threads'])} threads"),
-        ("time and memory", f"{duration(cost['seconds'])}, {size(cost['peak_bytes'])}"),
+        ("time and memory", f"{duration(cost['seconds'])}, {words.size(cost['peak_bytes'])}"),
     ]
 
 
 def _shown(value: object) -> str:
-    return DASH if value is None else str(value)
+    return words.DASH if value is None else str(value)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from reconstruct.numbers.arrays import Array
-from reconstruct.reports.markup import Markup, element
+from reconstruct.reports.markup import Child, Markup, element
 from reconstruct.reports.words import pretty
 
 if TYPE_CHECKING:
@@ -104,6 +104,14 @@ def drawing(name: str, title: str, draw: Draw, size: tuple[float, float] = HALF)
         role="img",
         aria_labelledby=f"{name}-title",
     )
+
+
+def figure(
+    name: str, title: str, caption: Child, draw: Draw, size: tuple[float, float] = HALF
+) -> Markup | None:
+    """The drawing with its caption; None without matplotlib."""
+    svg = drawing(name, title, draw, size)
+    return None if svg is None else element("figure", svg, element("figcaption", caption))
 
 
 def plain_svg(

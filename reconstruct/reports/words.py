@@ -282,10 +282,10 @@ def weight_count(part: Mapping[str, Any]) -> int:
 def summary(report: Mapping[str, Any]) -> str:
     """Verdict first, for each arithmetic, then the layers, then the figures; what was tried where
     two networks are compared, and where nothing was decided."""
-    lines = [headline(report), *(_named(a.name, a.sentence) for a in arithmetics(report)), ""]
+    lines = [headline(report), *(named(a.name, a.sentence) for a in arithmetics(report)), ""]
     if report.get("layers"):
         lines += [*layer_table(report["layers"]), ""]
-    lines += [_named(*row) for row in figures(report)]
+    lines += [named(*row) for row in figures(report)]
     compared = not report.get("layers") and not same_file(report)
     explained = report["verdict"] == "undecided" or compared
     return "\n".join([*lines, *(tried(report) if explained else [])])
@@ -309,7 +309,7 @@ def verdict_line(report: Mapping[str, Any]) -> str:
     return f"{head}: {claim(report)}{other}{unread}{exact}"
 
 
-def _named(name: str, text: str) -> str:
+def named(name: str, text: str) -> str:
     """A name in 23 columns and what is said of it beside it."""
     return wrapped(f"{name:<23}{text}", " " * 23)
 

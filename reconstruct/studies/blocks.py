@@ -16,10 +16,10 @@ from reconstruct.pipeline import reconstruct
 from reconstruct.studies.study import (
     Evidence,
     Finding,
-    Outcome,
     Panel,
     Parameter,
     Point,
+    Row,
     Rows,
     Study,
 )
@@ -27,7 +27,7 @@ from reconstruct.studies.study import (
 POINTS = 50  # inputs from [-1, 1]^d at which float32 is compared
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, rng = point["d"] // point["block"] * point["block"], np.random.default_rng(seed)
     target = Network.mlp([rng.normal(size=(d, d)) / np.sqrt(d)], [None])
     frozen = draw_frozen(target, Grouped(point["block"], point["ratio"]), seed=seed)
@@ -36,16 +36,14 @@ def trial(point: Point, seed: int) -> Outcome:
     x = rng.uniform(-1, 1, (POINTS, d)).astype(np.float32)
     wanted = target(x.astype(np.float64))
     errors = [np.abs(net(x, np.float32) - wanted).max() for net in (result.network, target)]
-    return Outcome(
-        {
-            "seconds": row.seconds,
-            "condition": row.condition if row.solved else None,
-            "float32": float(errors[0] / errors[1]) if row.solved else None,
-            "weights": frozen.network.weights,
-            "residual": row.residual if row.solved else None,
-            "solved": row.solved,
-        }
-    )
+    return {
+        "seconds": row.seconds,
+        "condition": row.condition if row.solved else None,
+        "float32": float(errors[0] / errors[1]) if row.solved else None,
+        "weights": frozen.network.weights,
+        "residual": row.residual if row.solved else None,
+        "solved": row.solved,
+    }
 
 
 def findings(rows: Rows) -> list[Finding]:

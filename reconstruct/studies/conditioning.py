@@ -18,10 +18,10 @@ from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, values_of
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, c, kind = point["d"], point["ratio"], point["weights"]
     n = share(c, d * d)
     weights = Weights.GAUSSIAN if kind == "sparse" else Weights(kind)
@@ -34,17 +34,15 @@ def trial(point: Point, seed: int) -> Outcome:
     found = solve(M1, M2, W, ConjugateGradient())
     direct = solve(M1, M2, W)
     single = (M2.astype(np.float32) * direct.s.astype(np.float32)) @ M1.astype(np.float32)
-    return Outcome(
-        {
-            "smallest": None if values is None else float(values[0]),
-            "largest": None if values is None else float(values[-1]),
-            "iterations": found.iterations if found.solved else None,
-            "expected_iterations": expected_iterations(d * d, n) if n > d * d else None,
-            "residual": direct.residual if direct.solved else None,
-            "float32": float(np.linalg.norm(single - W) / np.linalg.norm(W)),
-            "solved": direct.solved,
-        }
-    )
+    return {
+        "smallest": None if values is None else float(values[0]),
+        "largest": None if values is None else float(values[-1]),
+        "iterations": found.iterations if found.solved else None,
+        "expected_iterations": expected_iterations(d * d, n) if n > d * d else None,
+        "residual": direct.residual if direct.solved else None,
+        "float32": float(np.linalg.norm(single - W) / np.linalg.norm(W)),
+        "solved": direct.solved,
+    }
 
 
 def edges(c: float) -> tuple[float, float]:

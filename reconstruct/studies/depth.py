@@ -15,10 +15,10 @@ from reconstruct.khatri_rao import Status
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, select, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, select, values_of
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, rng = point["d"], np.random.default_rng(seed)
     target = Network.mlp([rng.normal(size=(d, d)) / np.sqrt(d)], [rng.normal(size=d)])
     frozen = draw_frozen(target, Deep(min(point["block"], d), point["ratio"]), seed=seed)
@@ -27,14 +27,12 @@ def trial(point: Point, seed: int) -> Outcome:
     wanted = target(x)
     error = np.abs(result.network(x) - wanted).max() / np.abs(wanted).max()
     condition = max(float(row.condition or 1.0) for row in result.layers)
-    return Outcome(
-        {
-            "error": float(error) if np.isfinite(error) else None,
-            "condition": condition if np.isfinite(condition) else None,
-            "solved": result.status is Status.SOLVED,
-            "depth": len(result.layers),
-        }
-    )
+    return {
+        "error": float(error) if np.isfinite(error) else None,
+        "condition": condition if np.isfinite(condition) else None,
+        "solved": result.status is Status.SOLVED,
+        "depth": len(result.layers),
+    }
 
 
 def worst(rows: Rows, name: str) -> float:

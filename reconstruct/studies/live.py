@@ -30,12 +30,12 @@ from reconstruct.networks.operation import Operation
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, values_of
 
 EXAMPLES = 50
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, eps = point["d"], point["eps"]
     rng = np.random.default_rng(seed)
     weights = [rng.normal(size=(d, d)) / np.sqrt(d) for _ in range(2)]
@@ -58,7 +58,7 @@ def trial(point: Point, seed: int) -> Outcome:
         row[f"{name}_error"] = float(np.abs(network(x) - wanted).max() / size)
         row[f"{name}_float32"] = float(np.abs(network(x, dtype=np.float32) - wanted).max() / size)
         row[f"{name}_width"] = max(network.sizes.values())
-    return Outcome(row)
+    return row
 
 
 def _normed(weights: list[Array], biases: list[Array], eps: float) -> Network:

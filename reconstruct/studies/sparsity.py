@@ -23,10 +23,10 @@ from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.reports.plotting import SERIES
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, values_of
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, c, p = point["d"], point["ratio"], point["p"]
     n = share(c, d * d)
     sampler = Sampler(seed, density=p)
@@ -41,7 +41,7 @@ def trial(point: Point, seed: int) -> Outcome:
         "full": modular == d * d,
         "disagree": modular != structural,
     }
-    return Outcome(row, {"M1": M1, "M2": M2} if row["disagree"] else None)
+    return {**row, "M1": M1, "M2": M2} if row["disagree"] else row
 
 
 def threshold(rows: Rows) -> float | None:

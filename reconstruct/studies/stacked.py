@@ -15,10 +15,10 @@ from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
 from reconstruct.progress import silent
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, values_of
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     d, layers = point["d"], point["layers"]
     needed = d * d + layers - 1
     total = max(share(point["ratio"], needed), sum(least_widths(d, d, layers)))
@@ -28,17 +28,15 @@ def trial(point: Point, seed: int) -> Outcome:
     factors = [dense(sampler.matrix(0, i, sizes[i + 1], sizes[i])) for i in range(layers + 1)]
     W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
     found = fit(Product(tuple(factors)), W, silent)
-    return Outcome(
-        {
-            "widths": total,
-            "needed": needed,
-            "solved": found.converged,
-            "residual": found.residual,
-            "condition": found.condition,
-            "steps": len(found.history) - 1,
-            "starts": found.starts,
-        }
-    )
+    return {
+        "widths": total,
+        "needed": needed,
+        "solved": found.converged,
+        "residual": found.residual,
+        "condition": found.condition,
+        "steps": len(found.history) - 1,
+        "starts": found.starts,
+    }
 
 
 def least_ratio(rows: Rows) -> float | None:

@@ -27,10 +27,11 @@ from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import ranks
 from reconstruct.progress import Progress, Step, silent
+from reconstruct.reports import plotting as plot
 from reconstruct.reports.folder import OutputFolder
-from reconstruct.reports.markup import element, figure, html_page, table
-from reconstruct.reports.page import missing
-from reconstruct.reports.plotting import SERIES, WIDE, clipped, drawing, logarithmic
+from reconstruct.reports.markup import element, table
+from reconstruct.reports.page import whole_page
+from reconstruct.reports.words import number
 from reconstruct.version import __version__
 
 if TYPE_CHECKING:
@@ -101,14 +102,6 @@ class Finding:
     refuted_by: str
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a trial found: a row of JSON values, and arrays worth keeping as a file, if any."""
-
-    row: Row
-    keep: Mapping[str, Any] | None = None
-
-
 def select(rows: Rows, **wanted: Any) -> list[Row]:
     """The rows with these values."""
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
@@ -151,31 +144,34 @@ class Panel:
             self.lines(axes, shown)
         axes.set(**{"xlabel": self.x, **self.axes})
         for which in self.log:
-            logarithmic(axes, which)
+            plot.logarithmic(axes, which)
 
     def _curves(self, axes: Axes, rows: Rows, y: str) -> None:
         first = not axes.get_lines()  # of several columns the curves have one legend
         for i, value in enumerate(values_of(rows, self.by)):
             own = select(rows, **{self.by: value})
             places = values_of(own, self.x)
-            heights = clipped(self.statistic(select(own, **{self.x: p}), y) for p in places)
-            style, colour = "o-" if i < len(SERIES) else "o--", SERIES[i % len(SERIES)]
+            heights = plot.clipped(self.statistic(select(own, **{self.x: p}), y) for p in places)
+            turn, colour = divmod(i, len(plot.SERIES))
             label = self.label(value) if first else None
-            axes.plot(places, heights, style, color=colour, label=label)
+            axes.plot(
+                places, heights, "o--" if turn else "o-", color=plot.SERIES[colour], label=label
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
     """`trial(point, seed)` must be a function of a module, so that other processes can call it.
 
-    `findings` and `panels` take all rows; `columns` are what the page's table averages over seeds.
+    It gives a row of JSON values; arrays in it are kept as a file. `findings` and `panels` take all
+    rows; `columns` are what the page's table averages over seeds.
     """
 
     name: str
     question: str
     parameters: tuple[Parameter, ...]
     seeds: int
-    trial: Callable[[Point, int], Outcome]
+    trial: Callable[[Point, int], Row]
     findings: Callable[[Rows], list[Finding]]
     panels: Callable[[Rows], Sequence[Panel]]
     columns: tuple[str, ...]
@@ -234,34 +230,33 @@ def run_study(
     asked = {"schema": SCHEMA, "study": study.name, "grid": values, "seeds": seeds}
     wanted = trials(values, seeds)
     with ExitStack() as stack:
-        opened: list[OutputFolder] = []
+        first: list[OutputFolder] = []  # none on ranks other than 0
 
         def begun() -> list[Row]:
             place = OutputFolder(output, force=force, resume=resume, solved=ROWS)
-            opened.append(stack.enter_context(place))
+            first.append(stack.enter_context(place))
             others = "study, perhaps this one with another grid or other seeds"
             place.claim((json.dumps(asked, indent=2) + "\n").encode(), others, "study.json")
             return _whole_rows(place.staging / ROWS)[: len(wanted)]
 
         rows = ranks.from_first(begun)
-        staging = opened[0].staging if opened else None  # None on ranks other than 0
-        path = Path(os.devnull) if staging is None else staging / ROWS
-        with path.open("a", encoding="utf-8") as file:
-            for outcome in _outcomes(study, wanted[len(rows) :], jobs):
-                point, seed = wanted[len(rows)]
-                row = {**point, "seed": seed, **outcome.row}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                file.flush()
-                rows.append(row)
-                if staging is not None:
-                    _keep(staging, f"{study.name}-{len(rows)}.npz", outcome.keep)
-                progress(Step(f"study {study.name}", len(rows), len(wanted)))
-        if staging is not None:
-            write_atomically(staging / "report.html", page(study, rows).encode())
-            made = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("kept/*"))
-            before = opened[0].path.glob(f"kept/{study.name}-*.npz")
-            names = (*made, "study.json", ROWS, "report.html")
-            opened[0].publish(names, (f"kept/{path.name}" for path in before))
+        for found in _found(study, wanted[len(rows) :], jobs):
+            point, seed = wanted[len(rows)]
+            arrays: dict[str, Any] = {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
+            told = {key: value for key, value in found.items() if key not in arrays}
+            rows.append({**point, "seed": seed, **told})
+            for folder in first:
+                if arrays:
+                    (folder.staging / "kept").mkdir(exist_ok=True)
+                    name = f"{study.name}-{len(rows)}.npz"
+                    np.savez(folder.staging / "kept" / name, **arrays)
+                with (folder.staging / ROWS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
+            progress(Step(f"study {study.name}", len(rows), len(wanted)))
+        for folder in first:
+            write_atomically(folder.staging / "report.html", page(study, rows).encode())
+            before = folder.path.glob(f"kept/{study.name}-*.npz")
+            folder.publish((*folder.made(), ROWS), (f"kept/{path.name}" for path in before))
     return tuple(rows)
 
 
@@ -273,9 +268,7 @@ def _whole_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def _outcomes(
-    study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int
-) -> Iterator[Outcome]:
+def _found(study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int) -> Iterator[Row]:
     """In the order of the trials: by the ranks of an MPI job, by processes, or here."""
     comm = ranks.current()
     if comm is not None:  # each rank one of as many trials as there are ranks, in turn
@@ -300,13 +293,6 @@ def _one_thread() -> None:
         os.environ[name] = "1"
 
 
-def _keep(staging: Path, name: str, arrays: Mapping[str, Any] | None) -> None:
-    """Arrays that a trial thought worth keeping, such as a counterexample."""
-    if arrays is not None:
-        (staging / "kept").mkdir(exist_ok=True)
-        np.savez(staging / "kept" / name, **arrays)
-
-
 def read_rows(output: Path) -> tuple[Row, ...]:
     """The rows that a study wrote."""
     return tuple(map(json.loads, (output / ROWS).read_bytes().splitlines()))
@@ -317,13 +303,7 @@ def page(study: Study, rows: Rows) -> str:
     names = [parameter.name for parameter in study.parameters]
     heads = [name.replace("_", " ") for name in (*names, *study.columns)]
     findings = study.findings(rows)
-    picture = drawing(
-        study.name,
-        findings[0].sentence,
-        lambda figure: study.draw(rows, figure),
-        (WIDE[0], 3.6),
-    )
-    return html_page(
+    return whole_page(
         f"study {study.name}",
         __version__,
         element("h1", study.question, class_="alone"),
@@ -337,7 +317,13 @@ def page(study: Study, rows: Rows) -> str:
             )
             for finding in findings
         ),
-        figure(picture, f"{len(rows)} trials.") or missing(),
+        plot.figure(
+            study.name,
+            findings[0].sentence,
+            f"{len(rows)} trials.",
+            lambda figure: study.draw(rows, figure),
+            (plot.WIDE[0], 3.6),
+        ),
         table("Means over the seeds", heads, list(means(study, rows))[:400]),
     )
 
@@ -346,15 +332,5 @@ def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
     """For each point of the grid that has rows: its values, and the means of the columns."""
     seen = {p.name: values_of(rows, p.name) for p in study.parameters}
     for point, _ in trials(seen, 1):
-        own = select(rows, **point)
-        if own:
-            yield (
-                *(str(v) for v in point.values()),
-                *(_shown(mean(own, c)) for c in study.columns),
-            )
-
-
-def _shown(value: float) -> str:
-    if value != value:
-        return "–"
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e4 else f"{value:.3g}"  # ranks and counts
+        if own := select(rows, **point):
+            yield *map(str, point.values()), *(number(mean(own, c), 4) for c in study.columns)

@@ -29,7 +29,7 @@ from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
 from reconstruct.reports.plotting import FAINT
 from reconstruct.studies import study
-from reconstruct.studies.study import Outcome, Panel, Point, Rows, mean, select, values_of
+from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, values_of
 
 DIGITS = "digits"
 LEAST = 4  # inputs: half of them are fitted on, half are scored
@@ -91,7 +91,7 @@ def _fits() -> tuple[str, ...]:
     return tuple(FITS) if find_spec("torch") else tuple(FITS)[:2]
 
 
-def trial(point: Point, seed: int) -> Outcome:
+def trial(point: Point, seed: int) -> Row:
     subject = Subject.named(point["target"], point["data"])
     construction = Fitted(point["ratio"], plain=point["fit"] == "weights")
     frozen = draw_frozen(subject.target, construction, seed=seed)
@@ -101,14 +101,12 @@ def trial(point: Point, seed: int) -> Outcome:
     if point["fit"] == "tuned":
         network = _tuned(network, frozen.network, subject, seed)
     made, wanted = (one(subject.test_x) for one in (network, subject.target))
-    return Outcome(
-        {
-            "accuracy": share_recognised(network, subject.test_x, subject.test_y),
-            "target_accuracy": share_recognised(subject.target, subject.test_x, subject.test_y),
-            "residual": float(np.mean([row.residual for row in result.layers])),
-            "error": float(np.abs(made - wanted).max() / (np.abs(wanted).max() or 1.0)),
-        }
-    )
+    return {
+        "accuracy": share_recognised(network, subject.test_x, subject.test_y),
+        "target_accuracy": share_recognised(subject.target, subject.test_x, subject.test_y),
+        "residual": float(np.mean([row.residual for row in result.layers])),
+        "error": float(np.abs(made - wanted).max() / (np.abs(wanted).max() or 1.0)),
+    }
 
 
 def _tuned(network: Network, frozen: Network, subject: Subject, seed: int) -> Network:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from reconstruct.bridge.from_torch import from_torch
@@ -23,6 +23,7 @@ from reconstruct.bridge.norms import norm_bytes, norm_layers
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically
+from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports.document import environment, peak_bytes, to_bytes
 from reconstruct.reports.folder import OutputFolder
@@ -30,12 +31,9 @@ from reconstruct.training.data import Dataset, load_data
 from reconstruct.training.freezing import Tuning
 from reconstruct.training.loop import History, Schedule, accuracy, train
 from reconstruct.training.models import NORMS, Gamma, mlp, resnet, vgg
-from reconstruct.training.page import percent, render
+from reconstruct.training.page import render
 
 SMALL = 0.01  # |γ| below this counts as near zero, as in the paper
-Vector = NDArray[np.float64]
-
-
 MODELS: dict[str, tuple[Callable[..., nn.Module], int, int]] = {  # with usual depth and width
     "resnet": (resnet, 14, 16),
     "vgg": (vgg, 11, 16),
@@ -57,8 +55,6 @@ class Experiment:
     norm: str = "batch"
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise InputError(f"a model is one of {', '.join(MODELS)}, but is {self.model!r}")
         for name, usual in zip(("depth", "width"), MODELS[self.model][1:], strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, usual)
@@ -98,14 +94,12 @@ class Run:
         return small_share(self.gammas)
 
     def as_json(self) -> dict[str, Any]:
+        history = {key: list(getattr(self.history, key)) for key in CURVES}
         return {
             "seed": self.seed,
             "accuracy": self.history.accuracy,
             "seconds": self.history.seconds,
-            "history": {
-                name: list(getattr(self.history, name))
-                for name in ("loss", "train_accuracy", "test_accuracy")
-            },
+            "history": history,
             "gamma": {
                 "small": SMALL,
                 "small_share": self.small_share,
@@ -116,57 +110,7 @@ class Run:
         }
 
 
-def run_experiment(
-    experiment: Experiment,
-    data: Dataset,
-    *,
-    folder: Path | None = None,
-    progress: Progress = silent,
-) -> list[Run]:
-    """Train one model per seed; with a `folder`, each keeps its checkpoint there."""
-    return [
-        _run(experiment, data, seed, folder, _named(progress, i, len(experiment.seeds)))
-        for i, seed in enumerate(experiment.seeds)
-    ]
-
-
-def _run(
-    experiment: Experiment, data: Dataset, seed: int, folder: Path | None, progress: Progress
-) -> Run:
-    module = experiment.build(data, seed)
-    parameters = sum(p.numel() for p in module.parameters())
-    history = train(
-        module,
-        data,
-        experiment.tune,
-        experiment.schedule,
-        seed=seed,
-        checkpoint=None if folder is None else folder / f"seed-{seed}.npz",
-        progress=progress,
-    )
-    found = gammas(module)
-    share = small_share(found)
-    test = (data.test_x, data.test_y)
-    return Run(
-        seed,
-        module,
-        parameters,
-        history,
-        found,
-        accuracy(switched_off(module), *test),
-        accuracy(random_off(module, share, seed), *test),
-    )
-
-
-def _named(progress: Progress, index: int, count: int) -> Progress:
-    """The same listener, told that one bar covers all seeds."""
-
-    def listen(step: Step) -> None:
-        total = step.total or 1
-        done = index * total + step.done
-        progress(Step(f"training, {step.task}", done, count * total, unit=step.unit))
-
-    return listen
+CURVES = ("loss", "train_accuracy", "test_accuracy")
 
 
 def _layer(name: str, values: Vector) -> dict[str, Any]:
@@ -180,10 +124,51 @@ def _layer(name: str, values: Vector) -> dict[str, Any]:
     }
 
 
+def run_experiment(
+    experiment: Experiment,
+    data: Dataset,
+    *,
+    folder: Path | None = None,
+    progress: Progress = silent,
+) -> list[Run]:
+    """Train one model per seed; with a `folder`, each keeps its checkpoint there."""
+
+    def listen(index: int, step: Step) -> None:
+        """One bar covers all seeds."""
+        total = step.total or 1
+        of_all = (index * total + step.done, len(experiment.seeds) * total)
+        progress(Step(f"training, {step.task}", *of_all, unit=step.unit))
+
+    runs = []
+    for index, seed in enumerate(experiment.seeds):
+        module = experiment.build(data, seed)
+        parameters = sum(p.numel() for p in module.parameters())
+        checkpoint = None if folder is None else folder / f"seed-{seed}.npz"
+        history = train(
+            module,
+            data,
+            experiment.tune,
+            experiment.schedule,
+            seed=seed,
+            checkpoint=checkpoint,
+            progress=partial(listen, index),
+        )
+        found = gammas(module)
+        without = switched_off(module), random_off(module, small_share(found), seed)
+        shares = (accuracy(one, data.test_x, data.test_y) for one in without)
+        runs.append(Run(seed, module, parameters, history, found, *shares))
+    return runs
+
+
 def build_report(
     experiment: Experiment, data: Dataset, runs: Sequence[Run], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The report as plain JSON values; `summary` has mean, least and most over the seeds."""
+
+    def spread(value: Callable[[Run], float]) -> dict[str, float]:
+        values = [value(run) for run in runs]
+        return {"mean": sum(values) / len(values), "least": min(values), "most": max(values)}
+
     return {
         "schema": "reconstruct.training/1",
         **asdict(experiment),
@@ -196,11 +181,11 @@ def build_report(
         },
         "parameters": {"all": runs[0].parameters, "tuned": runs[0].history.tuned},
         "summary": {
-            "accuracy": _spread([run.history.accuracy for run in runs]),
-            "small_share": _spread([run.small_share for run in runs]),
-            "accuracy_without_small": _spread([run.off_accuracy for run in runs]),
-            "accuracy_without_as_many_at_random": _spread([r.random_off_accuracy for r in runs]),
-            "seconds": _spread([run.history.seconds for run in runs]),
+            "accuracy": spread(lambda run: run.history.accuracy),
+            "small_share": spread(lambda run: run.small_share),
+            "accuracy_without_small": spread(lambda run: run.off_accuracy),
+            "accuracy_without_as_many_at_random": spread(lambda run: run.random_off_accuracy),
+            "seconds": spread(lambda run: run.history.seconds),
         },
         "runs": [run.as_json() for run in runs],
         "options": dict(options),
@@ -210,25 +195,6 @@ def build_report(
         },
         "environment": environment() | {"torch": str(torch.__version__)},
     }
-
-
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {"mean": sum(values) / len(values), "least": min(values), "most": max(values)}
-
-
-def summary(report: Mapping[str, Any]) -> str:
-    """The lines that the command line prints."""
-    found = report["summary"]
-    tuned, total = report["parameters"]["tuned"], report["parameters"]["all"]
-    rows = [
-        ("model", f"{report['model']} of depth {report['depth']} and width {report['width']}"),
-        ("tuned", f"{report['tune']}: {tuned:,} of {total:,} parameters"),
-        ("accuracy", f"{percent(found['accuracy'])} of {report['data']['test']} test examples"),
-        ("γ near zero", f"{percent(found['small_share'])} (|γ| < 0.01)"),
-        ("without those", percent(found["accuracy_without_small"])),
-        ("without as many others", percent(found["accuracy_without_as_many_at_random"])),
-    ]
-    return "\n".join(f"{name:<22} {text}" for name, text in rows)
 
 
 def train_into(
@@ -248,9 +214,7 @@ def train_into(
     resumed training finds them.
     """
     data = load_data(source)
-    experiment.build(
-        data, experiment.seeds[0]
-    )  # refuses a model that does not fit before anything is made
+    experiment.build(data, experiment.seeds[0])  # refuses what does not fit before anything is made
     with OutputFolder(output, force=force, resume=resume, solved="seed-*.npz") as folder:
         runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
         notes: list[str] = []

@@ -9,10 +9,8 @@ epoch alone, so a resumed training ends with the same bits as one that was never
 from __future__ import annotations
 
 import hashlib
-import io
 import pickle
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import write_atomically
+from reconstruct.formats.files import written_whole
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.training.data import Dataset
 from reconstruct.training.freezing import Tuning, settle, tunable
@@ -72,61 +70,34 @@ class Schedule:
 Row = tuple[float, ...]
 
 
-class TrainingCheckpoint:
-    """Keeps the values of `module` and the momentum of `optimiser` in `path` (None: nowhere).
-
-    `decides` is everything that decides the numbers besides the module's first values; a file
-    with another key is refused, because going on from it would mix two trainings.
-    """
-
-    def __init__(
-        self, path: Path | None, module: nn.Module, optimiser: Any, decides: tuple[Any, ...]
-    ) -> None:
-        self.path, self.module, self.optimiser = path, module, optimiser
-        self.key = "" if path is None else _key(module, decides)
-
-    def load(self) -> tuple[list[Row], float]:
-        """The epochs so far and their seconds; the module and optimiser stand where they ended."""
-        if self.path is None or not self.path.is_file():
-            return [], 0.0
-        try:
-            found = torch.load(self.path, weights_only=True)
-        except (OSError, ValueError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-            raise InputError(
-                f"{self.path}: the checkpoint cannot be read ({error}); remove it to start anew"
-            ) from None
-        if found["key"] != self.key:
-            raise InputError(
-                f"{self.path}: the checkpoint belongs to a training with another model, data, "
-                f"schedule or seed; use the same options, or --force to start anew"
-            )
-        self.module.load_state_dict(found["module"])
-        self.optimiser.load_state_dict(found["optimiser"])
-        return found["rows"], found["seconds"]
-
-    def save(self, rows: list[Row], seconds: float) -> None:
-        """Write the present state, whole or not at all."""
-        if self.path is None:
-            return
-        state = {"key": self.key, "rows": rows, "seconds": seconds}
-        state |= {"module": self.module.state_dict(), "optimiser": self.optimiser.state_dict()}
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        write_atomically(self.path, buffer.getvalue())
-
-
-def _key(module: nn.Module, decides: tuple[Any, ...]) -> str:
-    digest = hashlib.sha256()
-    for part in decides:
-        if isinstance(part, Dataset):
-            for array in (part.train_x, part.train_y, part.test_x, part.test_y):
-                digest.update(np.ascontiguousarray(array).tobytes())
-            part = part.augmentation
-        digest.update(repr(part).encode())
-    for name, value in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.numpy().tobytes())
+def _key(module: nn.Module, data: Dataset, *decides: Any) -> str:
+    """A hash of all that decides the numbers of a training, the module's first values too."""
+    digest = hashlib.sha256(repr((*decides, data.augmentation)).encode())
+    values = (value.numpy() for value in module.state_dict().values())
+    for array in (data.train_x, data.train_y, data.test_x, data.test_y, *values):
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _restore(path: Path, key: str, module: nn.Module, optimiser: Any) -> tuple[list[Row], float]:
+    """The epochs so far and their seconds; module and optimiser stand where they ended.
+
+    A file with another key is refused, because going on from it would mix two trainings.
+    """
+    try:
+        found = torch.load(path, weights_only=True)
+    except (OSError, ValueError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise InputError(
+            f"{path}: the checkpoint cannot be read ({error}); remove it to start anew"
+        ) from None
+    if found["key"] != key:
+        raise InputError(
+            f"{path}: the checkpoint belongs to a training with another model, data, schedule or "
+            f"seed; use the same options, or --force to start anew"
+        )
+    module.load_state_dict(found["module"])
+    optimiser.load_state_dict(found["optimiser"])
+    return found["rows"], found["seconds"]
 
 
 @dataclass(frozen=True)
@@ -171,31 +142,28 @@ def train(
     optimiser = torch.optim.SGD(
         parameters, lr=plan.rate, momentum=plan.momentum, weight_decay=plan.decay
     )
-    store = TrainingCheckpoint(
-        checkpoint, module, optimiser, (str(Tuning(what)), seed, live, plan, data)
-    )
-    rows, before = store.load()
+    rows: list[Row] = []
+    before, key = 0.0, ""
+    if checkpoint is not None:
+        key = _key(module, data, str(Tuning(what)), seed, live, plan)
+        if checkpoint.is_file():
+            rows, before = _restore(checkpoint, key, module, optimiser)
     # Convolutions of small images take a quarter less time with the channels side by side.
     module.to(memory_format=torch.channels_last)
     start = time.perf_counter()
     for epoch in range(len(rows), plan.epochs):
-        _set_rate(optimiser, plan.rate_in(epoch))
-        tell = _counting(progress, f"seed {seed}", epoch, plan.epochs, len(data.train_y))
-        seen = _epoch(module, data, optimiser, plan.batch, seed, epoch, live, tell)
+        seen = _epoch(module, data, optimiser, plan, seed, epoch, live, progress)
         rows.append((*seen, accuracy(module, data.test_x, data.test_y)))
-        store.save(rows, before + time.perf_counter() - start)
+        if checkpoint is not None:
+            state = {"module": module.state_dict(), "optimiser": optimiser.state_dict()}
+            state |= {"key": key, "rows": rows, "seconds": before + time.perf_counter() - start}
+            with written_whole(checkpoint) as file:
+                torch.save(state, file)
     settle(module)
     module.to(memory_format=torch.contiguous_format).eval().requires_grad_(False)
+    loss, train_accuracy, test_accuracy = (tuple(c) for c in zip(*rows, strict=True))
     seconds = before + time.perf_counter() - start
-    columns = [tuple(column) for column in zip(*rows, strict=True)]
-    return History(tuned, columns[0], columns[1], columns[2], seconds)
-
-
-def _counting(
-    progress: Progress, task: str, epoch: int, epochs: int, images: int
-) -> Callable[[int], None]:
-    """Tells how many images were seen, in all epochs so far, of those that there will be."""
-    return lambda seen: progress(Step(task, epoch * images + seen, epochs * images, unit="images"))
+    return History(tuned, loss, train_accuracy, test_accuracy, seconds)
 
 
 def accuracy(module: nn.Module, x: NDArray[Any], y: NDArray[np.int64]) -> float:
@@ -222,19 +190,21 @@ def _epoch(
     module: nn.Module,
     data: Dataset,
     optimiser: Any,
-    batch: int,
+    plan: Schedule,
     seed: int,
     epoch: int,
     live: bool,
-    tell: Callable[[int], None],
+    progress: Progress,
 ) -> tuple[float, float]:
     """One pass over the training part; mean loss and accuracy of its batches."""
     module.train(live)
+    for group in optimiser.param_groups:
+        group["lr"] = plan.rate_in(epoch)
     kind = next(module.parameters()).dtype
     rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(data.train_y))
+    count = len(data.train_y)
     losses, right, seen = [], 0, 0
-    for rows in _batches(order, batch):
+    for rows in _batches(rng.permutation(count), plan.batch):
         x = _tensor(data.augmentation(data.train_x[rows], rng), kind)
         y = torch.from_numpy(data.train_y[rows])
         given = module(x)
@@ -243,7 +213,7 @@ def _epoch(
         if not np.isfinite(value):
             raise InputError(
                 f"the training diverged: the loss is {value} in epoch {epoch + 1}; lower the step "
-                f"(rate), which is {optimiser.param_groups[0]['lr']:g}"
+                f"(rate), which is {plan.rate_in(epoch):g}"
             )
         optimiser.zero_grad()
         loss.backward()
@@ -251,7 +221,9 @@ def _epoch(
         losses.append(value)
         right += int((given.detach().argmax(1) == y).sum())
         seen += len(rows)
-        tell(seen)
+        # Images seen in all epochs so far, of those that there will be.
+        done = epoch * count + seen
+        progress(Step(f"seed {seed}", done, plan.epochs * count, unit="images"))
     return float(np.mean(losses)), right / seen
 
 
@@ -261,8 +233,3 @@ def _batches(order: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
     if cuts and len(order) - cuts[-1] < size / 2:
         cuts.pop()
     return np.split(order, cuts)
-
-
-def _set_rate(optimiser: Any, rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = rate

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from reconstruct.errors import InputError
+from reconstruct.numbers.given import at_least
 from reconstruct.training.data import Dataset
 from reconstruct.training.freezing import WEIGHTED
 
@@ -37,10 +38,8 @@ def drawn(build: Callable[[], nn.Module], gamma: Gamma | str, seed: int) -> nn.M
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
             elif isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm)):
-                if kind is Gamma.UNIFORM:
-                    nn.init.uniform_(layer.weight)
-                else:
-                    nn.init.ones_(layer.weight)
+                first = nn.init.uniform_ if kind is Gamma.UNIFORM else nn.init.ones_
+                first(layer.weight)
                 nn.init.zeros_(layer.bias)
     return module
 
@@ -58,34 +57,24 @@ def mlp(
     norm: str = "batch",
 ) -> nn.Module:
     """`depth` hidden layers of `width` units, `σ(norm(W h))` each, and a linear output."""
-    if depth < 1 or width < 1:
-        raise InputError(
-            f"an MLP needs at least 1 hidden layer of at least 1 unit, but got depth {depth} and "
-            f"width {width}"
-        )
-    return drawn(
-        lambda: _mlp_layers(depth, width, math.prod(data.shape), data.classes, norm), gamma, seed
-    )
+    at_least(depth, "the depth of an MLP, its hidden layers,", 1)
+    at_least(width, "the width of an MLP", 1)
 
+    def build() -> nn.Module:
+        layers, inputs = [nn.Flatten()], math.prod(data.shape)
+        for _ in range(depth):
+            layers += [nn.Linear(inputs, width, bias=False), NORMS[norm](width), nn.ReLU()]
+            inputs = width
+        return nn.Sequential(*layers, nn.Linear(inputs, data.classes))
 
-def _mlp_layers(depth: int, width: int, inputs: int, classes: int, norm: str) -> nn.Module:
-    layers: list[nn.Module] = [nn.Flatten()]
-    for _ in range(depth):
-        layers += [nn.Linear(inputs, width, bias=False), NORMS[norm](width), nn.ReLU()]
-        inputs = width
-    return nn.Sequential(*layers, nn.Linear(inputs, classes))
+    return drawn(build, gamma, seed)
 
 
 VGG_STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 
 
 def vgg(
-    depth: int,
-    width: int,
-    data: Dataset,
-    *,
-    gamma: Gamma | str = Gamma.UNIFORM,
-    seed: int = 0,
+    depth: int, width: int, data: Dataset, *, gamma: Gamma | str = Gamma.UNIFORM, seed: int = 0
 ) -> nn.Module:
     """The VGG of that depth with `width` channels in its first stage and one linear output.
 
@@ -96,30 +85,24 @@ def vgg(
         raise InputError(
             f"a VGG has depth {', '.join(map(str, VGG_STAGES))}, but depth is {depth}; choose one"
         )
-    if width < 1:
-        raise InputError(f"a VGG needs a width of at least 1 channel, but got {width}")
-    channels, height, breadth = data.image_shape("a VGG")
-    size = min(height, breadth)
-    return drawn(lambda: _vgg_layers(depth, width, channels, size, data.classes), gamma, seed)
+    at_least(width, "the width of a VGG", 1)
+    channels, *sides = data.image_shape("a VGG")
 
-
-def _vgg_layers(depth: int, width: int, channels: int, size: int, classes: int) -> nn.Module:
-    layers: list[nn.Module] = []
-    for count, factor in zip(VGG_STAGES[depth], (1, 2, 4, 8, 8), strict=True):
-        for _ in range(count):
+    def build() -> nn.Module:
+        layers, inputs, size = [], channels, min(sides)
+        for count, factor in zip(VGG_STAGES[depth], (1, 2, 4, 8, 8), strict=True):
             outputs = width * factor
-            layers += [
-                nn.Conv2d(channels, outputs, 3, padding=1, bias=False),
-                nn.BatchNorm2d(outputs),
-                nn.ReLU(),
-            ]
-            channels = outputs
-        if size >= 2:
-            layers.append(nn.MaxPool2d(2))
-            size //= 2
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)
-    )
+            for _ in range(count):
+                convolution = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+                layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
+                inputs = outputs
+            if size >= 2:
+                layers.append(nn.MaxPool2d(2))
+                size //= 2
+        head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, data.classes)
+        return nn.Sequential(*layers, *head)
+
+    return drawn(build, gamma, seed)
 
 
 class ResidualBlock(nn.Module):
@@ -150,21 +133,13 @@ class ResNet(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm2d(width)
-        blocks, inputs = (depth - 2) // 6, width
-        stages = []
+        inputs, self.stages = width, nn.Sequential()
         for stage in range(3):
-            outputs = width * 2**stage
-            strides = [1 if stage == 0 else 2] + [1] * (blocks - 1)
-            stages.append(
-                nn.Sequential(
-                    *(
-                        ResidualBlock(inputs if i == 0 else outputs, outputs, stride)
-                        for i, stride in enumerate(strides)
-                    )
-                )
-            )
-            inputs = outputs
-        self.stages = nn.Sequential(*stages)
+            blocks, outputs = nn.Sequential(), width * 2**stage
+            for i in range((depth - 2) // 6):
+                blocks.append(ResidualBlock(inputs, outputs, 2 if stage > 0 and i == 0 else 1))
+                inputs = outputs
+            self.stages.append(blocks)
         self.output = nn.Linear(inputs, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -173,19 +148,13 @@ class ResNet(nn.Module):
 
 
 def resnet(
-    depth: int,
-    width: int,
-    data: Dataset,
-    *,
-    gamma: Gamma | str = Gamma.UNIFORM,
-    seed: int = 0,
+    depth: int, width: int, data: Dataset, *, gamma: Gamma | str = Gamma.UNIFORM, seed: int = 0
 ) -> nn.Module:
     """The ResNet of 6n + 2 = `depth` layers with `width` channels in its first stage."""
     if depth < 8 or (depth - 2) % 6:
         raise InputError(
             f"a ResNet has depth 6n + 2 with n ≥ 1 (8, 14, 20, …), but depth is {depth}"
         )
-    if width < 1:
-        raise InputError(f"a ResNet needs a width of at least 1 channel, but got {width}")
+    at_least(width, "the width of a ResNet", 1)
     channels, _, _ = data.image_shape("a ResNet")
     return drawn(lambda: ResNet(depth, width, channels, data.classes), gamma, seed)

@@ -17,7 +17,7 @@ import reconstruct as rc
 from reconstruct.errors import InputError
 from reconstruct.studies import STUDIES, Finding, Parameter, Study, run_study
 from reconstruct.studies.sparsity import threshold
-from reconstruct.studies.study import Evidence, Outcome, Panel, mean, trials
+from reconstruct.studies.study import Evidence, Panel, mean, trials
 from tests.constructions.test_fitted import small_cnn
 from tests.khatri_rao import test_mpi as ranks
 
@@ -221,7 +221,7 @@ def _of(count: int) -> list[bool]:
 
 def _coin(point, seed):
     heads = int(np.random.default_rng(seed).integers(2))
-    return Outcome({"heads": heads}, {"seed": np.array(seed)} if heads else None)
+    return {"heads": heads, "of": np.array(seed)} if heads else {"heads": heads}
 
 
 def test_a_study_of_ones_own_is_one_file(tmp_path):
@@ -240,4 +240,5 @@ def test_a_study_of_ones_own_is_one_file(tmp_path):
     rows = run_study(study, tmp_path / "out")
     kept = list((tmp_path / "out" / "kept").glob("*.npz"))
     assert len(kept) == sum(row["heads"] for row in rows) > 0
+    assert set(rows[0]) == {"side", "seed", "heads"}
     assert rc.studies.STUDIES is STUDIES
