@@ -13,12 +13,14 @@ import logging
 import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from reconstruct.cli import process
 from reconstruct.cli.parser import build_parser
 from reconstruct.errors import ReconstructError
+from reconstruct.progress import OutOfTime
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,21 +60,25 @@ def _command(words: list[str]) -> int:
             with _notes(getattr(options, "quiet", False)):
                 return int(getattr(commands, options.command)(options))
     except (Exception, KeyboardInterrupt) as error:
-        code, sentence = _outcome(error, getattr(options, "construction", None))
+        code, sentence = _outcome(error, options)
         if code == 4 and os.environ.get("RECONSTRUCT_DEBUG"):
             raise
         return _message("; ".join([sentence, *getattr(error, "__notes__", [])]), code)
 
 
-def _outcome(error: BaseException, construction: str | None) -> tuple[int, str]:
+def _outcome(error: BaseException, options: Namespace) -> tuple[int, str]:
     """The exit code and the sentence of an error; its notes say what is left of the work."""
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted"
+    if isinstance(error, OutOfTime):
+        over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
+        longer = "; nothing was solved yet, so nothing is kept: give a longer --time-limit"
+        return 3, over if hasattr(error, "__notes__") else over + longer
     if isinstance(error, ReconstructError):
         return 2, str(error)
     if isinstance(error, MemoryError):
         less = {None: "use one with more, or a smaller network", "grouped": "lower --ratio"}.get(
-            construction,
+            getattr(options, "construction", None),
             "use --construction grouped, which needs a small part of it, or lower --ratio",
         )
         return 2, f"out of memory: this machine has too little for it; {less}"

@@ -1,12 +1,11 @@
 """The commands, one function each: options become arguments of the library, outcomes become words.
 
-Every function imports what it needs when it runs, so that `--help` is instant and `check` loads the
-checker and nothing of the solver.
+The library's names are loaded when they are used (`rc.run`), so that `--help` is instant and
+`check` loads the checker and nothing of the solver.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import inspect as inspection
 import io
 import json
@@ -20,9 +19,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import reconstruct as rc
 from reconstruct.cli import process
 from reconstruct.cli.process import ProgressDisplay
-from reconstruct.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from reconstruct.bounds import Method
@@ -37,72 +36,59 @@ def run(options: Namespace) -> int:
     from reconstruct.constructions import CONSTRUCTIONS
     from reconstruct.formats.files import memory_size
     from reconstruct.khatri_rao import SOLVERS
-    from reconstruct.progress import OutOfTime
     from reconstruct.runs.given import ACTIVATIONS
-    from reconstruct.runs.run import run as run_whole
-
-    _check_together(options)
-    if options.solver not in SOLVERS:
-        raise InputError(f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}")
-    memory, auto = options.memory, options.float32_error is not None
-    try:
-        outcome = _call(
-            run_whole,
-            options,
-            domain=_domain(options),
-            construction=None if auto else made(CONSTRUCTIONS[options.construction], options),
-            activation=ACTIVATIONS.get(options.activation),
-            solver=SOLVERS[options.solver](),
-            bounds=_bounds(options),
-            memory=None if memory is None else memory_size(memory),
-            time_limit=_time_limit(options),
-            page=False,  # drawn when the verdict has been said
-        )
-    except OutOfTime as error:
-        over = f"the time limit of {options.time_limit:g} s is over before all maps are solved"
-        longer = "nothing was solved yet, so nothing is kept: give a longer --time-limit"
-        note("; ".join([over, *getattr(error, "__notes__", [longer])]))
-        return EXIT["undecided"]
-    return _report_outcome(outcome, options)
-
-
-def _check_together(options: Namespace) -> None:
-    """Refuse options that belong to others which were not given."""
-    from reconstruct.constructions import CONSTRUCTIONS
 
     if options.frozen is not None and options.ratio is not None:
-        raise InputError(
+        raise rc.InputError(
             "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
         )
-    if options.ratio == "auto" and options.float32_error is None:
-        raise InputError("--ratio auto needs --float32-error E, the error to choose the width for")
-    if options.ratio != "auto" and options.float32_error is not None:
-        raise InputError("--float32-error goes with --ratio auto, which picks the width for it")
-    if options.ratio == "auto" and options.construction != "wide":
-        raise InputError("--ratio auto goes with --construction wide and weights that are drawn")
+    auto = options.ratio == "auto"
+    if auto != (options.float32_error is not None):
+        raise rc.InputError(
+            "--ratio auto and --float32-error E go together, E being the error to choose the width "
+            "for, but only one of them came; give both or neither"
+        )
     for name in ("rank", "block", "layers", "norm"):
         homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
         if getattr(options, name) is not None and options.construction not in homes:
-            raise InputError(
+            raise rc.InputError(
                 f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
                 f"{options.construction}"
             )
+    if options.solver not in SOLVERS:
+        raise rc.InputError(
+            f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}"
+        )
+    drawn = None  # of the width that the error needs
+    if not (auto and options.construction == "wide"):
+        drawn = made(CONSTRUCTIONS[options.construction], options)
+    outcome = _call(
+        rc.run,
+        options,
+        domain=_domain(options),
+        construction=drawn,
+        activation=ACTIVATIONS.get(options.activation),
+        solver=SOLVERS[options.solver](),
+        bounds=_bounds(options),
+        memory=None if options.memory is None else memory_size(options.memory),
+        time_limit=_time_limit(options),
+        page=False,  # drawn when the verdict has been said
+    )
+    return _report_outcome(outcome, options)
 
 
 def _domain(options: Namespace) -> Any:
     """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
-    from reconstruct.formats.labelled import Images
-
     said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
     words = {name: value for name, value in said.items() if value is not None}
     if not words:
         return options.domain
     if options.domain is None or not Path(options.domain).is_dir():
-        raise InputError(
+        raise rc.InputError(
             f"--{next(iter(words))} belongs to a folder of labelled images, but the domain is "
             f"{options.domain}; give the folder to --domain, or leave it out"
         )
-    return Images.chosen(options.domain, **words)
+    return rc.Images.chosen(options.domain, **words)
 
 
 def _refuse(options: Namespace, way: str, names: str) -> None:
@@ -111,7 +97,7 @@ def _refuse(options: Namespace, way: str, names: str) -> None:
     given = [name for name, value in told.items() if value is not None and value is not False]
     if given:
         flag = given[0].upper() if given[0] == "target" else f"--{given[0].replace('_', '-')}"
-        raise InputError(f"{way} goes without {flag}, but both are given; give one or the other")
+        raise rc.InputError(f"{way} goes without {flag}, but both are given; give one or the other")
 
 
 def settings_of(kind: Any) -> list[str]:
@@ -126,14 +112,14 @@ def made(kind: Callable[..., Made], options: Namespace, **instead: Any) -> Made:
 
 def _bounds(options: Namespace) -> Method | None:
     """The method that `--bounds` and `--bounds-seconds` ask for; None where neither does."""
-    from reconstruct.bounds import Adaptive, Crown, Interval
-
     name, seconds = options.bounds, options.bounds_seconds
     if name == "adaptive" or (name is None and seconds is not None):
-        return Adaptive(seconds)
+        return rc.Adaptive(seconds)
     if seconds is not None:
-        raise InputError(f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}")
-    table: dict[str | None, Method] = {"interval": Interval(), "crown": Crown()}
+        raise rc.InputError(
+            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}"
+        )
+    table: dict[str | None, Method] = {"interval": rc.Interval(), "crown": rc.Crown()}
     return table.get(name)
 
 
@@ -141,7 +127,7 @@ def _time_limit(options: Namespace) -> float | None:
     """What is left of the time for everything, when the command's own imports are done."""
     limit: float | None = options.time_limit
     if limit is not None and not limit > 0:
-        raise InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
+        raise rc.InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
     return None if limit is None else max(0.0, limit - (time.perf_counter() - process.started))
 
 
@@ -166,21 +152,19 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
-    from reconstruct.runs.verify import verify as verify_pair
-
     if options.instances is not None:
         return _verify_instances(options)
     if options.property is not None and options.target is not None:
         return _verify_property(options)
     if options.target is None or options.candidate is None:
-        raise InputError("verify needs TARGET and CANDIDATE, or --instances FILE.csv; give them")
+        raise rc.InputError("verify needs TARGET and CANDIDATE, or --instances FILE.csv; give them")
     if options.domain is None:
-        raise InputError(
+        raise rc.InputError(
             "verify needs the inputs that the claim is about, but there are none; give --domain "
             "LO,HI or --property FILE.vnnlib"
         )
     outcome = _call(
-        verify_pair,
+        rc.verify,
         options,
         domain=_domain(options),
         bounds=_bounds(options),
@@ -212,7 +196,7 @@ def _verify_instances(options: Namespace) -> int:
     others += "samples nnet_header time_limit"
     _refuse(options, "--instances", others)
     if options.output is None:
-        raise InputError("--instances writes into a directory, but none is named; give -o OUT")
+        raise rc.InputError("--instances writes into a directory, but none is named; give -o OUT")
     results = []
     with _progress(options) as progress:
         for found in verify_instances(
@@ -236,21 +220,18 @@ def _verify_instances(options: Namespace) -> int:
 
 def demo(options: Namespace) -> int:
     """A random frozen network becomes a digits classifier by its norms alone."""
-    from reconstruct.bounds import Crown, Interval
-    from reconstruct.constructions import Wide
     from reconstruct.demo import digits
     from reconstruct.reports.inputs import ShownInputs
-    from reconstruct.runs.run import run as run_whole
 
     shipped = digits(cnn=options.cnn)
     say("a random frozen network is about to become a digits classifier", options)
     outcome = _call(
-        run_whole,
+        rc.run,
         options,
         target=shipped.path,
         domain=(0.0, 1.0),
-        construction=Wide(ratio=1.5),
-        bounds=Interval() if options.cnn else Crown(),
+        construction=rc.Wide(ratio=1.5),
+        bounds=rc.Interval() if options.cnn else rc.Crown(),
         examples=ShownInputs(shipped.images, shipped.labels, (1, 8, 8)),
         resume=None,
         page=False,
@@ -280,17 +261,14 @@ def check(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     from reconstruct.reports.reading import read_run
-    from reconstruct.runs.rebuild import report as make_page
 
-    page = make_page(options.path)
+    page = rc.report(options.path)
     _answer(options, read_run(Path(options.path)).report, str(page))
     return 0
 
 
 def rebuild(options: Namespace) -> int:
-    from reconstruct.runs.rebuild import rebuild as make_again
-
-    made = _call(make_again, options, output=options.path)
+    made = _call(rc.rebuild, options, output=options.path)
     files = [str(path) for path in made.files]
     line = f"REBUILT: the bytes are those of the certificate (sha256 {made.sha256})"
     _answer(options, {"files": files, "sha256": made.sha256}, line, *files)
@@ -302,9 +280,9 @@ def export(options: Namespace) -> int:
     words = ("TARGET", "CANDIDATE", "--domain", "--tolerance")
     missing = [word for word in words if getattr(options, word.strip("-").lower()) is None]
     if options.peft is not None and len(missing) < len(words):
-        raise InputError("--peft names a run and needs nothing else; leave networks and box out")
+        raise rc.InputError("--peft names a run and needs nothing else; leave networks and box out")
     if options.peft is None and missing:
-        raise InputError(
+        raise rc.InputError(
             f"export needs {', '.join(words)} (or else --peft OUT, the directory of a run), but "
             f"{' and '.join(missing)} did not come; give what is missing"
         )
@@ -323,38 +301,31 @@ def _adapter(options: Namespace) -> dict[str, Path]:
 
 def _question(options: Namespace) -> dict[str, Path]:
     """The question of equality, for verifiers of other people."""
-    from reconstruct.equivalence.export import FILES
     from reconstruct.equivalence.export import export as write_question
-    from reconstruct.formats import load, load_domain
-    from reconstruct.networks import Box
     from reconstruct.reports.folder import OutputFolder
 
-    target, candidate = load(options.target), load(options.candidate)
-    domain = load_domain(options.domain, target.size_in)
-    if not isinstance(domain, Box):
-        raise InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
+    target, candidate = rc.load(options.target), rc.load(options.candidate)
+    domain = rc.load_domain(options.domain, target.size_in)
+    if not isinstance(domain, rc.Box):
+        raise rc.InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
     with OutputFolder(options.output, force=options.force) as folder:
         files = write_question(
             target, candidate, domain=domain, tolerance=options.tolerance, folder=folder.staging
         )
-        folder.publish(FILES)
+        folder.publish()
     return {role: folder.path / staged.name for role, staged in asdict(files).items()}
 
 
 def pairs(options: Namespace) -> int:
     """Pairs with known answers; how many of them were proved besides."""
     from reconstruct.runs.pairs import LADDER
-    from reconstruct.runs.pairs import pairs as make_pairs
 
-    try:
-        words = [] if options.sizes is None else options.sizes.split(",")
-        sizes = tuple(tuple(int(size) for size in word.split("-")) for word in words)
-    except ValueError:
-        raise InputError(
-            f"--sizes needs networks as whole numbers from inputs to outputs, such as "
-            f"2-4-1,3-6-6-2, but is {options.sizes!r}"
-        ) from None
-    made = _call(make_pairs, options, sizes=sizes or LADDER)
+    def read(text: str) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(int(size) for size in word.split("-")) for word in text.split(","))
+
+    needed = "networks as whole numbers from inputs to outputs, such as 2-4-1,3-6-6-2"
+    sizes = LADDER if options.sizes is None else _read(read, options.sizes, "--sizes", needed)
+    made = _call(rc.pairs, options, sizes=sizes)
     proved = sum(bool(answer.certificate) for answer in made)
     others = ", the others are known by construction" if proved < len(made) else ""
     line = (
@@ -367,9 +338,7 @@ def pairs(options: Namespace) -> int:
 
 def reach(options: Namespace) -> int:
     """What no γ, β can do; 0 where something is excluded, 3 where nothing is."""
-    from reconstruct.runs.reach import reach as prove_limit
-
-    found = _call(prove_limit, options)
+    found = _call(rc.reach, options)
     more = [f"a fit with all units active reaches {found.fitted:.4g} (numerical)"]
     if found.update is not None:
         more.append(
@@ -402,13 +371,18 @@ def prove(options: Namespace) -> int:
 
 
 def study(options: Namespace) -> int:
-    from reconstruct.studies import STUDIES, run_study
-
-    chosen = STUDIES.get(options.name)
+    chosen = rc.studies.STUDIES.get(options.name)
     if chosen is None:
-        raise InputError(f"there is no study {options.name!r}; there are {', '.join(STUDIES)}")
-    grid = _named(options.grid or [], "--grid", "d=4,8")
-    rows = _call(run_study, options, study=chosen, grid=grid)
+        known = ", ".join(rc.studies.STUDIES)
+        raise rc.InputError(f"there is no study {options.name!r}; there are {known}")
+
+    def read(text: str) -> tuple[str, str]:
+        name, values = text.split("=")
+        return name, values
+
+    needed = "NAME=VALUE, as in d=4,8"
+    grid = dict(_read(read, word, "--grid", needed) for word in options.grid or ())
+    rows = _call(rc.studies.run_study, options, study=chosen, grid=grid)
     findings = chosen.findings(rows)
     said = "\n".join(f"{finding.sentence} ({finding.evidence.value})" for finding in findings)
     output = Path(options.output)
@@ -417,31 +391,23 @@ def study(options: Namespace) -> int:
     return 0
 
 
-def _named(words: list[str], option: str, example: str) -> dict[str, str]:
-    """`--grid d=4,8` as a name and its values."""
-    found = {}
-    for word in words:
-        name, sign, values = word.partition("=")
-        if not sign or not values:
-            raise InputError(f"{option} takes NAME=VALUE, as in {example}, but is {word!r}")
-        found[name] = values
-    return found
-
-
 def train(options: Namespace) -> int:
     """Tune only the norms of a random network, or something else to compare."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingDependencyError("torch", "torch", "training")
+    training = rc.training
+    schedule = made(training.Schedule, options)  # says what to install where there is no torch
+    seeds = _read(
+        lambda text: tuple(map(int, text.split(","))),
+        options.seeds,
+        "--seeds",
+        "whole numbers with commas between them, such as 0,1,2",
+    )
     from reconstruct.reports.words import named
-    from reconstruct.training.experiment import Experiment, train_into
-    from reconstruct.training.loop import Schedule
     from reconstruct.training.page import figures
 
-    schedule, seeds = made(Schedule, options), _seeds(options.seeds)
     found = _call(
-        train_into,
+        training.train_into,
         options,
-        experiment=made(Experiment, options, schedule=schedule, seeds=seeds),
+        experiment=made(training.Experiment, options, schedule=schedule, seeds=seeds),
         source=options.data,
         words={k: v for k, v in vars(options).items() if k != "command"},
     )
@@ -452,13 +418,12 @@ def train(options: Namespace) -> int:
     return 0
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def _read(make: Callable[[str], Made], text: str, option: str, needed: str) -> Made:
+    """What the word of an option says."""
     try:
-        return tuple(int(word) for word in text.split(","))
+        return make(text)
     except ValueError:
-        raise InputError(
-            f"--seeds takes whole numbers with commas between them, such as 0,1,2, but is {text!r}"
-        ) from None
+        raise rc.InputError(f"{option} takes {needed}, but is {text!r}") from None
 
 
 # --- how commands speak -------------------------------------------------------------------------

@@ -333,4 +333,5 @@ def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
     seen = {p.name: values_of(rows, p.name) for p in study.parameters}
     for point, _ in trials(seen, 1):
         if own := select(rows, **point):
-            yield *map(str, point.values()), *(number(mean(own, c), 4) for c in study.columns)
+            found = (mean(own, column) for column in study.columns)
+            yield *map(str, point.values()), *(number(v, 3 if v < 1000 else 4) for v in found)

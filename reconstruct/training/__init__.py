@@ -21,7 +21,7 @@ from reconstruct.errors import MissingDependencyError
 
 _HOMES = {
     "data": ("Dataset", "digits", "images", "load_data"),
-    "experiment": ("gammas", "small_share", "switched_off"),
+    "experiment": ("Experiment", "gammas", "small_share", "switched_off", "train_into"),
     "fine_tuning": ("fine_tuned",),
     "freezing": ("Tuning", "tunable"),
     "loop": ("History", "Schedule", "accuracy", "train"),
