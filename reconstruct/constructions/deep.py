@@ -241,22 +241,17 @@ def _solve_block(link: Link, B: Reals, W: Array, solver: Solver) -> BlockSolutio
     if link.carry is not None and not system.square:
         initial = _carrying_start(link, link.carry, system, B, W)
 
-    def residual(sigma: Reals) -> Array:
-        """`W^(i) − B diag(σ) A` with the true B, extended where B is."""
-        return np.asarray(block - extended_product(B * sigma, link.entry), np.float64)
-
     def sized(sigma: Reals) -> tuple[Array, float]:
-        rest = residual(sigma)
+        """`W^(i) − B diag(σ) A` with the true B, extended where B is, and its size."""
+        rest = np.asarray(block - extended_product(B * sigma, link.entry), np.float64)
         return rest, float(np.linalg.norm(rest))
 
     rest, size = sized(initial)
     sigma, steps = refine(
         initial, rest, size, lambda R: system.inverse(system.undo(R)), sized, LIMITS.refinements
     )
-    history = [size, *steps]
     s = sigma / link.piece.slope
     rounded = link.real_scale(s)
-    history.append(float(np.linalg.norm(residual(rounded))))
     return BlockSolution(
         s=s,
         real=rounded,
@@ -264,7 +259,7 @@ def _solve_block(link: Link, B: Reals, W: Array, solver: Solver) -> BlockSolutio
         condition=system.condition,
         solver=system.solver,
         rank=system.rank,
-        history=tuple(history),
+        history=(size, *steps, sized(rounded)[1]),
         seconds=time.perf_counter() - start,
     )
 
@@ -311,19 +306,14 @@ def block_system(B: Reals, A: Matrix, solver: Solver) -> BlockSystem:
     Q, R, condition = _orthonormal_rows(np.asarray(B, np.float64))
     operator = KhatriRao(A, Q)
     small = 8 * operator.rows * operator.width <= LIMITS.dense_bytes
-    if small and isinstance(solver, (Auto, Direct)):
+    if small and isinstance(solver, Auto | Direct):
         factor = factored(operator)
-
-        def by_factor(w: Array) -> Vector:
-            return factor.solve(w.ravel())
-
-        return BlockSystem(operator, R, condition, by_factor, "direct", factor.rank, True)
-
-    def by_solver(w: Array) -> Vector:
-        return solve(A, Q, w, solver).s
-
+        known = ("direct", factor.rank, True)
+        return BlockSystem(operator, R, condition, lambda w: factor.solve(w.ravel()), *known)
     name = solve(A, Q, np.zeros(operator.map_shape), solver).solver
-    return BlockSystem(operator, R, condition, by_solver, name, None, False)
+    return BlockSystem(
+        operator, R, condition, lambda w: solve(A, Q, w, solver).s, name, None, False
+    )
 
 
 def _orthonormal_rows(B: Array) -> tuple[Array, Array, float]:
@@ -449,16 +439,30 @@ def _block_systems(
     rows, behind = [], Status.SOLVED
     for i in reversed(range(len(blocks))):
         link, block, (start, stop) = chain.links[i], blocks[i], chain.links[i].block
-        carried = max(residuals[i], rounding[i]) <= LIMITS.accepted / share
-        status, reason = _judge(task, link, block, carried, behind)
-        behind = status if behind is Status.SOLVED else behind
         needed = len(task.weight) * (stop - start)
-        numbers = (
-            f"block {i + 1} of {len(blocks)}, inputs {start} to {stop - 1}, rank "
-            f"{block.rank or 'unknown'} of {needed} needed, condition of B {block.condition:.1e}, "
-            f"relative residual {residuals[i]:.1e}, float64 rounding about {rounding[i]:.1e}"
+        nothing = not block.s.any() and not task.weight[:, start:stop].any()
+        status, reason = behind, ""
+        if nothing and task.weight[:, :start].any():
+            status, reason = (
+                Status.RANK_DEFICIENT,
+                (
+                    f"the block of W is zero, and with width {link.width} for {needed} equations its "
+                    f"only solution is s = 0, which carries nothing of the {start} inputs before it"
+                ),
+            )
+        elif max(residuals[i], rounding[i]) <= LIMITS.accepted / share:
+            status = Status.SOLVED
+            reason = "B_i diag(s_i) A_i equals the block of W, and float64 carries it"
+        elif behind is Status.SOLVED:
+            missing = block.rank is not None and block.rank < needed
+            status = Status.RANK_DEFICIENT if missing else Status.ILL_CONDITIONED
+        behind = status if behind is Status.SOLVED else behind
+        said = (
+            f"{status.value}: {reason or status.explanation} (block {i + 1} of {len(blocks)}, "
+            f"inputs {start} to {stop - 1}, rank {block.rank or 'unknown'} of {needed} needed, "
+            f"condition of B {block.condition:.1e}, relative residual {residuals[i]:.1e}, float64 "
+            f"rounding about {rounding[i]:.1e})"
         )
-        said = f"{status.value}: {reason or status.explanation} ({numbers})"
         rows.append(
             LayerSolution(
                 s=np.asarray(block.s, np.float64),
@@ -478,26 +482,6 @@ def _block_systems(
             )
         )
     return tuple(reversed(rows))
-
-
-def _judge(
-    task: Task, link: Link, block: BlockSolution, carried: bool, behind: Status
-) -> tuple[Status, str]:
-    """The status of a block, and a sentence of its own where it has one."""
-    start, stop = link.block
-    needed = len(task.weight) * (stop - start)
-    carries = bool(np.any(task.weight[:, :start]))  # something of the inputs before
-    if not np.any(block.s) and not np.any(task.weight[:, start:stop]) and carries:
-        return Status.RANK_DEFICIENT, (
-            f"the block of W is zero, and with width {link.width} for {needed} equations its only "
-            f"solution is s = 0, which carries nothing of the {start} inputs before it"
-        )
-    if carried:
-        return Status.SOLVED, "B_i diag(s_i) A_i equals the block of W, and float64 carries it"
-    if behind is not Status.SOLVED:
-        return behind, ""
-    missing = block.rank is not None and block.rank < needed
-    return (Status.RANK_DEFICIENT if missing else Status.ILL_CONDITIONED), ""
 
 
 # --- over the rationals --------------------------------------------------------------------------

@@ -10,8 +10,7 @@ the linearised equations with damping,
 
     δ = Jᵀ (J Jᵀ + λ I)⁻¹ (W − P(s)),
 
-with J Jᵀ factored while it is small, and conjugate gradients on the Khatri-Rao structure of J
-beyond that. Whether a residual is small is checked by the certificate.
+with J Jᵀ formed and factored. Whether a residual is small is checked by the certificate.
 
 Rests on proofs_check: stacked-width.
 """
@@ -19,13 +18,13 @@ Rests on proofs_check: stacked-width.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg as la
-from scipy.sparse.linalg import LinearOperator, cg
 
 from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, ShiftedChain, shift_chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
@@ -33,7 +32,7 @@ from reconstruct.constructions.deep import unit_of
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status
+from reconstruct.khatri_rao import KhatriRao, Solver, Status
 from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import whole
@@ -54,7 +53,6 @@ class StackLimits:
     dense_bytes: int = 1 << 29  # largest J that is formed
     least_damping: float = 1e-16  # relative to the mean eigenvalue of J Jᵀ
     most_damping: float = 1e6
-    inner: int = 2000  # conjugate gradients for one step
 
 
 LIMITS = StackLimits()
@@ -130,6 +128,14 @@ class StackedPlan(ChainPlan):
 
     def check(self, site: Site) -> None:
         super().check(site)
+        formed = 8 * self.rows * self.cols * sum(self.widths)
+        if formed > LIMITS.dense_bytes:
+            raise InputError(
+                f"{site.where} has {self.rows}·{self.cols} equations, whose derivatives a stack "
+                f"needs as a matrix of {formed / 2**30:.1f} GiB, but at most "
+                f"{LIMITS.dense_bytes / 2**30:.1f} GiB is formed; use --construction grouped or "
+                f"wide"
+            )
         found = [channels(site, layer) // self.groups for layer in site.layers[:-1]]
         if sum(found) < self.needed:
             raise InputError(
@@ -158,7 +164,7 @@ class StackedPlan(ChainPlan):
         unit = unit_of(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
         product = Product.of(chain)
-        found = fit(product, inner.weight, progress, dense=isinstance(solver, Auto | Direct))
+        found = fit(product, inner.weight, progress)
         shifted, scales = _shift_stack(chain, product, inner, found.scales, unit)
         rounding = float(np.linalg.norm(shifted.rounding(inner)))
         status = Status.SOLVED if found.converged else Status.NOT_CONVERGED
@@ -167,7 +173,7 @@ class StackedPlan(ChainPlan):
         row = LayerSolution(
             s=np.concatenate([np.asarray(s, np.float64) for s in scales]),
             status=status,
-            solver=found.solver,
+            solver="gauss-newton",
             residual=found.residual,
             shape=(self.rows, self.cols),
             condition=found.condition,
@@ -302,14 +308,13 @@ def _units(scales: Sequence[Vector]) -> list[float]:
 class Fit:
     """The best scales found; `history` holds the relative residuals of the start that gave them.
 
-    `condition` is that of J at the solution, where J was formed; `starts` how many were tried.
+    `condition` is that of J at the solution; `starts` how many were tried.
     """
 
     scales: Scales
     history: tuple[float, ...]
     condition: float | None
     starts: int
-    solver: str
 
     @property
     def residual(self) -> float:
@@ -320,47 +325,53 @@ class Fit:
         return self.residual <= LIMITS.accepted
 
 
-def fit(product: Product, W: Array, progress: Progress, *, dense: bool = True) -> Fit:
-    """Scales with `P(s) = W`, or the best of several starts; `dense=False` never forms J."""
+def fit(product: Product, W: Array, progress: Progress) -> Fit:
+    """Scales with `P(s) = W`, or the best of several starts."""
     if not W.any():
-        zero = tuple(np.zeros(n) for n in product.widths)
-        return Fit(zero, (0.0,), None, 0, "zero")
-    small = 8 * W.size * max(W.size, sum(product.widths)) <= LIMITS.dense_bytes
-    best: Fit | None = None
-    for start in range(LIMITS.starts):
-        found = _descend(product, W, start, small and dense, progress)
-        if best is None or found.residual < best.residual:
-            best = found
+        return Fit(tuple(np.zeros(n) for n in product.widths), (0.0,), None, 0)
+    best = _descend(product, W, 0, progress)
+    for start in range(1, LIMITS.starts):
         if best.converged:
             break
-    assert best is not None
+        best = min(best, _descend(product, W, start, progress), key=lambda found: found.residual)
     return best
 
 
-def _descend(product: Product, W: Array, start: int, dense: bool, progress: Progress) -> Fit:
-    scales = _random_start(product, W, np.random.default_rng(start))
-    size = float(np.linalg.norm(W))
+def _descend(product: Product, W: Array, start: int, progress: Progress) -> Fit:
+    """Steps from one start, each with the first damping at which it lowers the residual.
+
+    Damping falls to a fifth after a step that helped and grows fourfold after one that did not;
+    near the solution more than five times that of the step before does not help.
+    """
+    scales, size = _random_start(product, W, np.random.default_rng(start)), np.linalg.norm(W)
     rest = W - product.value(scales)
-    history = [float(np.linalg.norm(rest)) / size]
-    damping = 1e-3
-    for number in range(LIMITS.steps):
-        step = _damped(product.jacobian(scales), rest, dense)
-        taken = _improve(product, W, scales, step, damping, history[-1] * size)
-        if taken is None:
+    history, damping = [float(np.linalg.norm(rest) / size)], 1e-3
+    for number in range(1, LIMITS.steps + 1):
+        K = product.jacobian(scales).dense()
+        gram = K @ K.T
+        mean, near = np.trace(gram) / len(gram), history[-1] <= LIMITS.accepted
+        most = min(LIMITS.most_damping, 5.0 * damping) if near else LIMITS.most_damping
+        helped = False
+        while not helped and damping <= most:
+            with suppress(la.LinAlgError):
+                factor = la.cho_factor(gram + damping * mean * np.eye(len(gram)))
+                moved = product.moved(scales, K.T @ la.cho_solve(factor, rest.ravel()))
+                left = W - product.value(moved)
+                helped = bool(np.linalg.norm(left) < history[-1] * size)
+            damping = max(damping * (0.2 if helped else 4.0), LIMITS.least_damping)
+        if not helped:
             break
-        scales, rest, damping = taken
-        history.append(float(np.linalg.norm(rest)) / size)
-        progress(Step("Gauss-Newton", number + 1, None, history[-1]))
-        if history[-1] <= LIMITS.close or _is_at_rounding(history):
+        scales, rest = moved, left
+        history.append(float(np.linalg.norm(rest) / size))
+        progress(Step("Gauss-Newton", number, None, history[-1]))
+        # steps are quadratic near the solution: one that gains next to nothing is at rounding
+        at_rounding = history[-1] <= LIMITS.accepted and history[-1] > history[-2] / 2
+        if history[-1] <= LIMITS.close or at_rounding:
             break
-    condition = _condition(product.jacobian(scales)) if dense else None
-    name = "gauss-newton" if dense else "gauss-newton cg"
-    return Fit(scales, tuple(history), condition, start + 1, name)
-
-
-def _is_at_rounding(history: list[float]) -> bool:
-    """Whether a step near the solution gained next to nothing: they are quadratic there."""
-    return history[-1] <= LIMITS.accepted and history[-1] > history[-2] / 2
+    K = product.jacobian(scales).dense()
+    values = np.linalg.eigvalsh(K @ K.T)
+    condition = float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf")
+    return Fit(scales, tuple(history), condition, start + 1)
 
 
 def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scales:
@@ -368,69 +379,3 @@ def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scale
     scales = [1 + 0.5 * rng.normal(size=n) for n in product.widths]
     ratio = float(np.linalg.norm(W) / (np.linalg.norm(product.value(scales)) or 1.0))
     return tuple(ratio ** (1 / product.layers) * s for s in scales)
-
-
-def _damped(J: KhatriRao, rest: Array, dense: bool) -> Callable[[float], Vector]:
-    """The step for any damping; J Jᵀ is formed once for all of them, or never.
-
-    Conjugate gradients go to a relative residual of 1e-4: each step of Gauss-Newton gains about as
-    much.
-    """
-    mean = J.squared_norm() / J.rows
-    if not dense:
-        return lambda damping: np.asarray(
-            J.apply_transposed(_by_iteration(J, rest, damping * mean)), np.float64
-        )
-    K = J.dense()
-    gram = K @ K.T
-
-    def step(damping: float) -> Vector:
-        shifted = gram + damping * mean * np.eye(len(gram))
-        return np.asarray(K.T @ la.cho_solve(la.cho_factor(shifted), rest.ravel()))
-
-    return step
-
-
-def _by_iteration(J: KhatriRao, rest: Array, shift: float) -> Array:
-    """`(J Jᵀ + λ I)⁻¹ r`."""
-
-    def product(y: Vector) -> Vector:
-        return J.normal(y.reshape(rest.shape))[1].ravel() + shift * y
-
-    normal = LinearOperator((J.rows, J.rows), matvec=product, dtype=np.float64)
-    return np.reshape(cg(normal, rest.ravel(), rtol=1e-4, maxiter=LIMITS.inner)[0], rest.shape)
-
-
-def _improve(
-    product: Product,
-    W: Array,
-    scales: Scales,
-    step: Callable[[float], Vector],
-    damping: float,
-    size: float,
-) -> tuple[Scales, Array, float] | None:
-    """The first damped step that lowers the residual, with its residual and the next damping.
-
-    Damping falls to a fifth after a step that helped and grows fourfold after one that did not;
-    near the solution more than five times that of the step before does not help.
-    """
-    near = size <= LIMITS.accepted * float(np.linalg.norm(W))
-    most = 5.0 * max(damping, LIMITS.least_damping) if near else LIMITS.most_damping
-    while damping <= min(LIMITS.most_damping, most):
-        try:
-            moved = product.moved(scales, step(damping))
-        except la.LinAlgError:
-            damping = max(damping, LIMITS.least_damping) * 4.0
-            continue
-        rest = W - product.value(moved)
-        if float(np.linalg.norm(rest)) < size:
-            return moved, rest, max(0.2 * damping, LIMITS.least_damping)
-        damping = max(damping, LIMITS.least_damping) * 4.0
-    return None
-
-
-def _condition(J: KhatriRao) -> float:
-    """The 2-norm condition number of J (its rows), by the eigenvalues of J Jᵀ."""
-    K = J.dense()
-    values = np.linalg.eigvalsh(K @ K.T)
-    return float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf")
