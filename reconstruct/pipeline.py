@@ -8,7 +8,7 @@ interrupted after any site and resumed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import ceil
@@ -24,10 +24,11 @@ from reconstruct.constructions.construction import (
     ExactNorm,
     Examples,
     LayerSolution,
-    LeftOut,
     SiteSolution,
+    Task,
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
+from reconstruct.constructions.grouped import recognised
 from reconstruct.constructions.scaling import ratio_for, scaled_layout
 from reconstruct.constructions.sites import Site, Watched, activation_at, find_sites, mixing_at
 from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, tasks_of
@@ -199,16 +200,33 @@ def reconstruct(
     scaled = kept.construction.scales_units and not chosen.rational
     layout, known = _bounded(layout, kept.construction, box, bounds or Crown(), scaled, progress)
     sites = find_sites(layout.form.network, kept.network, layout.blueprints)
+    plans = {site.target: recognised(layout.plans[site.target], site) for site in sites}
+    layout = replace(layout, plans=plans)
     for site in sites:
-        layout.plans[site.target].check(site)
+        plans[site.target].check(site)
     require_useful(known, chosen.rational)
-    on_data = slack if isinstance(box, Points) else None
-    rest = (chosen, progress, checkpoint, on_data, kind)
-    work = _Work(layout, kept.network, sites, known, *rest)
-    solutions = work.run(_inputs(box, data))
-    network, rows, exact = _assemble(kept.network, solutions, kind)
+    x, on_data = _inputs(box, data), slack if isinstance(box, Points) else None
+    solutions: dict[str, SiteSolution] = {}
+    for number, site in enumerate(sites, start=1):
+        done = None if checkpoint is None else checkpoint.load(site.target)
+        if done is None:
+            examples = _examples(layout, kept.network, site, x, tuple(solutions.values()))
+            rational = chosen.rational
+            tasks = tasks_of(number, site.target, known, layout, rational=rational, dtype=kind)
+            tasks = _as_reached(tasks, examples, _drift(layout, known, site, solutions), on_data)
+            m, k = tasks[0].weight.shape
+            notify = _prefixed(progress, f"map {number}/{len(sites)} ({m}×{k})")
+            done = plans[site.target].solve(tasks, site, chosen, notify)
+            if checkpoint is not None:
+                checkpoint.store(site.target, done)
+        solutions[site.target] = done
+        progress(Step("maps solved", number, len(sites)))
+    norms = {name: norm for s in solutions.values() for name, norm in s.norms.items()}
+    exact = {name: norm for s in solutions.values() for name, norm in (s.exact or {}).items()}
+    network = kept.network.with_ops({name: rounded_norm(n, kind) for name, n in norms.items()})
+    rows = tuple(row for s in solutions.values() for row in s.systems)
     seconds = time.perf_counter() - start
-    return Result(layout, kept, box, sites, network, rows, exact, seconds, known)
+    return Result(layout, kept, box, sites, network, rows, exact or None, seconds, known)
 
 
 def one_layer(
@@ -275,78 +293,32 @@ def _bounded(
     return found, reach(moved, box, method, partition=partition, progress=progress)
 
 
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """The sites of one run, solved one after the other."""
-
-    layout: Layout
-    frozen: Network
-    sites: tuple[Site, ...]
-    known: Reach
-    solver: Solver
-    progress: Progress
-    checkpoint: SiteCheckpoint | None
-    slack: float | None
-    dtype: np.dtype[Any]
-
-    @property
-    def form(self) -> Network:
-        return self.layout.form.network
-
-    def run(self, x: Array) -> list[SiteSolution]:
-        """All solutions; what a map leaves out widens the shifts of those behind it."""
-        left_out = _left_out(self.layout)
-        drifts = drift(self.form, self.known, left_out)
-        found: list[SiteSolution] = []
-        for number, site in enumerate(self.sites, start=1):
-            done = None if self.checkpoint is None else self.checkpoint.load(site.target)
-            if done is None:
-                done = self._solve(number, site, drifts, x, tuple(found))
-                if self.checkpoint is not None:
-                    self.checkpoint.store(site.target, done)
-            found.append(done)
-            if done.left_out is not None:
-                left_out[site.target] = done.left_out
-                drifts = drift(self.form, self.known, left_out)
-            self.progress(Step("maps solved", number, len(self.sites)))
-        return found
-
-    def _solve(
-        self,
-        number: int,
-        site: Site,
-        drifts: Mapping[str, Vector] | None,
-        x: Array,
-        before: tuple[SiteSolution, ...],
-    ) -> SiteSolution:
-        node = self.form.node(site.target)
-        tasks = tasks_of(number, node, self.known, self.layout, rational=self.solver.rational)
-        examples = _examples(self.layout, self.frozen, site, x, before)
-        tasks = [
-            replace(task, dtype=self.dtype, examples=partial(_of_group, examples, g, len(tasks)))
-            for g, task in enumerate(tasks)
-        ]
-        if drifts is not None and self.slack is not None:  # on data an approximation can be seen
-            tasks = [as_seen(task) for task in tasks]
-        elif drifts is not None:
-            errors = mixing_at(self.form, site.target).patch_maxima(drifts[node.inputs[0]])
-            shares = np.split(errors, len(tasks))
-            tasks = [drifted(*pair) for pair in zip(tasks, shares, strict=True)]
-        if self.slack is not None:
-            tasks = [slackened(task, self.slack) for task in tasks]
-        m, k = tasks[0].weight.shape
-        notify = _prefixed(self.progress, f"map {number}/{len(self.sites)} ({m}×{k})")
-        plan = self.layout.plans[site.target]
-        return plan.solve(tasks, site, self.solver, notify)
+def _drift(
+    layout: Layout, known: Reach, site: Site, solutions: Mapping[str, SiteSolution]
+) -> Vector | None:
+    """How far what reaches the site has drifted, for what the maps before it leave out; None where
+    no map leaves anything out."""
+    form, left_out = layout.form.network, {n: plan.left_out for n, plan in layout.plans.items()}
+    left_out |= {name: done.left_out for name, done in solutions.items() if done.left_out}
+    found = drift(form, known, left_out)
+    source = form.node(site.target).inputs[0]
+    return None if found is None else mixing_at(form, site.target).patch_maxima(found[source])
 
 
-def _left_out(layout: Layout) -> dict[str, LeftOut | None]:
-    """What the maps leave out by design, before anything is solved."""
-    known = {name: plan.left_out for name, plan in layout.plans.items()}
-    return {
-        name: None if rest is None else LeftOut(rest, np.zeros(len(rest)))
-        for name, rest in known.items()
-    }
+def _as_reached(
+    tasks: Sequence[Task], examples: Examples, errors: Vector | None, slack: float | None
+) -> list[Task]:
+    """The tasks with inputs to look at, and with what really reaches them; `slack` on data."""
+    count = len(tasks)
+    found = [
+        replace(task, examples=partial(_of_group, examples, g, count))
+        for g, task in enumerate(tasks)
+    ]
+    if errors is not None and slack is not None:  # on data an approximation can be seen
+        found = [as_seen(task) for task in found]
+    elif errors is not None:
+        found = [drifted(*pair) for pair in zip(found, np.split(errors, count), strict=True)]
+    return found if slack is None else [slackened(task, slack) for task in found]
 
 
 def _inputs(domain: Domain, data: ArrayLike | None, count: int = 2000) -> Array:
@@ -388,12 +360,3 @@ def _prefixed(progress: Progress, label: str) -> Callable[[Step], None]:
     return lambda step: progress(
         Step(f"{label}: {step.task}", step.done, step.total, step.residual)
     )
-
-
-def _assemble(
-    frozen: Network, solutions: list[SiteSolution], dtype: np.dtype[Any]
-) -> tuple[Network, tuple[LayerSolution, ...], Mapping[str, ExactNorm] | None]:
-    norms = {name: norm for s in solutions for name, norm in s.norms.items()}
-    exact = {name: norm for s in solutions if s.exact for name, norm in s.exact.items()}
-    network = frozen.with_ops({name: rounded_norm(n, dtype) for name, n in norms.items()})
-    return network, tuple(row for s in solutions for row in s.systems), exact or None

@@ -204,8 +204,8 @@ class SitePlan(Protocol):
         ...
 
     @property
-    def left_out(self) -> NDArray[np.float64] | None:
-        """`|W − W̃|` entry by entry where the site is meant to compute another map W̃."""
+    def left_out(self) -> LeftOut | None:
+        """What is left out by design, where the site is meant to compute another map."""
         return None
 
     def check(self, site: Site) -> None:

@@ -443,12 +443,10 @@ def _block_systems(
         nothing = not block.s.any() and not task.weight[:, start:stop].any()
         status, reason = behind, ""
         if nothing and task.weight[:, :start].any():
-            status, reason = (
-                Status.RANK_DEFICIENT,
-                (
-                    f"the block of W is zero, and with width {link.width} for {needed} equations its "
-                    f"only solution is s = 0, which carries nothing of the {start} inputs before it"
-                ),
+            status = Status.RANK_DEFICIENT
+            reason = (
+                f"the block of W is zero, and with width {link.width} for {needed} equations its "
+                f"only solution is s = 0, which carries nothing of the {start} inputs before it"
             )
         elif max(residuals[i], rounding[i]) <= LIMITS.accepted / share:
             status = Status.SOLVED

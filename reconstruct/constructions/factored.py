@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from reconstruct.constructions.chain import (
     Chain,
@@ -26,7 +25,13 @@ from reconstruct.constructions.chain import (
     find_shift,
     read_chains,
 )
-from reconstruct.constructions.construction import Construction, GroupSolution, SiteSolution, Task
+from reconstruct.constructions.construction import (
+    Construction,
+    GroupSolution,
+    LeftOut,
+    SiteSolution,
+    Task,
+)
 from reconstruct.constructions.sites import (
     Blueprint,
     LayerPlan,
@@ -130,11 +135,10 @@ class FactoredPlan(ChainPlan):
         return tuple((m, k, hidden_width(self.ratio, m * k)) for m, k in pairs) * self.groups
 
     @property
-    def left_out(self) -> NDArray[np.float64] | None:
-        if not self.chosen:
-            return None
+    def left_out(self) -> LeftOut | None:
         parts = zip(self.op.kernels, self.lows, strict=True)
-        return np.asarray(block_diag(*(np.abs(dense(W) - low.U @ low.V) for W, low in parts)))
+        gaps = [np.abs(dense(W) - low.U @ low.V) for W, low in parts]
+        return LeftOut.joined([LeftOut(R, np.zeros(len(R))) for R in gaps]) if self.chosen else None
 
     def check(self, site: Site) -> None:
         super().check(site)

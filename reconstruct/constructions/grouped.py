@@ -43,7 +43,7 @@ from reconstruct.constructions.sites import (
     mixing_at,
     norm_at,
 )
-from reconstruct.constructions.wide import exact_norms_of, norms_of
+from reconstruct.constructions.wide import WidePlan, channels, exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
@@ -186,6 +186,21 @@ class GroupedPlan(SitePlan):
         rank, needed = (sum(getattr(p, key) for p in found) for key in ("rank", "needed"))
         primes = max(p.prime for p in found)
         return (RankProof(primes, rank, needed, all(p.proved for p in found)),)
+
+
+def recognised(plan: SitePlan, site: Site) -> SitePlan:
+    """The plan of a wide or grouped site by what it is: brought layers may be of the other kind.
+
+    Grouped layers see channels that are repeated first, or more groups than the target's map has;
+    blocks in dense layers are found by their zeros (`blocks.solve_apart`).
+    """
+    if not (type(plan) is WidePlan or isinstance(plan, GroupedPlan)):
+        return plan  # the others have sites of their own
+    entry = site.frozen.node(site.layers[0].entry or "")
+    groups = len(mixing_at(site.frozen, entry.name).kernels)
+    if entry.inputs[0] != site.source or groups != len(plan.op.kernels):
+        return plan if isinstance(plan, GroupedPlan) else GroupedPlan(plan.op, 1, 1.0)
+    return WidePlan(plan.op, channels(site, site.layers[0]) // groups)
 
 
 def _convolution(geometry: Geometry, groups: int, kernel: Matrix) -> Convolution:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -41,25 +42,25 @@ from reconstruct.numbers.rationals import RationalInterval
 
 
 def tasks_of(
-    number: int, node: Node, known: Reach, layout: Layout, *, rational: bool
+    number: int, name: str, known: Reach, layout: Layout, *, rational: bool, dtype: Any
 ) -> list[Task]:
     """Map `number` of the target with what is known of its inputs, group by group."""
-    op = mixing_at(layout.form.network, node.name)
-    (source,) = node.inputs
+    op, (source,) = mixing_at(layout.form.network, name), layout.form.network.node(name).inputs
     lo, hi = known.bounds(source)
-    count, chain = len(op.kernels), layout.form.chains[node.name]
+    count, chain = len(op.kernels), layout.form.chains[name]
     lows, highs = (np.split(part, count) for part in (-op.patch_maxima(-lo), op.patch_maxima(hi)))
     exact = exact_composition(layout.target, chain) if rational else (None,) * count
     return [
         Task(
             index=number,
-            name=node.name,
+            name=name,
             weight=dense(kernel),
             bias=bias,
             functionals=functionals_of(known, source, op, g),
             ends=(lows[g], highs[g]),
             exact=exact[g],
-            lift=layout.lifts.get(node.name) if count == 1 else None,
+            lift=layout.lifts.get(name) if count == 1 else None,
+            dtype=dtype,
         )
         for g, (kernel, bias) in enumerate(
             zip(op.kernels, np.split(op.channel_bias, count), strict=True)

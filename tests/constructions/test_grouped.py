@@ -172,6 +172,30 @@ def test_a_frozen_network_with_planted_blocks_is_solved_block_by_block(tmp_path)
     assert gap(target, result.network) < 1e-12
 
 
+@pytest.mark.parametrize("target", [mlp(7, 13, 5), mlp(8, 4)])
+def test_grouped_layers_that_are_brought_need_no_word_for_it(tmp_path, target) -> None:
+    """Their file says what they are: the wide construction solves them block by block."""
+    drawn = rc.draw(target, rc.Grouped(block=3), seed=2)
+    rc.save(drawn.network, tmp_path / "frozen.onnx")
+    brought = rc.load(tmp_path / "frozen.onnx")
+    result = rc.reconstruct(target, brought, domain=(-0.5, 0.5))
+    assert {layer.solver for layer in result.layers} == {"blocks"}
+    assert gap(target, result.network) < 1e-10
+    assert all(proof is not None and proof.proved for proof in result.prove_ranks())
+
+
+def test_dense_layers_with_blocks_of_zeros_are_solved_apart_whatever_is_asked_for() -> None:
+    M1, M2, W = planted(q=24)
+    target = Network.mlp([W], [np.ones(len(W))])
+    drawn = rc.draw(target, rc.Wide(ratio=2.0), seed=0).network
+    maps = zip(drawn.mixing_nodes(), (M1, M2), strict=True)
+    network = drawn.with_ops({node.name: Affine(M) for node, M in maps})
+    frozen = rc.Frozen(network, rc.Grouped(block=8))
+    result = rc.reconstruct(target, frozen, domain=(-0.5, 0.5))
+    assert [layer.solver for layer in result.layers] == ["blocks"]
+    assert len(result.prove_ranks()) == 1 and gap(target, result.network) < 1e-12
+
+
 # --- networks -------------------------------------------------------------------------------------
 
 
