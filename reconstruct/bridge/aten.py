@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from reconstruct.bridge import SELU
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats.onnx.write import Draft, write_activation
-from reconstruct.networks import Activation, Clip, Elu, LeakyRelu, Relu, Selu
-from reconstruct.networks.activations import Gelu, HardSwish, Sigmoid, Silu, Softplus, Tanh
+from reconstruct.networks import activations
 
 
 @dataclass(eq=False)
@@ -33,16 +32,12 @@ class ModuleGraph(Draft):
         self.held[known] = np.asarray(values)
         return known
 
-    def make(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """A node whose value has that name, or one like it."""
-        given = {key: value for key, value in attributes.items() if value is not None}
-        return self.node(kind, list(inputs), self.fresh(name), **given)
-
 
 @dataclass(frozen=True, eq=False)
 class OperatorCall:
     """One operator: its arguments (names of values for tensors), its shapes, its layer's name."""
 
+    graph: ModuleGraph
     target: str
     name: str
     arguments: dict[str, Any]
@@ -52,11 +47,36 @@ class OperatorCall:
     def __getitem__(self, key: str) -> Any:
         return self.arguments[key]
 
+    def get(self, key: str, absent: Any = None) -> Any:
+        """The argument where the operator has one of that name, and it is given."""
+        value = self.arguments.get(key)
+        return absent if value is None else value
+
     def refuse(self, why: str) -> UnsupportedError:
         return UnsupportedError(f"{self.name!r} ({self.target}) {why}")
 
+    def make(self, kind: str, inputs: Sequence[Any], word: str = "", **attributes: Any) -> str:
+        """A node whose value has the layer's name, or a `word` of it; None stands for an input that
+        is not there."""
+        name = self.graph.fresh(f"{self.name}.{word}" if word else self.name)
+        return self.graph.node(kind, [value for value in inputs if value], name, **attributes)
 
-Rule = Callable[[OperatorCall, ModuleGraph], str]
+    def constant(self, word: str, values: Any, dtype: Any = None) -> str:
+        return self.graph.constant(f"{self.name}.{word}", values, dtype)
+
+    def fixed(self, key: str) -> bool:
+        """Whether an argument is a constant, without a batch in front."""
+        return self[key] in self.graph.held
+
+    def axis(self, key: str, what: str, source: str = "self") -> int:
+        """A dimension counted from the front, which must not be the batch."""
+        axis = int(self[key] % len(self.shapes.get(source, self.shape)))
+        if axis == 0:
+            raise self.refuse(what)
+        return axis
+
+
+Rule = Callable[[OperatorCall], str]
 # MultiheadAttention, alone or in a TransformerEncoderLayer, puts the sequence in front.
 HEADS = (
     "; in place of nn.MultiheadAttention write q, k and v as Linear layers with their heads behind "
@@ -64,221 +84,188 @@ HEADS = (
 )
 
 
-def linear(call: OperatorCall, graph: ModuleGraph) -> str:
+def linear(call: OperatorCall) -> str:
     """x Wᵀ + b; more than one dimension besides the batch goes by MatMul."""
-    x, weight, bias = call["input"], call["weight"], call["bias"]
     if len(call.shape) == 2:
-        return graph.make("Gemm", [x, weight] + ([bias] if bias else []), call.name, transB=1)
-    turned = graph.make("Transpose", [weight], f"{call.name}.turned", perm=[1, 0])
-    product = graph.make("MatMul", [x, turned], call.name)
-    return graph.make("Add", [product, bias], f"{call.name}.bias") if bias else product
+        return call.make("Gemm", [call["input"], call["weight"], call["bias"]], transB=1)
+    turned = call.make("Transpose", [call["weight"]], "turned", perm=[1, 0])
+    product = call.make("MatMul", [call["input"], turned])
+    return call.make("Add", [product, call["bias"]], "bias") if call["bias"] else product
 
 
 def plain(kind: str, *inputs: str) -> Rule:
     """A node of this kind on the arguments of these names."""
-    return lambda call, graph: graph.make(kind, [call[key] for key in inputs], call.name)
+    return lambda call: call.make(kind, [call[key] for key in inputs])
 
 
-def batch_norm(call: OperatorCall, graph: ModuleGraph) -> str:
-    mean, var = (call.arguments.get(key) for key in ("running_mean", "running_var"))
-    if mean is None or var is None or call.arguments.get("training"):
+def _norm(kind: str, call: OperatorCall, inputs: Sequence[Any], **attributes: Any) -> str:
+    name = call.make(kind, inputs, epsilon=call["eps"], **attributes)
+    call.graph.eps[name] = float(call["eps"])
+    return name
+
+
+def batch_norm(call: OperatorCall) -> str:
+    mean, var = call.get("running_mean"), call.get("running_var")
+    if mean is None or var is None or call.get("training"):
         raise call.refuse(
             "is normalised by the statistics of its batch, so it is no function of one example; "
             "use a norm that tracks running statistics"
         )
-    channels = len(graph.held[mean])
-    weight = call["weight"] or graph.constant(f"{call.name}.ones", np.ones(channels))
-    bias = call["bias"] or graph.constant(f"{call.name}.zeros", np.zeros(channels))
-    inputs = [call["input"], weight, bias, mean, var]
-    name = graph.make("BatchNormalization", inputs, call.name, epsilon=call["eps"])
-    graph.eps[name] = float(call["eps"])
-    return name
+    channels = len(call.graph.held[mean])
+    weight = call["weight"] or call.constant("ones", np.ones(channels))
+    bias = call["bias"] or call.constant("zeros", np.zeros(channels))
+    return _norm("BatchNormalization", call, [call["input"], weight, bias, mean, var])
 
 
-def layer_norm(call: OperatorCall, graph: ModuleGraph) -> str:
+def layer_norm(call: OperatorCall) -> str:
     over = list(call["normalized_shape"])
-    weight = call["weight"] or graph.constant(f"{call.name}.ones", np.ones(over))
-    inputs = [call["input"], weight] + ([call["bias"]] if call["bias"] else [])
-    name = graph.make("LayerNormalization", inputs, call.name, axis=-len(over), epsilon=call["eps"])
-    graph.eps[name] = float(call["eps"])
-    return name
+    weight = call["weight"] or call.constant("ones", np.ones(over))
+    return _norm("LayerNormalization", call, [call["input"], weight, call["bias"]], axis=-len(over))
 
 
-def rms_norm(call: OperatorCall, graph: ModuleGraph) -> str:
+def rms_norm(call: OperatorCall) -> str:
     """In steps: RMSNormalization is of a later operator set. Without eps torch takes that of its
     float type."""
     if len(call["normalized_shape"]) != 1:
         raise call.refuse("normalises over several axes; RMSNorm over the last one is read")
-    eps = np.finfo(graph.dtype).eps if call["eps"] is None else call["eps"]
-    x = call["input"]
-    square = graph.make("Mul", [x, x], f"{call.name}.square")
-    mean = graph.make("ReduceMean", [square], f"{call.name}.mean", axes=[-1], keepdims=1)
-    added = graph.constant(f"{call.name}.eps", eps)
-    root = graph.make(
-        "Sqrt", [graph.make("Add", [mean, added], f"{call.name}.sum")], f"{call.name}.root"
-    )
-    if not call["weight"]:
-        return graph.make("Div", [x, root], call.name)
-    unit = graph.make("Div", [x, root], f"{call.name}.unit")
-    return graph.make("Mul", [unit, call["weight"]], call.name)
+    x, eps = call["input"], call.constant("eps", call.get("eps", np.finfo(call.graph.dtype).eps))
+    square = call.make("Mul", [x, x], "square")
+    mean = call.make("ReduceMean", [square], "mean", axes=[-1], keepdims=1)
+    root = call.make("Sqrt", [call.make("Add", [mean, eps], "sum")], "root")
+    unit = call.make("Div", [x, root], "unit" if call["weight"] else "")
+    return call.make("Mul", [unit, call["weight"]]) if call["weight"] else unit
 
 
-def group_norm(call: OperatorCall, graph: ModuleGraph) -> str:
+def group_norm(call: OperatorCall) -> str:
     """One group is LayerNorm over all units of an example."""
     if call["num_groups"] != 1:
         raise call.refuse(
             f"has {call['num_groups']} groups, each with a deviation of its own; one group, which "
             f"is LayerNorm, is read"
         )
-    over = call.shape[1:]
-    parts = []
+    over, parts = call.shape[1:], []
     for key, neutral in (("weight", 1.0), ("bias", 0.0)):
-        given = np.full(over[:1], neutral) if not call[key] else graph.held[call[key]]
+        given = call.graph.held[call[key]] if call[key] else np.full(over[:1], neutral)
         column = given.reshape(-1, *[1] * (len(over) - 1))
-        parts.append(graph.constant(f"{call.name}.{key}", np.broadcast_to(column, over)))
-    name = graph.make(
-        "LayerNormalization", [call["input"], *parts], call.name, axis=1, epsilon=call["eps"]
-    )
-    graph.eps[name] = float(call["eps"])
-    return name
+        parts.append(call.constant(key, np.broadcast_to(column, over)))
+    return _norm("LayerNormalization", call, [call["input"], *parts], axis=1)
 
 
-def activation(made: Callable[[OperatorCall], Activation]) -> Rule:
+def activation(made: Callable[[OperatorCall], activations.Activation]) -> Rule:
     """An activation of ours, written as every network's is."""
 
-    def rule(call: OperatorCall, graph: ModuleGraph) -> str:
-        name, op = graph.fresh(call.name), made(call)
-        if isinstance(op, Gelu | HardSwish) and graph.dtype == np.float64:
+    def rule(call: OperatorCall) -> str:
+        name, op = call.graph.fresh(call.name), made(call)
+        if op.kind in ("Gelu", "HardSwish") and call.graph.dtype == np.float64:
             raise call.refuse("is compared with ONNX's in float32 alone; bring module.float()")
-        write_activation(op, call["self"], name, graph)
+        write_activation(op, call["self"], name, call.graph)
         return name
 
     return rule
 
 
-def gelu(call: OperatorCall) -> Gelu:
+def gelu(call: OperatorCall) -> activations.Activation:
     if call["approximate"] != "none":
         raise call.refuse("is approximated by tanh; GELU itself is read")
-    return Gelu()
+    return activations.Gelu()
 
 
-def softplus(call: OperatorCall) -> Softplus:
+def softplus(call: OperatorCall) -> activations.Activation:
     """torch takes z itself beyond its threshold, 2e-9 away from log(1 + e^z) at 20."""
     if call["beta"] != 1 or call["threshold"] < 20:
         raise call.refuse("has a beta or a threshold of its own; Softplus with beta 1 is read")
-    return Softplus()
+    return activations.Softplus()
 
 
-def elu(call: OperatorCall) -> Elu:
+def elu(call: OperatorCall) -> activations.Activation:
     if call["scale"] != 1 or call["input_scale"] != 1:
         raise call.refuse("has a scale besides alpha; elu and selu as torch.nn has them are read")
-    return Elu(float(call["alpha"]))
+    return activations.Elu(float(call["alpha"]))
 
 
 def clip(low: str, high: str) -> Rule:
     """Clip between the arguments of these names; one that is absent is no end."""
-
-    def end(call: OperatorCall, key: str, absent: float) -> float:
-        value = call.arguments.get(key)
-        return absent if value is None else float(value)
-
-    return activation(lambda call: Clip(end(call, low, -np.inf), end(call, high, np.inf)))
+    return activation(
+        lambda call: activations.Clip(float(call.get(low, -np.inf)), float(call.get(high, np.inf)))
+    )
 
 
 def arithmetic(kind: str) -> Rule:
     """A sum, difference, product or quotient of two values, or of a value and a number."""
 
-    def rule(call: OperatorCall, graph: ModuleGraph) -> str:
-        other = _operand(call, graph, "other")
-        alpha = call.arguments.get("alpha", 1)
-        if alpha != 1:
-            factor = graph.constant(f"{call.name}.alpha", alpha)
-            other = graph.make("Mul", [other, factor], f"{call.name}.scaled")
-        return graph.make(kind, [_operand(call, graph, "self"), other], call.name)
+    def rule(call: OperatorCall) -> str:
+        first, second = (
+            call[key] if isinstance(call[key], str) else call.constant(key, call[key])
+            for key in ("self", "other")
+        )
+        if (alpha := call.get("alpha", 1)) != 1:
+            second = call.make("Mul", [second, call.constant("alpha", alpha)], "scaled")
+        return call.make(kind, [first, second])
 
     return rule
 
 
-def identity(call: OperatorCall, graph: ModuleGraph) -> str:
+def identity(call: OperatorCall) -> str:
     """Copies, and what does nothing in evaluation."""
-    return str(call["self" if "self" in call.arguments else "input"])
+    return str(call.get("self") or call["input"])
 
 
-def reshape(call: OperatorCall, graph: ModuleGraph) -> str:
+def reshape(call: OperatorCall) -> str:
     """Any new shape that keeps the batch in front."""
-    source = call.shapes["self"]
-    if call["self"] not in graph.held and source[0] != call.shape[0]:
+    source, fixed = call.shapes["self"], call.fixed("self")
+    if not fixed and source[0] != call.shape[0]:
         raise call.refuse(f"makes {call.shape} of {source}, which mixes examples of a batch{HEADS}")
-    lead = [0] if call["self"] not in graph.held else [call.shape[0]]
-    shape = graph.constant(f"{call.name}.shape", [*lead, *call.shape[1:]], np.int64)
-    return graph.make("Reshape", [call["self"], shape], call.name)
+    shape = [call.shape[0] if fixed else 0, *call.shape[1:]]
+    return call.make("Reshape", [call["self"], call.constant("shape", shape, np.int64)])
 
 
-def transpose(call: OperatorCall, graph: ModuleGraph) -> str:
+def transpose(call: OperatorCall) -> str:
     rank = len(call.shape)
     order = list(range(rank))
     if "dims" in call.arguments:
         order = [d % rank for d in call["dims"]]
     else:
-        first, second = (call.arguments.get(key, i) for i, key in enumerate(("dim0", "dim1")))
+        first, second = call.get("dim0", 0), call.get("dim1", 1)
         order[first], order[second] = order[second], order[first]
-    if call["self"] not in graph.held and order[0] != 0:
+    if not call.fixed("self") and order[0] != 0:
         raise call.refuse(f"moves the batch, which has to stay in front{HEADS}")
-    return graph.make("Transpose", [call["self"]], call.name, perm=order)
+    return call.make("Transpose", [call["self"]], perm=order)
 
 
-def concat(call: OperatorCall, graph: ModuleGraph) -> str:
-    axis = call["dim"] % len(call.shape)
-    if axis == 0:
-        raise call.refuse("joins examples of a batch")
-    return graph.make("Concat", call["tensors"], call.name, axis=axis)
+def concat(call: OperatorCall) -> str:
+    return call.make("Concat", call["tensors"], axis=call.axis("dim", "joins examples of a batch"))
 
 
-def part(call: OperatorCall, graph: ModuleGraph) -> str:
+def part(call: OperatorCall) -> str:
     """self[…, start:end:step, …] along one dimension."""
-    rank = len(call.shapes["self"])
-    axis = call["dim"] % rank
-    size = call.shapes["self"][axis]
-    end = size if call["end"] is None else min(call["end"], size)
-    start = call["start"] or 0
-    if axis == 0:
-        if (start, end, call["step"]) == (0, size, 1):
-            return str(call["self"])
-        raise call.refuse("takes some examples of a batch")
-    ends = {"start": start, "end": end, "axis": axis, "step": call["step"]}
-    words = [graph.constant(f"{call.name}.{key}", [v], np.int64) for key, v in ends.items()]
-    return graph.make("Slice", [call["self"], *words], call.name)
+    size = call.shapes["self"][call["dim"]]
+    start, end, step = call.get("start", 0), min(call.get("end", size), size), call["step"]
+    if (start, end, step) == (0, size, 1):
+        return str(call["self"])
+    axis = call.axis("dim", "takes some examples of a batch")
+    ends = {"start": start, "end": end, "axis": axis, "step": step}
+    words = [call.constant(key, [value], np.int64) for key, value in ends.items()]
+    return call.make("Slice", [call["self"], *words])
 
 
-def _operand(call: OperatorCall, graph: ModuleGraph, key: str) -> str:
-    value = call[key]
-    if isinstance(value, str):
-        return value
-    return graph.constant(f"{call.name}.{key}", value)
-
-
-def convolution(call: OperatorCall, graph: ModuleGraph) -> str:
+def convolution(call: OperatorCall) -> str:
     padding = call["padding"]
     where: dict[str, Any] = {}
     if padding == "same":
         where["auto_pad"] = "SAME_UPPER"
     elif padding != "valid":
         where["pads"] = [*_pair(call, padding), *_pair(call, padding)]
-    inputs = [call["input"], call["weight"]] + ([call["bias"]] if call["bias"] else [])
-    return graph.make(
-        "Conv",
-        inputs,
-        call.name,
-        strides=_pair(call, call["stride"]),
-        dilations=_pair(call, call["dilation"]),
-        group=call["groups"],
-        **where,
+    where["strides"], where["dilations"] = (
+        _pair(call, call["stride"]),
+        _pair(call, call["dilation"]),
     )
+    inputs = [call["input"], call["weight"], call["bias"]]
+    return call.make("Conv", inputs, group=call["groups"], **where)
 
 
-def pad(call: OperatorCall, graph: ModuleGraph) -> str:
+def pad(call: OperatorCall) -> str:
     """Constant pads; torch counts them from the last dimension, ONNX from the first."""
-    if call.arguments.get("mode", "constant") != "constant":
+    if call.get("mode", "constant") != "constant":
         raise call.refuse(f"repeats what is there ({call['mode']}); constant pads are supported")
     rank, pads = len(call.shape), call["pad"]
     before, after = [0] * rank, [0] * rank
@@ -286,92 +273,78 @@ def pad(call: OperatorCall, graph: ModuleGraph) -> str:
         before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
     if before[0] or after[0]:
         raise call.refuse("adds examples to a batch")
-    widths = graph.constant(f"{call.name}.pads", [*before, *after], np.int64)
-    value = graph.constant(f"{call.name}.value", call["value"] or 0.0)
-    return graph.make("Pad", [call["self"], widths, value], call.name)
+    widths = call.constant("pads", [*before, *after], np.int64)
+    return call.make("Pad", [call["self"], widths, call.constant("value", call["value"] or 0.0)])
 
 
-def maximum(call: OperatorCall, graph: ModuleGraph) -> str:
-    return _pool("MaxPool", call, graph, dilations=_pair(call, call["dilation"]))
+def maximum(call: OperatorCall) -> str:
+    return _pool("MaxPool", call, dilations=_pair(call, call["dilation"]))
 
 
-def average(call: OperatorCall, graph: ModuleGraph) -> str:
+def average(call: OperatorCall) -> str:
     if call["divisor_override"] is not None:
         raise call.refuse("divides by a number of its own; the size of the window is supported")
-    return _pool("AveragePool", call, graph, count_include_pad=int(call["count_include_pad"]))
+    return _pool("AveragePool", call, count_include_pad=int(call["count_include_pad"]))
 
 
-def _pool(kind: str, call: OperatorCall, graph: ModuleGraph, **more: Any) -> str:
-    kernel = _pair(call, call["kernel_size"])
-    pads = _pair(call, call["padding"])
-    return graph.make(
-        kind,
-        [call["self"]],
-        call.name,
-        kernel_shape=kernel,
-        strides=_pair(call, call["stride"] or kernel),
-        pads=[*pads, *pads],
-        ceil_mode=int(call["ceil_mode"]),
-        **more,
-    )
+def _pool(kind: str, call: OperatorCall, **more: Any) -> str:
+    kernel, pads = _pair(call, call["kernel_size"]), _pair(call, call["padding"])
+    strides = _pair(call, call["stride"] or kernel)
+    more |= {"pads": pads * 2, "ceil_mode": int(call["ceil_mode"])}
+    return call.make(kind, [call["self"]], kernel_shape=kernel, strides=strides, **more)
 
 
-def adaptive_average(call: OperatorCall, graph: ModuleGraph) -> str:
+def adaptive_average(call: OperatorCall) -> str:
     """The mean over equal windows; windows of different sizes are refused."""
     size, wanted = call.shapes["self"][-2:], call.shape[-2:]
     if any(s % w for s, w in zip(size, wanted, strict=True)):
         raise call.refuse(f"averages {size} to {wanted} pixels, but only equal windows are read")
     kernel = [s // w for s, w in zip(size, wanted, strict=True)]
-    return graph.make("AveragePool", [call["self"]], call.name, kernel_shape=kernel, strides=kernel)
+    return call.make("AveragePool", [call["self"]], kernel_shape=kernel, strides=kernel)
 
 
-def softmax(call: OperatorCall, graph: ModuleGraph) -> str:
+def softmax(call: OperatorCall) -> str:
     rank = len(call.shape)
     if call["dim"] % rank != rank - 1:
         raise call.refuse("is over another dimension than the last; transpose the value around it")
-    return graph.make("Softmax", [call["self"]], call.name, axis=-1)
+    return call.make("Softmax", [call["self"]], axis=-1)
 
 
-def attention(call: OperatorCall, graph: ModuleGraph) -> str:
+def attention(call: OperatorCall) -> str:
     """softmax(q kᵀ · scale) v, the scale 1/√d unless it is given."""
     if call["attn_mask"] is not None or call["is_causal"] or call["enable_gqa"]:
         raise call.refuse("has a mask or shares its heads; plain attention is supported")
     rank, width = len(call.shape), call.shapes["query"][-1]
-    scale = call["scale"] if call["scale"] is not None else width**-0.5
     order = [*range(rank - 2), rank - 1, rank - 2]
-    turned = graph.make("Transpose", [call["key"]], f"{call.name}.turned", perm=order)
-    scores = graph.make("MatMul", [call["query"], turned], f"{call.name}.scores")
-    factor = graph.constant(f"{call.name}.scale", scale)
-    scaled = graph.make("Mul", [scores, factor], f"{call.name}.scaled")
-    weights = graph.make("Softmax", [scaled], f"{call.name}.weights", axis=-1)
-    return graph.make("MatMul", [weights, call["value"]], call.name)
+    turned = call.make("Transpose", [call["key"]], "turned", perm=order)
+    scores = call.make("MatMul", [call["query"], turned], "scores")
+    factor = call.constant("scale", call.get("scale", width**-0.5))
+    scaled = call.make("Mul", [scores, factor], "scaled")
+    weights = call.make("Softmax", [scaled], "weights", axis=-1)
+    return call.make("MatMul", [weights, call["value"]])
 
 
-def expand(call: OperatorCall, graph: ModuleGraph) -> str:
+def expand(call: OperatorCall) -> str:
     """A constant for each example of a batch: a class token."""
-    if call["self"] not in graph.held or call.shapes["self"][1:] != call.shape[1:]:
+    if not call.fixed("self") or call.shapes["self"][1:] != call.shape[1:]:
         raise call.refuse("repeats values; constants repeated for a batch are supported")
     return str(call["self"])
 
 
-def select(call: OperatorCall, graph: ModuleGraph) -> str:
+def select(call: OperatorCall) -> str:
     """One place along a dimension, which is left out."""
-    axis = call["dim"] % len(call.shapes["self"])
-    if axis == 0:
-        raise call.refuse("takes one example of a batch")
+    axis = call.axis("dim", "takes one example of a batch")
     place = call["index"] % call.shapes["self"][axis]
-    index = graph.constant(f"{call.name}.index", place, np.int64)
-    return graph.make("Gather", [call["self"], index], call.name, axis=axis)
+    return call.make("Gather", [call["self"], call.constant("index", place, np.int64)], axis=axis)
 
 
-def mean(call: OperatorCall, graph: ModuleGraph) -> str:
+def mean(call: OperatorCall) -> str:
     """The mean over some dimensions."""
     rank = len(call.shapes["self"])
     axes = sorted(d % rank for d in call["dim"] or range(rank))
     if axes[0] == 0:
         raise call.refuse("is a mean over the batch")
-    keep = int(call["keepdim"])
-    return graph.make("ReduceMean", [call["self"]], call.name, axes=axes, keepdims=keep)
+    return call.make("ReduceMean", [call["self"]], axes=axes, keepdims=int(call["keepdim"]))
 
 
 def _pair(call: OperatorCall, value: int | Sequence[int]) -> list[int]:
@@ -395,20 +368,20 @@ TABLE: dict[str, Rule] = {  # by the names that torch has for the operator
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "group_norm": group_norm,
-    "relu": activation(lambda call: Relu()),
-    "leaky_relu": activation(lambda call: LeakyRelu(call["negative_slope"])),
+    "relu": activation(lambda call: activations.Relu()),
+    "leaky_relu": activation(lambda call: activations.LeakyRelu(call["negative_slope"])),
     "prelu _prelu_kernel": plain("PRelu", "self", "weight"),
-    "relu6": activation(lambda call: Clip(0.0, 6.0)),
+    "relu6": activation(lambda call: activations.Clip(0.0, 6.0)),
     "hardtanh": clip("min_val", "max_val"),
     "clamp clamp_min clamp_max": clip("min", "max"),
     "elu": activation(elu),
-    "selu": activation(lambda call: Selu(**SELU)),
-    "sigmoid": activation(lambda call: Sigmoid()),
-    "tanh": activation(lambda call: Tanh()),
+    "selu": activation(lambda call: activations.Selu(**SELU)),
+    "sigmoid": activation(lambda call: activations.Sigmoid()),
+    "tanh": activation(lambda call: activations.Tanh()),
     "softplus": activation(softplus),
-    "silu": activation(lambda call: Silu()),
+    "silu": activation(lambda call: activations.Silu()),
     "gelu": activation(gelu),
-    "hardswish": activation(lambda call: HardSwish()),
+    "hardswish": activation(lambda call: activations.HardSwish()),
     "softmax _softmax": softmax,
     "add": arithmetic("Add"),
     "sub": arithmetic("Sub"),

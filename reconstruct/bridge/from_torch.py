@@ -52,7 +52,7 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     names = _constants(program, graph)
     source = _walk(program, graph, names)
     graph.shapes[source] = tuple(rows.shape[1:])
-    result = graph.make("Identity", [names[_output(program)]], "result")
+    result = graph.node("Identity", [names[_output(program)]], graph.fresh("result"))
     graph.outputs[result] = None
     content = graph.model(source).SerializeToString()
     network = _with_eps(read_onnx(content, Path()), graph.eps)
@@ -161,16 +161,16 @@ def _walk(program: Any, graph: ModuleGraph, names: dict[str, str]) -> str:
         elif node.op == "call_function" and node.target is operator.getitem:
             names[node.name] = names[node.args[0].name]
         elif node.op == "call_function":
-            call = _call(node, names)
+            call = _call(node, names, graph)
             rule = _rule(node.target)
             if rule is None:
                 known = ", ".join(name for name in RULES if not name.startswith("_"))
                 raise call.refuse(f"is not supported; supported are torch's {known}")
-            names[node.name] = rule(call, graph)
+            names[node.name] = rule(call)
     return source
 
 
-def _call(node: Any, names: Mapping[str, str]) -> OperatorCall:
+def _call(node: Any, names: Mapping[str, str], graph: ModuleGraph) -> OperatorCall:
     """The operator's arguments by their names, defaults included."""
     given: dict[str, Any] = {}
     for i, argument in enumerate(node.target._schema.arguments):
@@ -184,7 +184,7 @@ def _call(node: Any, names: Mapping[str, str]) -> OperatorCall:
     layer = next(
         (named[k].rpartition(".")[0] for k in ("weight", "running_mean") if named.get(k)), ""
     )
-    return OperatorCall(target, layer or node.name, named, _shape(node), shapes)
+    return OperatorCall(graph, target, layer or node.name, named, _shape(node), shapes)
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -14,52 +14,20 @@ from torch.nn import functional
 
 from reconstruct.bridge import SELU
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import (
-    Add,
-    Cast,
-    Clip,
-    Convolution,
-    Dense,
-    Elu,
-    Geometry,
-    LayerNorm,
-    LeakyRelu,
-    LiveNorm,
-    MatrixProduct,
-    MaxPool,
-    Norm,
-    Placement,
-    Relu,
-    RMSNorm,
-    Scaling,
-    Select,
-    Selu,
-    Softmax,
-    Sparse,
-    SumPool,
-)
-from reconstruct.networks.activations import Gelu, HardSwish, Sigmoid, Silu, Softplus, Tanh
+from reconstruct.networks import Add, Geometry, MatrixProduct, Network, Node, activations, maps
 from reconstruct.numbers.arrays import dense
 
 
-@dataclass(frozen=True, eq=False)
-class LayerStep:
-    """`layer` applied to the values named by `inputs`; its own value is known by `name`."""
-
-    name: str
-    layer: nn.Module
-    inputs: tuple[str, ...]
-
-
 class GraphModule(nn.Module):
-    """The steps of a network, one after the other, on rows of `size_in` values."""
+    """The nodes of a network, one after the other, on rows of `size_in` values."""
 
-    def __init__(self, steps: Sequence[LayerStep], source: str, output: str, size_in: int) -> None:
+    def __init__(self, network: Network, kind: torch.dtype) -> None:
         super().__init__()
-        self.plan = [(step.name, step.inputs) for step in steps]
-        self.source, self.result, self.size_in = source, output, size_in
-        for step in steps:
-            _place(self, step.name.split("."), step.layer)
+        self.plan = [(n.name, n.inputs, network.finished[n.name]) for n in network.nodes]
+        self.source, self.result = network.source, network.output
+        self.size_in = network.size_in
+        for node in network.nodes:
+            _place(self, node.name.split("."), _layer(node, kind))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.flatten(1)
@@ -67,13 +35,11 @@ class GraphModule(nn.Module):
             raise InputError(
                 f"the module takes examples of {self.size_in} values, but got {tuple(x.shape)}"
             )
-        last_use = {name: i for i, (_, inputs) in enumerate(self.plan) for name in inputs}
-        last_use[self.result] = len(self.plan)
         values = {self.source: rows}
-        for i, (name, inputs) in enumerate(self.plan):
+        for name, inputs, finished in self.plan:
             values[name] = _found(self, name)(*(values[key] for key in inputs))
-            for key in set(inputs):
-                if last_use[key] == i:
+            for key in finished:
+                if key != self.result:
                     del values[key]
         return values[self.result]
 
@@ -169,7 +135,7 @@ class PixelNorm(nn.BatchNorm1d):
 class LiveRows(nn.Module):
     """LayerNorm or RMSNorm of `positions` runs of units; torch's RMSNorm has no bias."""
 
-    def __init__(self, op: LiveNorm, kind: Any) -> None:
+    def __init__(self, op: activations.LiveNorm, kind: torch.dtype) -> None:
         super().__init__()
         self.weight, self.bias = (nn.Parameter(_tensor(a, kind)) for a in (op.gamma, op.beta))
         self.eps, self.positions, self.centred = op.eps, op.positions, op.centred
@@ -192,7 +158,7 @@ def images(rows: torch.Tensor, geometry: Geometry, filling: float = 0.0) -> torc
 class ImageConv(nn.Conv2d):
     """A Conv2d on rows."""
 
-    def __init__(self, op: Convolution, kind: Any) -> None:
+    def __init__(self, op: maps.Convolution, kind: torch.dtype) -> None:
         geometry = op.geometry
         super().__init__(
             geometry.channels,
@@ -205,9 +171,8 @@ class ImageConv(nn.Conv2d):
             dtype=kind,
         )
         self.geometry = geometry
-        with torch.no_grad():
-            self.weight.copy_(torch.from_numpy(np.array(op.kernel)))
-            self.bias.copy_(torch.from_numpy(np.array(op.offsets)))
+        _fill(self.weight, op.kernel)
+        _fill(self.bias, op.offsets)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         return super().forward(images(rows, self.geometry)).flatten(1)
@@ -235,100 +200,96 @@ def multiplied(first: torch.Tensor, second: torch.Tensor, op: MatrixProduct) -> 
     return (left @ second.unflatten(1, (op.stack, op.inner, op.columns))).flatten(1)
 
 
-def softmax(value: torch.Tensor, op: Softmax) -> torch.Tensor:
+def softmax(value: torch.Tensor, op: activations.Softmax) -> torch.Tensor:
     return functional.softmax(value.unflatten(1, (op.rows, op.width)), -1).flatten(1)
 
 
-def _linear(op: Dense | Sparse, kind: Any) -> nn.Module:
+def _linear(op: maps.Dense | maps.Sparse, kind: torch.dtype) -> nn.Module:
     rows, columns = op.weight.shape
-    layer = nn.utils.skip_init(nn.Linear, columns, rows, dtype=_torch_kind(kind))
+    layer = nn.utils.skip_init(nn.Linear, columns, rows, dtype=kind)
     _fill(layer.weight, dense(op.weight))
     _fill(layer.bias, op.bias)
     return layer
 
 
-def _norm(op: Norm, kind: Any) -> nn.Module:
+def _norm(op: maps.Norm, kind: torch.dtype) -> nn.Module:
     if op.positions == 1:
         layer: Any = nn.BatchNorm1d(len(op.gamma), eps=op.eps)
     else:
         layer = PixelNorm(len(op.gamma), op.positions, op.eps)
-    layer.to(_torch_kind(kind))
+    layer.to(kind)
     parts = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     for place, values in zip(parts, (op.gamma, op.beta, op.mean, op.var), strict=True):
         _fill(place, values)
     return layer
 
 
-def _window_sums(op: SumPool, kind: Any) -> nn.Module:
-    ones = torch.ones((op.geometry.channels, 1, *op.geometry.kernel), dtype=_torch_kind(kind))
+def _window_sums(op: maps.SumPool, kind: torch.dtype) -> nn.Module:
+    ones = torch.ones((op.geometry.channels, 1, *op.geometry.kernel), dtype=kind)
     return Applied(partial(window_sums, geometry=op.geometry), ones=ones)
 
 
-def _placed(op: Placement, kind: Any) -> nn.Module:
+def _placed(op: maps.Placement, kind: torch.dtype) -> nn.Module:
     index = torch.from_numpy(np.array(op.index))
     return Applied(placed, index=index.clamp_min(0), there=index >= 0)
 
 
-def _scaled(op: Scaling, kind: Any) -> nn.Module:
+def _scaled(op: maps.Scaling, kind: torch.dtype) -> nn.Module:
     names = ("factor", "divisor", "offset")
     return Applied(scaled, **{name: _tensor(getattr(op, name), kind) for name in names})
 
 
-def _selu(op: Selu, kind: Any) -> nn.Module:
+def _selu(op: activations.Selu, kind: torch.dtype) -> nn.Module:
     if asdict(op) == SELU:
         return nn.SELU()
     return Applied(partial(scaled_elu, alpha=op.alpha, gamma=op.gamma))
 
 
-RULES: dict[type, Callable[[Any, Any], nn.Module]] = {
-    Dense: _linear,
-    Sparse: _linear,
-    Norm: _norm,
-    LayerNorm: LiveRows,
-    RMSNorm: LiveRows,
-    Scaling: _scaled,
-    Cast: lambda op, kind: Applied(partial(rounded_to, kind=getattr(torch, op.to))),
-    Convolution: lambda op, kind: ImageConv(op, _torch_kind(kind)),
-    SumPool: _window_sums,
-    MaxPool: lambda op, kind: Applied(partial(window_maxima, geometry=op.geometry)),
-    Placement: _placed,
-    Select: lambda op, kind: Applied(partial(part, start=op.start, stop=op.stop)),
+RULES: dict[type, Callable[[Any, torch.dtype], nn.Module]] = {
+    maps.Dense: _linear,
+    maps.Sparse: _linear,
+    maps.Norm: _norm,
+    activations.LayerNorm: LiveRows,
+    activations.RMSNorm: LiveRows,
+    maps.Scaling: _scaled,
+    maps.Cast: lambda op, kind: Applied(partial(rounded_to, kind=getattr(torch, op.to))),
+    maps.Convolution: lambda op, kind: ImageConv(op, kind),
+    maps.SumPool: _window_sums,
+    activations.MaxPool: lambda op, kind: Applied(partial(window_maxima, geometry=op.geometry)),
+    maps.Placement: _placed,
+    maps.Select: lambda op, kind: Applied(partial(part, start=op.start, stop=op.stop)),
     Add: lambda op, kind: Applied(summed),
     MatrixProduct: lambda op, kind: Applied(partial(multiplied, op=op)),
-    Softmax: lambda op, kind: Applied(partial(softmax, op=op)),
-    Relu: lambda op, kind: nn.ReLU(),
-    LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),
-    Clip: lambda op, kind: Applied(partial(torch.clamp, min=op.lo, max=op.hi)),
-    Elu: lambda op, kind: nn.ELU(op.alpha),
-    Sigmoid: lambda op, kind: nn.Sigmoid(),
-    Tanh: lambda op, kind: nn.Tanh(),
-    Softplus: lambda op, kind: nn.Softplus(threshold=100.0),
-    Silu: lambda op, kind: nn.SiLU(),
-    Gelu: lambda op, kind: nn.GELU(),
-    HardSwish: lambda op, kind: nn.Hardswish(),
-    Selu: _selu,
+    activations.Softmax: lambda op, kind: Applied(partial(softmax, op=op)),
+    activations.Relu: lambda op, kind: nn.ReLU(),
+    activations.LeakyRelu: lambda op, kind: nn.LeakyReLU(op.slope),
+    activations.Clip: lambda op, kind: Applied(partial(torch.clamp, min=op.lo, max=op.hi)),
+    activations.Elu: lambda op, kind: nn.ELU(op.alpha),
+    activations.Sigmoid: lambda op, kind: nn.Sigmoid(),
+    activations.Tanh: lambda op, kind: nn.Tanh(),
+    activations.Softplus: lambda op, kind: nn.Softplus(threshold=100.0),
+    activations.Silu: lambda op, kind: nn.SiLU(),
+    activations.Gelu: lambda op, kind: nn.GELU(),
+    activations.HardSwish: lambda op, kind: nn.Hardswish(),
+    activations.Selu: _selu,
 }
 
 
-def layer_of(name: str, op: Any, kind: Any) -> nn.Module:
-    """The layer of an operation in the precision `kind`."""
-    rule = RULES.get(type(op))
+def _layer(node: Node, kind: torch.dtype) -> nn.Module:
+    """The layer of a node's operation in the precision `kind`."""
+    rule = RULES.get(type(node.op))
     if rule is None:
         raise UnsupportedError(
-            f"node {name!r} is a {type(op).__name__}, which has no torch layer here; there are "
-            f"layers for {', '.join(known.__name__ for known in RULES)}"
+            f"node {node.name!r} is a {type(node.op).__name__}, which has no torch layer here; "
+            f"there are layers for {', '.join(known.__name__ for known in RULES)}"
         )
-    return rule(op, kind)
+    return rule(node.op, kind)
 
 
 def _fill(place: Any, values: Any) -> None:
     with torch.no_grad():
-        place.copy_(_tensor(values, place.numpy(force=True).dtype))
+        place.copy_(torch.from_numpy(np.array(values)))
 
 
-def _tensor(values: Any, kind: Any) -> torch.Tensor:
-    return torch.from_numpy(np.array(values, dtype=kind))
-
-
-def _torch_kind(kind: Any) -> Any:
-    return torch.float32 if np.dtype(kind) == np.float32 else torch.float64
+def _tensor(values: Any, kind: torch.dtype) -> torch.Tensor:
+    return torch.from_numpy(np.array(values)).to(kind)

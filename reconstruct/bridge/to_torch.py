@@ -26,14 +26,9 @@ def to_torch(network: Network, dtype: Any = np.float64) -> torch.nn.Module:
     Nothing of it asks for gradients; `rc.training.tunable(module, "norms")` makes γ and β do so.
     It is in evaluation mode; `module.train()` would let batches change its statistics.
     """
-    torch_module("making a torch module")
-    from reconstruct.bridge.layers import GraphModule, LayerStep, layer_of
+    torch = torch_module("making a torch module")
+    from reconstruct.bridge.layers import GraphModule
 
     as_network(network, "what becomes a module")
-    kind = precision(dtype, "a module is made")
-    steps = [
-        LayerStep(node.name, layer_of(node.name, node.op, kind), tuple(node.inputs))
-        for node in network.nodes
-    ]
-    module = GraphModule(steps, network.source, network.output, network.size_in)
-    return module.eval().requires_grad_(False)
+    kind = getattr(torch, precision(dtype, "a module is made").name)
+    return GraphModule(network, kind).eval().requires_grad_(False)

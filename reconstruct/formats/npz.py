@@ -38,20 +38,7 @@ from numpy.typing import NDArray
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS, Budget, rounded
 from reconstruct.formats.text import parse_json
-from reconstruct.networks import (
-    Add,
-    Affine,
-    Convolution,
-    Geometry,
-    Network,
-    Node,
-    Norm,
-    Operation,
-    Placement,
-    Relu,
-    Scaling,
-    SumPool,
-)
+from reconstruct.networks import Add, Geometry, Network, Node, Operation, Relu, maps
 from reconstruct.networks.maps.norm import KEYS as NORM_KEYS
 from reconstruct.networks.operation import KINDS
 from reconstruct.numbers.given import representable
@@ -167,9 +154,9 @@ def read_npz(content: bytes, budget: Budget) -> Network:
 
 def _layers(arrays: Mapping[str, NDArray[Any]]) -> Network:
     _check_keys(arrays)
-    count = sum(1 for key in arrays if key.startswith("W"))
-    weights = [_weight(arrays, i) for i in range(1, count + 1)]
-    biases = [_bias(arrays, i, len(weights[i - 1])) for i in range(1, count + 1)]
+    parts = {key: real_array(key, value) for key, value in arrays.items() if key != "final_relu"}
+    count = sum(1 for key in parts if key.startswith("W"))
+    weights, biases = ([parts.get(f"{key}{i}") for i in range(1, count + 1)] for key in "Wb")
     return Network.mlp(weights, biases, final_activation=_final_relu(arrays))
 
 
@@ -193,29 +180,6 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
     if missing or lonely:
         index = min(missing | lonely)
         raise InputError(f"the .npz network lacks the weight matrix W{index}; add it")
-
-
-def _weight(arrays: Mapping[str, NDArray[Any]], i: int) -> NDArray[Any]:
-    weight = real_array(f"W{i}", arrays[f"W{i}"])
-    if weight.ndim != 2 or not weight.size:
-        raise InputError(
-            f"array 'W{i}' must be a matrix of shape outputs × inputs, but has shape {weight.shape}"
-        )
-    if i > 1 and weight.shape[1] != (before := arrays[f"W{i - 1}"].shape[0]):
-        raise InputError(
-            f"array 'W{i}' must have {before} columns, as many as 'W{i - 1}' has rows, but has "
-            f"shape {weight.shape}; weights are stored as outputs × inputs"
-        )
-    return weight
-
-
-def _bias(arrays: Mapping[str, NDArray[Any]], i: int, rows: int) -> NDArray[Any] | None:
-    if f"b{i}" not in arrays:
-        return None
-    bias = real_array(f"b{i}", arrays[f"b{i}"])
-    if bias.shape != (rows,):
-        raise InputError(f"array 'b{i}' must have shape ({rows},), but has shape {bias.shape}")
-    return bias
 
 
 def _final_relu(arrays: Mapping[str, NDArray[Any]]) -> bool:
@@ -302,16 +266,12 @@ def _operation(
     kind: Any, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> Operation:
     def part(key: str) -> NDArray[Any]:
-        value = arrays.get(f"{name}.{key}")
+        value, what = arrays.get(f"{name}.{key}"), f"array '{name}.{key}'"
         if value is None:
-            raise InputError(f"the .npz network lacks the array '{name}.{key}'")
+            raise InputError(f"the .npz network lacks the {what}; add it")
         if value.dtype.kind not in "fiu":
-            raise InputError(f"array '{name}.{key}' must hold numbers, but has {value.dtype}")
-        if value.dtype.kind == "f" and value.dtype.itemsize > 8:
-            raise InputError(
-                f"array '{name}.{key}' has {value.dtype}, which float64 cannot hold; save float64"
-            )
-        return value
+            raise InputError(f"{what} must hold numbers, but has {value.dtype}")
+        return representable(value, what)
 
     if kind not in KINDS:
         known = ", ".join(KINDS)
@@ -377,12 +337,12 @@ class _Builder:
         for block in blocks(self.state):
             last = self.block(block, last)
         channels, height, width = self.image
-        pool = SumPool(Geometry(channels, height, width, (height, width)))
+        pool = maps.SumPool(Geometry(channels, height, width, (height, width)))
         total = self.emit("mean/sum", pool, last)
-        mean = Scaling(np.ones(channels), np.full(channels, float(height * width)))
+        mean = maps.Scaling(np.ones(channels), np.full(channels, float(height * width)))
         last = self.emit("mean", mean, total)
         head = "linear" if "linear.weight" in self.state else "fc"
-        linear = Affine(self.array(f"{head}.weight"), self.array(f"{head}.bias"))
+        linear = maps.Affine(self.array(f"{head}.weight"), self.array(f"{head}.bias"))
         self.emit(head, linear, last)
         unused = set(self.state) - self.used - {k for k in self.state if "num_batches" in k}
         if unused:
@@ -410,7 +370,9 @@ class _Builder:
         if self.image == before:
             return source
         index = _subsampled(before, self.image[0])
-        return self.emit(f"{name}.shortcut", Placement(index.ravel(), int(np.prod(before))), source)
+        return self.emit(
+            f"{name}.shortcut", maps.Placement(index.ravel(), int(np.prod(before))), source
+        )
 
     def convolved(self, conv: str, norm: str, source: str, stride: int) -> str:
         kernel = self.array(f"{conv}.weight")
@@ -425,11 +387,11 @@ class _Builder:
         offsets = self.state.get(f"{conv}.bias")
         if offsets is not None:
             self.used.add(f"{conv}.bias")
-        op = Convolution(kernel, geometry, offsets)
+        op = maps.Convolution(kernel, geometry, offsets)
         self.image = op.out_shape
         gamma, beta, mean, var = (self.array(f"{norm}.{key}") for key in NORM_KEYS)
         made = self.emit(conv, op, source)
-        return self.emit(norm, Norm(gamma, beta, mean, var, self.eps, op.positions), made)
+        return self.emit(norm, maps.Norm(gamma, beta, mean, var, self.eps, op.positions), made)
 
 
 def _subsampled(before: tuple[int, int, int], channels: int) -> NDArray[Any]:

@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS
@@ -29,45 +32,50 @@ Expr: TypeAlias = "str | list[Expr]"
 Entry: TypeAlias = tuple[int, str, int]  # network, "input" or "output", place
 Linear: TypeAlias = dict[Entry | None, Fraction]  # a sum: coefficients of entries, and a number
 Atom: TypeAlias = tuple[int, str, Fraction]  # output i, relation, number t: d_i > t, or d_i < −t
+Tree: TypeAlias = "Atom | list[Any]"  # or a list: "and" or "or", and what it joins
 TOKEN = re.compile(r"[()]|[^\s();]+|;[^\r\n]*", re.ASCII)
 BRACKETS = re.compile(r"\[[^\]\n]*\]")
 SHAPE = re.compile(r"\[(?:[0-9]{1,9}(?:,[0-9]{1,9})*)?\]")
-SYMBOL = re.compile(r"([XY])_(0|[1-9][0-9]*)")  # X_00 is another symbol than X_0
+SYMBOL = re.compile(r"([XY])_(0|[1-9][0-9]{0,8})")  # X_00 is another symbol than X_0
 ENTRY = re.compile(r"([A-Za-z_]\w*)\[([0-9]{1,9}(?:,[0-9]{1,9})*)\]", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 KINDS = {"X": "input", "Y": "output"}
 FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "=": "=", "==": "=="}
 
 
+def _fault(told: str) -> InputError:
+    return InputError(f"the VNN-LIB file {told}")
+
+
+def _refuse(told: str) -> UnsupportedError:
+    return UnsupportedError(f"the VNN-LIB file {told}")
+
+
 def read_vnnlib(content: bytes) -> Box:
     """The box of the inputs that a property of one network states."""
     reading = _read(content)
     if len(reading.networks) > 1:
-        raise UnsupportedError(
-            "the VNN-LIB file speaks of two networks, but a domain is that of one; give it to "
-            "verify as the --property, or the box as LO,HI or as an .npz with lo and hi"
+        raise _refuse(
+            "speaks of two networks, but a domain is that of one; give it to verify as the "
+            "--property, or the box as LO,HI or as an .npz with lo and hi"
         )
-    lo, hi = _ends(reading)
+    lo, hi = reading.ends()
     return Box([float(x) for x in lo], [float(x) for x in hi])
 
 
 def read_pair(content: bytes) -> PairProperty:
     """The property of two networks, or of their difference."""
     reading = _read(content)
-    single = not reading.networks and bool(reading.constants["X"])
+    single = not reading.networks and reading.size("input") > 0
     if len(reading.networks) != (0 if single else 2):
-        raise UnsupportedError(
-            f"a property of two networks is needed, but the VNN-LIB file declares "
-            f"{len(reading.networks)}"
+        raise _refuse(
+            f"declares {len(reading.networks)} networks, but a property of two networks is needed"
         )
-    lo, hi = _ends(reading)
+    lo, hi = reading.ends()
     for i in range(len(lo)):
         if not single and i not in reading.equal:
-            raise InputError(
-                f"the VNN-LIB file must have input {i} equal in both networks, but does not; "
-                f"assert it"
-            )
-    outputs = _size(reading, "output")
+            raise _fault(f"must have input {i} equal in both networks, but does not; assert it")
+    outputs = reading.size("output")
     tolerance, closed, never = _claimed(reading, outputs)
     return PairProperty(tuple(reading.networks), lo, hi, outputs, tolerance, closed, never)
 
@@ -121,7 +129,7 @@ class _Reading:
 
     networks: list[str] = field(default_factory=list)
     variables: dict[str, tuple[int, str, tuple[int, ...]]] = field(default_factory=dict)
-    constants: dict[str, set[int]] = field(default_factory=lambda: {"X": set(), "Y": set()})
+    symbols: dict[str, Entry] = field(default_factory=dict)  # X_i and Y_j, of no network by name
     lo: dict[int, Fraction] = field(default_factory=dict)
     hi: dict[int, Fraction] = field(default_factory=dict)
     equal: set[int] = field(default_factory=set)
@@ -129,27 +137,21 @@ class _Reading:
 
     def entry(self, token: Expr) -> Entry | None:
         """What X_3 or X_f[0,3] stands for; None for other words."""
-        if not isinstance(token, str):
-            return None
-        if symbol := SYMBOL.fullmatch(token):
-            if _index(symbol) not in self.constants[symbol[1]]:
-                raise _undeclared(token)
-            return 0, KINDS[symbol[1]], _index(symbol)
+        if not isinstance(token, str) or token in self.symbols:
+            return self.symbols.get(token) if isinstance(token, str) else None
         found = ENTRY.fullmatch(token)
-        if found is None:
+        if found is None and not SYMBOL.fullmatch(token):
             return None
-        if found[1] not in self.variables:
-            raise _undeclared(token)
+        if found is None or found[1] not in self.variables:
+            told = f"speaks of {shown(token)}, but declares no such input or output; declare it"
+            raise _fault(told)
         network, kind, shape = self.variables[found[1]]
-        indices, place = [int(i) for i in found[2].split(",")], 0
-        if len(indices) != len(shape) or any(i >= n for i, n in zip(indices, shape, strict=True)):
-            raise InputError(
-                f"the VNN-LIB file speaks of {shown(token)}, but {found[1]} has the shape "
-                f"{list(shape)}"
-            )
-        for i, n in zip(indices, shape, strict=True):
-            place = place * n + i
-        return network, kind, place
+        try:
+            place = np.ravel_multi_index([int(i) for i in found[2].split(",")], shape)
+        except ValueError:
+            told = f"speaks of {shown(token)}, but {found[1]} has the shape {list(shape)}"
+            raise _fault(told) from None
+        return network, kind, int(place)
 
     def kinds(self, expression: Expr) -> set[str]:
         """Whether an expression speaks of inputs and of outputs."""
@@ -158,21 +160,29 @@ class _Reading:
             return set() if found is None else {found[1]}
         return set().union(*(self.kinds(part) for part in expression))
 
+    def size(self, kind: str) -> int:
+        """How many inputs or outputs there are, in each of the networks."""
+        if not self.networks:
+            return 1 + max((i for _, what, i in self.symbols.values() if what == kind), default=-1)
+        each = [math.prod(shape) for _, what, shape in self.variables.values() if what == kind]
+        if len(each) != len(self.networks) or len(set(each)) != 1:
+            raise _fault(f"needs one {kind} of each network, all of one size, but they have {each}")
+        return each[0]
 
-def _undeclared(token: str) -> InputError:
-    return InputError(
-        f"the VNN-LIB file speaks of {shown(token)}, but declares no such input or output; "
-        f"declare it"
-    )
-
-
-def _index(symbol: re.Match[str]) -> int:
-    if len(symbol[2]) > LIMITS.index:
-        raise InputError(
-            f"the VNN-LIB file names {shown(symbol[0])}, whose index has more than {LIMITS.index} "
-            f"digits"
-        )
-    return int(symbol[2])
+    def ends(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """The lower and the upper bounds of all inputs."""
+        size = self.size("input")
+        if size < 1:
+            raise _fault("declares no inputs X_0, X_1, …")
+        for i in range(size):
+            for side, known in (("lower", self.lo), ("upper", self.hi)):
+                if i not in known:
+                    raise _fault(
+                        f"gives no {side} bound for input {i}, but the domain must be bounded; "
+                        f"add one"
+                    )
+        lo, hi = (tuple(known[i] for i in range(size)) for known in (self.lo, self.hi))
+        return lo, hi
 
 
 def _read(content: bytes) -> _Reading:
@@ -185,24 +195,24 @@ def _read(content: bytes) -> _Reading:
             case ["declare-const", str(name), "Real"] | ["declare-fun", str(name), [], "Real"]:
                 symbol = SYMBOL.fullmatch(name)
                 if symbol is None:
-                    raise InputError(
-                        f"the VNN-LIB file declares {shown(name)}, but inputs are X_0, X_1, … and "
-                        "outputs Y_0, Y_1, …"
+                    raise _fault(
+                        f"declares {shown(name)}, but inputs are X_0, X_1, … and outputs Y_0, Y_1, "
+                        f"…, with indices of at most {LIMITS.index} digits"
                     )
-                reading.constants[symbol[1]].add(_index(symbol))
+                reading.symbols[name] = 0, KINDS[symbol[1]], int(symbol[2])
             case ["declare-network", str(name), *parts]:
                 _declare(reading, name, parts)
             case ["assert", expression]:
                 _assert(reading, expression)
             case _:
-                raise UnsupportedError(
-                    f"the VNN-LIB file has the statement {shown(statement)}, but declare-const of "
-                    f"Reals named X_i or Y_j, declare-network and assert are what can be read"
+                raise _refuse(
+                    f"has the statement {shown(statement)}, but declare-const of Reals named X_i "
+                    f"or Y_j, declare-network and assert are what can be read"
                 )
-    if reading.networks and any(reading.constants.values()):
-        raise UnsupportedError(
-            "the VNN-LIB file declares networks and also inputs X_i or outputs Y_j of none of "
-            "them; remove the latter"
+    if reading.networks and reading.symbols:
+        raise _refuse(
+            "declares networks and also inputs X_i or outputs Y_j of none of them; remove the "
+            "latter"
         )
     return reading
 
@@ -214,38 +224,34 @@ def _parse(text: str) -> list[Expr]:
         if token == "(":
             stack.append([])
             if len(stack) > LIMITS.nesting:
-                raise InputError(f"the VNN-LIB file nests deeper than {LIMITS.nesting} parentheses")
+                raise _fault(f"nests deeper than {LIMITS.nesting} parentheses")
         elif token == ")":
-            if len(stack) == 1:
-                raise InputError("the VNN-LIB file closes a parenthesis that it never opened")
             done = stack.pop()
+            if not stack:
+                raise _fault("closes a parenthesis that it never opened")
             stack[-1].append(done)
         elif not token.startswith(";"):
             stack[-1].append(token)
     if len(stack) > 1:
-        raise InputError("the VNN-LIB file ends inside of a parenthesis; was it cut short?")
+        raise _fault("ends inside of a parenthesis; was it cut short?")
     return stack[0]
 
 
 def shown(expression: Expr) -> str:
-    text = (
-        expression
-        if isinstance(expression, str)
-        else "(" + " ".join(shown(e) for e in expression) + ")"
-    )
+    plain = isinstance(expression, str)
+    text = str(expression) if plain else "(" + " ".join(shown(e) for e in expression) + ")"
     return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _declare(reading: _Reading, name: str, parts: list[Expr]) -> None:
     number = len(reading.networks)
-    reading.networks.append(name)
     for part in parts:
         match part:
             case ["isomorphic-to" | "equal-to", str(other)]:
-                if other not in reading.networks[:-1]:
-                    raise InputError(
-                        f"the VNN-LIB file says that {name} is like {shown(other)}, but declares "
-                        f"no such network before it"
+                if other not in reading.networks:
+                    raise _fault(
+                        f"says that {name} is like {shown(other)}, but declares no such network "
+                        f"before it"
                     )
             case ["declare-input" | "declare-output" as kind, str(variable), str(), str(shape)] if (
                 SHAPE.fullmatch(shape)
@@ -253,10 +259,11 @@ def _declare(reading: _Reading, name: str, parts: list[Expr]) -> None:
                 sizes = tuple(int(n) for n in re.findall("[0-9]+", shape))
                 reading.variables[variable] = number, str(kind).partition("-")[2], sizes
             case _:
-                raise UnsupportedError(
-                    f"the VNN-LIB file declares {shown(part)} in a network, but inputs and outputs "
-                    f"of real numbers are what can be read"
+                raise _refuse(
+                    f"declares {shown(part)} in a network, but inputs and outputs of real numbers "
+                    f"are what can be read"
                 )
+    reading.networks.append(name)
 
 
 def _assert(reading: _Reading, expression: Expr) -> None:
@@ -267,18 +274,16 @@ def _assert(reading: _Reading, expression: Expr) -> None:
             for part in parts:
                 _assert(reading, part)
         case ["or", *_] if "input" in kinds and not (reading.networks and "output" in kinds):
-            raise UnsupportedError(
-                "the VNN-LIB file states a disjunction over the inputs, several boxes, but a "
-                "domain is a single box; split the property into one file per box"
+            raise _refuse(
+                "states a disjunction over the inputs, several boxes, but a domain is a single "
+                "box; split the property into one file per box"
             )
         case _ if "output" in kinds:
             reading.claims.append(expression)
         case [str(relation), left, right] if relation in FLIPPED:
             _bound(reading, relation, left, right)
         case _:
-            raise UnsupportedError(
-                f"the VNN-LIB file asserts {shown(expression)} of inputs, but one box is needed"
-            )
+            raise _refuse(f"asserts {shown(expression)} of inputs, but one box is needed")
 
 
 def _bound(reading: _Reading, relation: str, left: Expr, right: Expr) -> None:
@@ -287,9 +292,8 @@ def _bound(reading: _Reading, relation: str, left: Expr, right: Expr) -> None:
     first, second = reading.entry(left), reading.entry(right)
     if first and second and relation in ("==", "="):
         if first[2] != second[2] or first[0] == second[0]:
-            raise UnsupportedError(
-                f"the VNN-LIB file asserts {said}, but both networks must have the same input, "
-                f"entry by entry"
+            raise _refuse(
+                f"asserts {said}, but both networks must have the same input, entry by entry"
             )
         reading.equal.add(first[2])
         return
@@ -297,14 +301,13 @@ def _bound(reading: _Reading, relation: str, left: Expr, right: Expr) -> None:
         first, right, relation = second, left, FLIPPED[relation]
     value = _linear(reading, right)
     if first is None or set(value) - {None}:
-        raise UnsupportedError(
-            f"the VNN-LIB file asserts {said}, but a box needs an input on one side and a finite "
-            f"number on the other"
+        raise _refuse(
+            f"asserts {said}, but a box needs an input on one side and a finite number on the other"
         )
     place, number = first[2], value.get(None, Fraction(0))
-    if relation in ("<=", "<", "=", "=="):
+    if relation != ">=" and relation != ">":
         reading.hi[place] = min(number, reading.hi.get(place, number))
-    if relation in (">=", ">", "=", "=="):
+    if relation != "<=" and relation != "<":
         reading.lo[place] = max(number, reading.lo.get(place, number))
 
 
@@ -320,87 +323,69 @@ def _linear(reading: _Reading, expression: Expr) -> Linear:
                 if abs(value) < 2**1000:  # so that floats hold what is read
                     return {None: value}
         case ["-", inner]:
-            return {key: -value for key, value in _linear(reading, inner).items()}
+            return _sum({}, _linear(reading, inner), -1)
         case ["+" | "-" as sign, first, *others] if others:
             total = _linear(reading, first)
             for other in others:
                 total = _sum(total, _linear(reading, other), 1 if sign == "+" else -1)
             return total
-    raise UnsupportedError(
-        f"the VNN-LIB file has the term {shown(expression)}, but sums of outputs and finite "
-        f"numbers are what can be read"
+    raise _refuse(
+        f"has the term {shown(expression)}, but sums of outputs and finite numbers are what can be "
+        f"read"
     )
 
 
 def _sum(first: Linear, second: Linear, factor: int) -> Linear:
-    keys = [*first, *(key for key in second if key not in first)]
     zero = Fraction(0)
-    return {key: first.get(key, zero) + factor * second.get(key, zero) for key in keys}
+    return first | {key: first.get(key, zero) + factor * value for key, value in second.items()}
 
 
-# --- the box and the claim ------------------------------------------------------------------------
-
-
-def _size(reading: _Reading, kind: str) -> int:
-    """How many inputs or outputs there are, in each of the networks."""
-    if not reading.networks:
-        declared = reading.constants["X" if kind == "input" else "Y"]
-        return 1 + max(declared, default=-1)
-    each = [math.prod(shape) for _, what, shape in reading.variables.values() if what == kind]
-    if len(each) != len(reading.networks) or len(set(each)) != 1:
-        raise InputError(
-            f"each network of the VNN-LIB file needs one {kind}, all of one size, but they have "
-            f"{each}"
-        )
-    return each[0]
-
-
-def _ends(reading: _Reading) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """The lower and the upper bounds of all inputs."""
-    size = _size(reading, "input")
-    if size < 1:
-        raise InputError("the VNN-LIB file declares no inputs X_0, X_1, …")
-    for i in range(size):
-        for side, known in (("lower", reading.lo), ("upper", reading.hi)):
-            if i not in known:
-                raise InputError(
-                    f"the VNN-LIB file gives no {side} bound for input {i}, but the domain must be "
-                    "bounded; add one"
-                )
-    lo, hi = (tuple(known[i] for i in range(size)) for known in (reading.lo, reading.hi))
-    return lo, hi
+# --- the claim ------------------------------------------------------------------------------------
 
 
 def _claimed(reading: _Reading, outputs: int) -> tuple[Fraction, bool, bool]:
     """The tolerance of the claim, whether it is closed, and whether it can never hold."""
-    whole: Expr = ["and", *reading.claims]
-    atoms = _atoms(reading, whole)
+    tree = _tree(reading, ["and", *reading.claims])
+    atoms = list(_atoms(tree))
     sides = {(i, relation[0]) for i, relation, _ in atoms}
     numbers = {number if relation[0] == ">" else -number for _, relation, number in atoms}
     closed = {len(relation) == 2 for _, relation, _ in atoms}
     complete = len(sides) == 2 * outputs
     if not complete or len(numbers) != 1 or len(closed) != 1 or not min(numbers) > 0:
-        raise UnsupportedError(
-            "the VNN-LIB file must ask whether some output differs by more than one tolerance "
-            "above 0, in either direction, but asks for something else; state it for every output"
+        raise _refuse(
+            "must ask whether some output differs by more than one tolerance above 0, in either "
+            "direction, but asks for something else; state it for every output"
         )
-    free = len(_flat(whole, "or")) == len(atoms)
-    never = not free and _never(reading, whole)
+    free = tree[0] == "or" and all(isinstance(part, tuple) for part in tree[1:])
+    never = not free and _never(tree)
     if not (free or never):
-        raise UnsupportedError(
-            "the VNN-LIB file asks for several outputs to differ at once, but whether some output "
-            "differs is what can be decided; join its assertions by or"
+        raise _refuse(
+            "asks for several outputs to differ at once, but whether some output differs is what "
+            "can be decided; join its assertions by or"
         )
     return numbers.pop(), closed.pop(), never
 
 
-def _atoms(reading: _Reading, expression: Expr) -> list[Atom]:
+def _tree(reading: _Reading, expression: Expr) -> Tree:
+    """A claim as what it joins: no "and" inside of an "and", no "or" inside of an "or", and neither
+    of a single part."""
     match expression:
-        case ["and" | "or", *parts]:
-            return [atom for part in parts for atom in _atoms(reading, part)]
+        case ["and" | "or" as word, *parts]:
+            found: list[Any] = [word]
+            for part in (_tree(reading, part) for part in parts):
+                found += part[1:] if part[0] == word else [part]
+            return found if len(found) != 2 else found[1]
         case [str(relation), left, right] if relation in ("<", "<=", ">", ">="):
-            return [_atom(reading, relation, left, right)]
-    raise UnsupportedError(f"the VNN-LIB file asserts {shown(expression)}, which is unknown")
+            return _atom(reading, relation, left, right)
+    raise _refuse(f"asserts {shown(expression)}, which is unknown")
+
+
+def _atoms(tree: Tree) -> Iterator[Atom]:
+    if isinstance(tree, tuple):
+        yield tree
+    else:
+        for part in tree[1:]:
+            yield from _atoms(part)
 
 
 def _atom(reading: _Reading, relation: str, left: Expr, right: Expr) -> Atom:
@@ -412,33 +397,21 @@ def _atom(reading: _Reading, relation: str, left: Expr, right: Expr) -> Atom:
             return (i, relation, number) if b > 0 else (i, FLIPPED[relation], -number)
         case [((0, "output", j), b)] if not reading.networks and abs(b) == 1:  # the difference
             return (j, relation, number) if b > 0 else (j, FLIPPED[relation], -number)
-    raise UnsupportedError(
-        f"the VNN-LIB file asserts {shown([relation, left, right])}, but the same output of both "
-        f"networks has to be compared"
+    raise _refuse(
+        f"asserts {shown([relation, left, right])}, but the same output of both networks has to be "
+        f"compared"
     )
 
 
-def _never(reading: _Reading, expression: Expr) -> bool:
+def _never(tree: Tree) -> bool:
     """Whether a conjunction wants an output to be both above and below."""
-    if isinstance(expression, list) and expression[:1] == ["or"]:
-        return all(_never(reading, part) for part in expression[1:])
-    parts = _flat(expression, "and")
-    joined = [part for part in parts if isinstance(part, list) and part[0] in ("and", "or")]
-    above: dict[int, Fraction] = {}
-    below: dict[int, Fraction] = {}
-    for i, relation, number in _atoms(reading, ["and", *(p for p in parts if p not in joined)]):
-        if relation[0] == ">":
-            above[i] = max(number, above.get(i, number))
-        else:
-            below[i] = min(number, below.get(i, number))
-    if any(i in below and above[i] > below[i] for i in above):
-        return True
-    return any(_never(reading, part) for part in joined)
-
-
-def _flat(expression: Expr, word: str) -> list[Expr]:
-    """The parts of nested conjunctions or disjunctions; one of a single part is both."""
-    joined = isinstance(expression, list) and expression[:1] in (["and"], ["or"])
-    if joined and (expression[0] == word or len(expression) == 2):
-        return [part for inner in expression[1:] for part in _flat(inner, word)]
-    return [expression]
+    if isinstance(tree, tuple):
+        return False
+    if tree[0] == "or":
+        return all(_never(part) for part in tree[1:])
+    atoms = [part for part in tree[1:] if isinstance(part, tuple)]
+    return any(_never(part) for part in tree[1:]) or any(
+        i == j and above[0] == ">" and below[0] == "<" and low > high
+        for i, above, low in atoms
+        for j, below, high in atoms
+    )

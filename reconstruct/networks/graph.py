@@ -105,7 +105,10 @@ class Network:
         nodes: list[Node] = []
         last = "input"
         for i, (weight, bias) in enumerate(zip(weights, offsets, strict=True), start=1):
-            nodes.append(Node(f"layer{i}", Affine(weight, bias), (last,)))
+            try:
+                nodes.append(Node(f"layer{i}", Affine(weight, bias), (last,)))
+            except InputError as error:
+                raise InputError(f"layer {i}: {error}") from None
             last = f"layer{i}"
             if i < len(weights) or final_activation:
                 nodes.append(Node(f"act{i}", activation or Relu(), (last,)))

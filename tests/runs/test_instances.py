@@ -66,7 +66,7 @@ def test_what_export_writes_is_read_back():
         ("(assert (or))", "one box is needed"),
         (HEAD + "(assert ())", "one box is needed"),
         (HEAD + "(assert (or (and) (> Y_g[0] (+ Y_f[0] 1e900))))", "finite"),
-        ("", "declares 0"),
+        ("", "declares 0 networks"),
     ],
 )
 def test_other_properties_are_refused_in_a_sentence(text, words):
