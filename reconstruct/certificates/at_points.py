@@ -21,7 +21,7 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.bounds.at_points import enclosures
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.error_recursion import Arrival, Recursion
+from reconstruct.certificates.error_recursion import Recursion
 from reconstruct.certificates.views import Form, View
 from reconstruct.networks import Activation, MatrixProduct, Network, Node, Softmax
 from reconstruct.numbers.arrays import Array, Range
@@ -79,25 +79,23 @@ class _Signed(Recursion):
         ours: Form[Enclosure],
         theirs: Form[Enclosure],
         names: tuple[str, str],
+        inside: str,
         op: Activation | None = None,
-    ) -> Arrival:
-        form, gap = self._gap(ours, theirs)
-        middle, radius = self._difference(form, gap)
-        total = upward(np.abs(middle) + radius).max(axis=0)
+    ) -> Array:
+        middle, radius = self._difference(*self._gap(ours, theirs))
         if op is not None:
             middle, radius = self._behind(op, names[0], middle, radius)
         self.signed[names[0]] = middle, radius
-        return Arrival(total, total, upward(np.abs(middle) + radius).max(axis=0), op)
+        return np.asarray(upward(np.abs(middle) + radius).max(axis=0))
 
-    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Arrival:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Array:
         """The errors of both factors, and what the product makes of them."""
         inside = self.target.node(name).inputs
         pairs = [self._pair(*names) for names in zip(inside, node.inputs, strict=True)]
         first, second = (self._difference(*self._gap(*pair)) for pair in pairs)
         values = self.values[inside[0]], self.values[inside[1]]
         middle, radius = self.signed[name] = op.moved(values, (first, second))
-        error = upward(np.abs(middle) + radius).max(axis=0)
-        return Arrival(error, error, error)
+        return np.asarray(upward(np.abs(middle) + radius).max(axis=0))
 
     def _difference(self, form: Form[Enclosure], gap: Form[Enclosure]) -> Range:
         """|theirs − ours| at every point, in front of an activation."""

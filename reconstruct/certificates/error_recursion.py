@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -47,38 +48,42 @@ from reconstruct.numbers.rounding import magnitude
 
 
 @dataclass(frozen=True, eq=False)
-class Arrival:
-    """Errors in front of a cut: `total` of all that came before, `fresh` of this segment alone;
-    and what `total` comes to `behind` it.
+class Cut:
+    """What an activation `op` takes in both networks, in the target the value `inside`; or two
+    sums, maps or outputs (whose name is ""), which are compared themselves: then `op` is None.
 
-    `op` is what follows, None for a sum or the output; `residuals` bounds A' − A by what its
-    columns look at.
+    `form` is the target's A h + c; `sizes` and `residuals` bound A and A' − A by what their columns
+    look at; `local` is the error that is new there, |(A' − A) h' + c' − c|, and `total` all of it.
     """
 
+    ours: str
+    theirs: str
+    inside: str
+    op: Activation | None
+    form: Form[Any]
+    sizes: tuple[tuple[View, Array], ...]
+    residuals: tuple[tuple[View, Array], ...]
+    local: Array
     total: Array
-    fresh: Array
-    behind: Array
-    op: Activation | None = None
-    residuals: tuple[tuple[View, Array], ...] = ()
 
-    def moved(self, errors: Mapping[str, Array]) -> Array:
-        """|A' − A| times errors of the sources, (boxes, units)."""
-        total = np.zeros((1, len(self.fresh)))
-        for view, size in self.residuals:
-            total = total + view.reached(size, errors[view.source])
-        return upward(total)
+    def arriving(self, errors: Mapping[str, Array]) -> tuple[Array, Array]:
+        """|A| and |A' − A| times errors of the sources, (boxes, units)."""
+        return _times(self.sizes, errors), _times(self.residuals, errors)
+
+
+def _times(parts: tuple[tuple[View, Array], ...], errors: Mapping[str, Array]) -> Array:
+    """Bounds of matrices, by what they look at, times numbers of the sources."""
+    return upward(reduce(np.add, (view.reached(size, errors[view.source]) for view, size in parts)))
 
 
 @dataclass(eq=False)
 class Layered:
-    """What is known so far, and in the end the outcome, for whoever carries other errors on.
+    """What is known so far, and in the end the outcome, for whoever propagates other errors.
 
     `known` bounds the target's values. By source, under the target's names: `errors` of the
-    candidate behind it, and `sizes`, bounds of the target's |value|. By node of the candidate:
-    `magnitudes` bound its |value|, `ranges` hold the inputs of its inner activations, for each unit
-    or for each channel of an image, `margins` how far these stay within their pieces. `arrivals`
-    are the errors in front of the target's cuts (and at the output, whose name is ""); `own` and
-    `composites` are the forms of both networks.
+    candidate behind it, and `sizes`, bounds of the target's |value|. By inner activation of the
+    candidate: `ranges` hold its inputs, for each unit or for each channel of an image, `margins`
+    how far these stay within their pieces. `own` and `composites` are the forms of both networks.
     """
 
     known: Reach
@@ -88,16 +93,15 @@ class Layered:
     composites: Composites[Any]
     errors: dict[str, Array]
     sizes: dict[str, Array]
-    magnitudes: dict[str, Array] = field(default_factory=dict)
     ranges: dict[str, tuple[Array, Array]] = field(default_factory=dict)
     margins: dict[str, float] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list)
-    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
 
     @property
     def bound(self) -> float:
         """Of |f_j − g_j| for every output, in real arithmetic."""
-        return float(np.max(self.arrivals[""].behind, initial=0.0))
+        return float(np.max(self.errors[""], initial=0.0))
 
     @property
     def margin(self) -> float:
@@ -139,7 +143,7 @@ class Recursion:
         errors = {target.source: np.zeros(target.size_in)}
         sizes = {target.source: magnitude(*known.bounds(target.source))}
         given = known, candidate, alignment, self.ours, self.theirs
-        self.state = Layered(*given, errors, sizes, {candidate.source: sizes[target.source]})
+        self.state = Layered(*given, errors, sizes)
         self.pending: list[str] = []  # inner activations since the last cut
 
     def run(self) -> Layered:
@@ -154,9 +158,9 @@ class Recursion:
                 self._live(node, node.op)
             elif isinstance(node.op, Activation):
                 self._inner(node, node.op)
-        ours, theirs = self.target.output, self.candidate.output
-        self.state.arrivals[""] = self._compare(*self._pair(ours, theirs), ("output", "output"))
-        self._remember(theirs, ours, self.state.arrivals[""].behind)
+        ours = self.target.output
+        forms = self._pair(ours, self.candidate.output)
+        self.state.errors[""] = self._compare(*forms, ("", ""), ours)
         return self.state
 
     def _tell(self) -> None:
@@ -172,19 +176,19 @@ class Recursion:
             geometry = getattr(op, "geometry", None)  # of a maximum over windows
             pixels = 1 if geometry is None else geometry.height * geometry.width
             pair = self._pair(inside, node.inputs[0], pixels)
-            arrival = self._compare(*pair, (name, node.name), op)
-            self._remember(node.inputs[0], inside, arrival.total)
+            behind = self._compare(*pair, (name, node.name), inside, op)
         elif isinstance(op, MatrixProduct):
-            arrival = self._multiplied(node, name, op)
+            behind = self._multiplied(node, name, op)
         else:
             count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
             pair = (self.ours.own(name, count), self.theirs.own(node.name, count))
-            arrival = self._compare(*pair, (name, node.name))
-        state, size = self.state, magnitude(*self.reach.bounds(name))
-        state.arrivals[name], state.errors[name], state.sizes[name] = arrival, arrival.behind, size
-        state.magnitudes[node.name] = upward(size + arrival.behind)
+            behind = self._compare(*pair, (name, node.name), name)
+        self.state.errors[name], self.state.sizes[name] = (
+            behind,
+            magnitude(*self.reach.bounds(name)),
+        )
 
-    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Arrival:
+    def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Array:
         """The error of a product of two values, of which both are in error."""
         raise UnsupportedError(f"{name!r} is a product of two values, bounded at inputs alone")
 
@@ -206,14 +210,23 @@ class Recursion:
         ours: Form[Any],
         theirs: Form[Any],
         names: tuple[str, str],
+        inside: str,
         op: Activation | None = None,
-    ) -> Arrival:
-        """Bounds of |theirs − ours| before an activation and behind it; writes a segment."""
+    ) -> Array:
+        """The bound of |theirs − ours| behind a cut; writes a segment."""
         form, gap = self._gap(ours, theirs)
-        arrival = self._error(form, gap, op)
-        self.state.segments.append(self._segment(gap, names, float(arrival.behind.max())))
+        sizes, residuals = (
+            tuple((view, matrix.magnitude()) for view, matrix in one.parts()) for one in (form, gap)
+        )
+        local = self._local(gap, residuals)
+        before = {name: error[None] for name, error in self.state.errors.items()}
+        (carried,) = _times(sizes, before)
+        cut = Cut(*names, inside, op, form, sizes, residuals, local, upward(carried + local))
+        behind = upward(cut.total) if op is None else op.carried(cut.total)
+        self.state.cuts.append(cut)
+        self.state.segments.append(self._segment(gap, names, float(behind.max())))
         self.pending = []
-        return arrival
+        return behind
 
     def _gap(self, ours: Form[Any], theirs: Form[Any]) -> tuple[Form[Any], Form[Any]]:
         """Our form, and theirs less ours, over the same sources."""
@@ -222,7 +235,8 @@ class Recursion:
 
     def _segment(self, gap: Form[Any], names: tuple[str, str], error_out: float) -> Segment:
         return Segment(
-            *names,
+            target_node=names[0] or "output",
+            candidate_node=names[1] or "output",
             rows=gap.matrix.shape[0],
             columns=gap.matrix.shape[1] - 1,
             residual_bound=published(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
@@ -248,29 +262,16 @@ class Recursion:
                 todo.extend(self.target.node(current).inputs)
         return tuple(n.name for n in self.target.mixing_nodes() if n.name in seen)
 
-    def _error(self, form: Form[Any], gap: Form[Any], op: Activation | None) -> Arrival:
-        fresh = gap.constant.magnitude()
-        fresh = fresh if gap.positions == 1 else fresh[:, None]
-        carried, residuals = np.zeros_like(fresh), []
-        for (view, matrix), (_, difference) in zip(form.parts(), gap.parts(), strict=True):
-            e, h = self.state.errors[view.source], self.state.sizes[view.source]
-            e, reached = view(e), view(upward(h + e))
-            if form.positions == 1 and e.ndim == 2:  # one window: a column
-                e, reached = e[:, 0], reached[:, 0]
-            carried = carried + matrix.magnitude() @ e
-            residuals.append((view, difference.magnitude()))
-            fresh = fresh + residuals[-1][1] @ reached
+    def _local(self, gap: Form[Any], residuals: tuple[tuple[View, Array], ...]) -> Array:
+        """|A' − A| (max|h| + e) + |c' − c|, unit by unit."""
+        errors = self.state.errors
+        reached = {n: upward(size + errors[n])[None] for n, size in self.state.sizes.items()}
+        constant = gap.spread(gap.constant.magnitude())
+        found = upward(constant + _times(residuals, reached)[0])
         if all(view.index is None for view in gap.layout):
             # The range of the difference over the domain says more than |A' − A| max|h|.
-            low, high = self._ends(gap, self.state.errors)
-            fresh = np.fmin(fresh, magnitude(low, high))
-        total, fresh = upward(carried + fresh).ravel(), upward(fresh).ravel()
-        behind = upward(total) if op is None else op.carried(total)
-        return Arrival(total, fresh, behind, op, tuple(residuals))
-
-    def _remember(self, theirs: str, ours: str, error: Array) -> None:
-        known = upward(magnitude(*self.reach.bounds(ours)) + error)
-        self.state.magnitudes.setdefault(theirs, known)
+            found = np.fmin(found, magnitude(*self._ends(gap, self.state.errors)))
+        return found
 
     # --- inner activations ----------------------------------------------------------------------
 
@@ -278,7 +279,6 @@ class Recursion:
         """How far the units of a candidate's inner activation may be from their line."""
         lo, hi = self._range(self.theirs, node.inputs[0], op)
         self.theirs.deviations[node.name], self.state.margins[node.name] = deviation(op, lo, hi)
-        self.state.magnitudes[node.inputs[0]] = magnitude(lo, hi)
         self.state.ranges[node.name] = (lo, hi)
         self.pending.append(node.name)
 
@@ -296,7 +296,6 @@ class Recursion:
         square = Enclosure(*(np.full(n, part) for part in (op.eps, 0.0, most)))
         root = square_root(square) * Enclosure.exact(np.full(n, float(n)))
         self.theirs.scales[node.name] = quotient(Enclosure.exact(op.gamma), root)
-        self.state.magnitudes[node.inputs[0]] = magnitude(lo, hi)
 
     def _linearise_target(self) -> None:
         """The same for the target's activations that have no partner; their range is known."""

@@ -32,10 +32,11 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import NotRational, Rational, RationalNorm
-from reconstruct.certificates.error_recursion import Arrival, Recursion
+from reconstruct.certificates.error_recursion import Recursion
 from reconstruct.certificates.forms import Composites
 from reconstruct.certificates.views import Form, merge
 from reconstruct.networks import Activation, LiveNorm, Network, Node
+from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix
 
 
@@ -58,14 +59,12 @@ class _Proof(Recursion):
         ours: Form[Any],
         theirs: Form[Any],
         names: tuple[str, str],
+        inside: str,
         op: Activation | None = None,
-    ) -> Arrival:
-        form, gap = self._gap(ours, theirs)
-        if not gap.matrix.is_zero():
-            raise NotRational(f"the maps to {names[0]!r} are not equal as rational matrices")
-        before = np.zeros(form.positions * form.matrix.shape[0])
-        behind = np.zeros(self.target.sizes[names[0]]) if op is not None else before
-        return Arrival(before, before, behind, op)
+    ) -> Array:
+        if not self._gap(ours, theirs)[1].matrix.is_zero():
+            raise NotRational(f"the maps to {inside!r} are not equal as rational matrices")
+        return np.zeros(self.target.sizes[names[0] or inside])
 
 
 def prove_live_identity(

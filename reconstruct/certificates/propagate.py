@@ -1,10 +1,20 @@
-"""Propagate errors from cut to cut, with their signs, in three arithmetics at once.
+"""Propagate errors from cut to cut, with their signs, in several arithmetics side by side.
 
 The same walk serves real arithmetic, float64 and float32: they differ in their *local* errors,
 what f does otherwise in front of a cut than the target's own map. In real arithmetic that is the
 residual of its maps (`error_recursion`), in floats the rounding of the nodes in between besides
-(`roundoff`). From there all errors go through the target's maps to the output. The order of this
-file: slopes of chords, errors with signs, the walk over the cuts, the figures of a certificate.
+(`roundoff`). From there all errors go through the target's maps to the output. A network that makes
+the error ε_i, |ε_i| ≤ e_i, in front of each cut is the target with ε_i added there. With h the
+target's values, ĥ the disturbed ones and A the target's maps between the cuts,
+
+    ẑ − z = Σ_j A_j (ĥ_j − h_j) + ε,      ĥ − h = D (ẑ − z) + (own rounding),
+
+D the slopes of chords of the activation. Where a unit stays on one piece, D is known; elsewhere
+it is a middle D̄ ± ρ, and ρ|ẑ − z| is a new error. So ĥ − h is a sum of errors, one symbol for each
+unit of a cut, through products of *signed* maps A D̄ A D̄ …, of which absolute values are taken once,
+at the end; where that does not apply errors pass as |A| e. The walk is made on the domain as one
+box, and then on each box of the partition, whose ranges tell the slopes and the magnitudes that
+round.
 
 Rests on proofs_check: carried-errors, accumulated-rounding.
 """
@@ -17,17 +27,44 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from reconstruct.certificates.error_recursion import Arrival, Layered
-from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
-from reconstruct.certificates.on_boxes import Indices, OnBoxes
-from reconstruct.certificates.roundoff import CutErrors, CutPair, Roundoff
+from reconstruct.bounds import Reach
+from reconstruct.bounds.propagation import meet
+from reconstruct.certificates.alignment import alignments
+from reconstruct.certificates.error_recursion import Cut, Layered, bound_layers
+from reconstruct.certificates.roundoff import Roundoff, Value
 from reconstruct.certificates.views import Form
-from reconstruct.networks import Activation
+from reconstruct.errors import UnsupportedError
+from reconstruct.networks import Activation, Network
+from reconstruct.networks.blocks import spelled_sums
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.double_double import UNDERFLOW, Enclosure, upward
+from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.parallel import parallel_map
-from reconstruct.numbers.rounding import UNIT
+from reconstruct.numbers.rounding import UNIT, magnitude, midpoint
+
+Indices = NDArray[np.intp]  # the numbers of boxes
+FLOATS: tuple[Any, ...] = (np.float64, np.float32)
+
+
+@dataclass(frozen=True)
+class WalkLimits:
+    """What is looked at box by box, and how much of it at a time.
+
+    Rounding on boxes makes the float32 bound of HCAS 39 times smaller, that of cersyve 1.8 times;
+    networks of long sums, whose roundings are counted so often anyway, gain nothing.
+    """
+
+    longest: int = 128  # terms of a sum whose rounding is looked at box by box
+    weights: float = 2.0**36  # of the candidate times boxes, for the same: minutes
+    products: float = 2.0**39  # of signed maps on all boxes: about a minute
+    batch: int = 64  # boxes at once: their forms stay in cache
+    elements: int = 2**18  # hidden units on boxes that are looked at together
+    spare: float = 1.02  # times the error is a margin wanted: larger shifts are rounded by more
+
+
+LIMITS = WalkLimits()
+LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
 
 # --------------------------------------------------------------------------------------------------
 # Slopes of chords: how an activation passes on the difference of two inputs.
@@ -53,10 +90,6 @@ class Secants:
         margin = np.minimum(self.margin[..., None], before)  # no less than nothing is beyond
         beyond = before - margin
         return upward(self.radius[..., None] * before + self.more[..., None] * beyond)
-
-    def part(self, rows: slice) -> Secants:
-        """The same on some boxes."""
-        return Secants(*(a[rows] for a in (self.middle, self.radius, self.margin, self.more)))
 
 
 def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
@@ -86,180 +119,279 @@ def secants(op: Activation | None, lo: Array, hi: Array) -> Secants:
 
 
 # --------------------------------------------------------------------------------------------------
-# Propagate errors from cut to cut with their signs, box by box of the partition.
-#
-# A network that makes the error ε_i, |ε_i| ≤ e_i, in front of each cut is the target with ε_i added
-# there. With h the target's values, ĥ the disturbed ones and A the target's maps between the cuts,
-#
-#     ẑ − z = Σ_j A_j (ĥ_j − h_j) + ε,      ĥ − h = D (ẑ − z) + (own rounding),
-#
-# D the slopes of chords of the activation. Where a unit stays on one piece, D is known; elsewhere
-# it is a middle D̄ ± ρ, and ρ|ẑ − z| is a new error. So ĥ − h is a sum of errors through products
-# of *signed* maps A D̄ A D̄ …, of which absolute values are taken once, at the end. Ranges, and
-# with them the slopes, are those of a box of the partition.
-
-
-@dataclass(frozen=True)
-class SignedLimits:
-    """Up to where errors are carried with their signs."""
-
-    batch: int = 64  # boxes at once: their forms stay in cache
-    work: float = 2.0**39  # products for one bound: about a minute
-    kept: int = 2**26  # numbers that are held for all boxes: half a gigabyte
-
-
-LIMITS = SignedLimits()
-
-Parts = tuple[tuple[str, Array], ...]
+# What is known on boxes.
 
 
 @dataclass(frozen=True, eq=False)
-class _Cut:
-    """A cut that is done: its maps by source, its slopes and the noise (boxes, m, modes) behind
-    it."""
+class Affine:
+    """What an inner activation takes: c + Σ A_j h_j within `doubt`, A_j by source."""
 
-    name: str
-    parts: Parts
-    slopes: Secants
-    noise: Array
+    maps: tuple[tuple[str, Array], ...]
+    constant: Array
+    doubt: Array
+
+    @classmethod
+    def of(cls, form: Form[Enclosure], sizes: Mapping[str, Array]) -> Affine:
+        """The form in floats; `sizes` bound the candidate's values of the sources."""
+        constant, maps = form.constant, []
+        doubt = np.abs(constant.low) + constant.radius
+        for view, matrix in form.parts():
+            main, rest = np.abs(matrix.high), np.abs(matrix.low) + matrix.radius
+            doubt = doubt + (rest + 4 * (view.columns + 8) * UNIT * main) @ sizes[view.source]
+            maps.append((view.source, matrix.high))
+        return cls(tuple(maps), constant.high, upward(doubt + 8 * UNIT * np.abs(constant.high)))
+
+    def on(self, ranges: Mapping[str, Range]) -> Range:
+        """Its ranges for values of the sources in these, by intervals."""
+        middle, radius = self.constant, self.doubt
+        for source, matrix in self.maps:
+            centre, half = midpoint(*ranges[source])
+            middle = middle + centre @ matrix.T
+            radius = radius + half @ np.abs(matrix).T
+        radius = upward(radius)
+        return middle - radius, middle + radius
 
 
-@dataclass(frozen=True, eq=False)
-class _Spread:
-    """Errors of a value: `forms` (boxes, symbols, m), and `total` (boxes, m, modes) the same
-    through absolute values, against which rounding is measured; and what no entry of the forms has
-    lost more of by underflow."""
+class OnBoxes:
+    """A layered proof and what is known of its values on each box of the partition."""
 
-    forms: Array
-    total: Array
-    lost: float
+    def __init__(self, layered: Layered) -> None:
+        self.layered, self.target = layered, layered.known.network
+        known, candidate = layered.known, layered.candidate
+        self.parts = None if known.partition is None else known.parts
+        self.count = 1 if self.parts is None else self.parts.boxes
+        longest = max((getattr(n.op, "summands", 0) for n in candidate.nodes), default=0)
+        bearable = self.count * float(candidate.weights) <= LIMITS.weights
+        self.apart = self.parts is not None and longest <= LIMITS.longest and bearable
+        kept = {name for node in candidate.activation_nodes() for name in node.inputs}
+        self.trees = spelled_sums(candidate, {*layered.composites.sources, *kept})
+        used, cuts = self.target.needed(), {cut.ours for cut in layered.cuts}
+        self.affine = used & {n.name for n in self.target.activation_nodes()} <= cuts
+        self.taken = {n: self._taken(n) for n in layered.ranges} if self.apart else {}
+
+    def _taken(self, name: str) -> Affine | None:
+        """What an inner activation takes, where it is dense in the target's cuts."""
+        layered = self.layered
+        (inside,) = layered.candidate.node(name).inputs
+        if layered.composites.positions(inside) > 1:
+            return None
+        form = layered.composites.form(inside)
+        if any(view.index is not None for view in form.layout):
+            return None
+        # the candidate's values lie around the target's: an error is a part of what is not known
+        sizes = {n: upward(size + layered.errors[n]) for n, size in layered.sizes.items()}
+        found = Affine.of(form, sizes)
+        wrong = (np.abs(matrix) @ layered.errors[n] for n, matrix in found.maps)
+        return Affine(found.maps, found.constant, upward(sum(wrong, found.doubt)))
+
+    def groups(self) -> list[Indices]:
+        """The numbers of the boxes, some at a time."""
+        widest = max(self.layered.candidate.sizes.values()) if self.apart else 1
+        step = max(1, min(LIMITS.batch, LIMITS.elements // widest))
+        return [np.arange(i, min(i + step, self.count)) for i in range(0, self.count, step)]
+
+    def range(self, name: str, rows: Indices | None) -> Range:
+        """The range of a value of the target on some boxes, or on the domain, (boxes, units)."""
+        known = self.layered.known
+        if rows is None or self.parts is None:
+            lo, hi = known.bounds(name)
+            return lo[None], hi[None]
+        lo, hi = self.parts.values[name]
+        return meet((lo[rows], hi[rows]), known.whole.values[name])
+
+    def inner(self, rows: Indices | None) -> dict[str, Range]:
+        """The ranges of what activations of the candidate take, by the value's name."""
+        layered, found = self.layered, dict[str, Range]()
+        for cut in layered.cuts:
+            if cut.op is not None:
+                lo, hi = self.range(cut.inside, rows)
+                (inside,) = layered.candidate.node(cut.theirs).inputs
+                most = upward(magnitude(lo, hi) + cut.total)
+                found[inside] = -most, most
+        ranges = {} if rows is None else {n: self.range(n, rows) for n in layered.sizes}
+        for name, (lo, hi) in layered.ranges.items():
+            (inside,) = layered.candidate.node(name).inputs
+            found[inside] = lo[None], hi[None]
+            taken = None if rows is None else self.taken[name]
+            if taken is not None:
+                found[inside] = meet(found[inside], taken.on(ranges))
+        return found
 
 
-class SignedErrors:
-    """Errors through the target on so many `boxes`, cut after cut; `modes` of them side by side.
+# --------------------------------------------------------------------------------------------------
+# The walk over the cuts.
 
-    Products of maps are rounded by at most γ_n times the products of their absolute values, n the
-    terms of all sums on the way.
+
+class Mode:
+    """One arithmetic on some boxes: errors behind the cuts so far; of a format its evaluation.
+
+    Without a `dtype` it is real arithmetic; `own` is the target in floats, without residuals.
+    Without an evaluation what is `rounded` in front of each cut, and behind it, is that of a mode
+    that was walked on the whole domain.
     """
 
-    def __init__(self, boxes: int, modes: int) -> None:
-        self.boxes, self.modes = boxes, modes
-        self.reached: dict[str, Array] = {}  # |ĥ − h| of the cuts so far, over all boxes
-        self._cuts: list[_Cut] = []
+    def __init__(self, dtype: Any, evaluation: Roundoff | None = None, own: bool = False) -> None:
+        self.dtype, self.evaluation, self.own = dtype, evaluation, own
+        self.errors: dict[str, Array] = {} if evaluation is None else evaluation.errors
+        self.rounded: dict[str, tuple[Array, Array]] = {}
+
+    @property
+    def reason(self) -> str:
+        """Why there is no bound."""
+        return "" if self.evaluation is None else self.evaluation.reason
+
+    def of_boxes(self) -> Mode:
+        """The same arithmetic on boxes of the domain that this one was walked on."""
+        mode = Mode(self.dtype, None, self.own)
+        mode.rounded = self.rounded
+        return mode
+
+    def at(self, cut: Cut, known: Array) -> tuple[Array, Array, Array]:
+        """In front of a cut all errors and the new ones, and what is new behind it, each (1 or
+        boxes, m); `known` bounds what the target's activation takes."""
+        carried, moved = cut.arriving(self.errors)
+        fresh = np.zeros((1, len(cut.local))) if self.own else cut.local[None]
+        if self.dtype is None:
+            return upward(carried + fresh), fresh, np.zeros((1, 1))
+        if not self.own:  # the residual is that at errors in real arithmetic
+            fresh = upward(fresh + moved)
+        if self.evaluation is not None:
+            name = cut.ours if self.own else cut.theirs
+            self.value = self.evaluation.until(name, cut.op is None)
+            behind = np.zeros((1, 1))
+            if cut.op is not None:
+                there = upward(known + upward(carried + fresh + self.value.local))
+                behind = cut.op.rounding(there, self.evaluation.precision)
+            self.rounded[cut.ours] = self.value.local, behind
+        local, behind = self.rounded[cut.ours]
+        fresh = upward(fresh + local)
+        return upward(carried + fresh), fresh, behind
+
+    def settle(self, cut: Cut, size: Array, error: Array) -> None:
+        """The errors behind a cut, where the target's value is at most `size`."""
+        self.errors[cut.ours] = error
+        if self.evaluation is not None and cut.ours:
+            # of a sum or a map partial results are known, and what it may be folded into counts
+            peak = size if cut.op is not None else self.value.peak
+            own = np.zeros_like(error)
+            name = cut.ours if self.own else cut.theirs
+            self.evaluation.keep(name, Value(size, error, own, peak))
+
+
+class Walk:
+    """All modes from cut to cut, on the domain as one box or, after the `whole` of it, on boxes by
+    number."""
+
+    def __init__(
+        self,
+        facts: OnBoxes,
+        rows: Indices | None,
+        whole: Walk | None = None,
+        spare: float = 0.0,
+    ) -> None:
+        self.facts, self.rows, layered = facts, rows, facts.layered
+        self.modes: list[Mode]
+        if whole is not None and not facts.apart:
+            self.modes = [mode.of_boxes() for mode in whole.modes]
+        else:
+            of_candidate = layered.candidate, layered.composites, facts.trees, facts.inner(rows)
+            self.modes = [Mode(None)]
+            self.modes += [Mode(kind, Roundoff(*of_candidate, kind, spare)) for kind in FLOATS]
+            if facts.affine:
+                of_target = facts.target, layered.own, dict[str, Any](), dict[str, Range]()
+                self.modes += [Mode(kind, Roundoff(*of_target, kind), own=True) for kind in FLOATS]
+        self.boxes = 1 if rows is None else len(rows)
+        self.signed = self._signed()
+        self._symbols = np.zeros((self.boxes, 0, len(self.modes)))
+        self._forms: dict[str, Array] = {}  # what becomes of the symbols, (boxes, symbols, m)
+        self._sizes: dict[str, Array] = {}  # the same through absolute values, (boxes, m, modes)
+        self._reached: dict[str, Array] = {}  # |ĥ − h|
         self._terms = 16
 
-    def add(
-        self,
-        name: str,
-        form: Form[Enclosure],
-        op: Activation | None,
-        taken: Range,
-        noise: CutErrors,
-    ) -> Array:
-        """Bounds of |ĥ − h| at a cut, (boxes, m, modes), as are the errors that are new there.
+    def run(self) -> Array:
+        """The largest error of each mode at the output."""
+        source = self.facts.target.source
+        size = magnitude(*self.facts.range(source, self.rows))
+        none = np.zeros_like(size)
+        for mode in self.modes:
+            mode.errors[source] = none
+            if mode.evaluation is not None:
+                start = mode.evaluation.network.source
+                mode.evaluation.keep(start, Value(size, none, none, size))
+        errors: list[Array] = []
+        with np.errstate(all="ignore"):
+            for cut in self.facts.layered.cuts:
+                errors = self._cut(cut)
+        pairs = zip(self.modes, errors, strict=True)
+        return np.array([np.inf if m.reason else e.max(initial=0.0) for m, e in pairs])
 
-        `form` gives z over the sources; its range on the boxes, `taken`, tells the slopes of `op`
-        (None: a sum).
-        """
-        parts, doubt = self._parts(form)
-        slopes = secants(op, *taken)
-        shape = (self.boxes, form.matrix.shape[0], self.modes)
-        kept, found = np.empty(shape), np.empty(shape)
-        given = upward(noise.fresh + doubt), noise.behind, noise.total
-        fresh, behind, most = (np.broadcast_to(part, shape) for part in given)
-
-        def one(rows: slice) -> None:
-            own = slopes.part(rows)
-            middle = np.abs(own.middle)[..., None]
-            before = np.fmin(self._arriving(rows, parts, fresh[rows]), most[rows])
-            new = own.noise(before)
-            kept[rows] = _number(middle * fresh[rows] + behind[rows] + new)
-            found[rows] = _number(middle * before + new + behind[rows])
-
-        self._on_all(one)
-        self.reached[name] = found.max(axis=0)
-        self._cuts.append(_Cut(name, parts, slopes, kept))
-        return found
-
-    def end(self, form: Form[Enclosure], noise: Array) -> Array:
-        """Bounds of the error at the output, (boxes, m, modes)."""
-        parts, doubt = self._parts(form)
-        found = np.empty((self.boxes, form.matrix.shape[0], self.modes))
-        fresh = np.broadcast_to(upward(noise + doubt), found.shape)
-
-        def one(rows: slice) -> None:
-            found[rows] = self._arriving(rows, parts, fresh[rows])
-
-        self._on_all(one)
-        return found
-
-    def _parts(self, form: Form[Enclosure]) -> tuple[Parts, Array]:
-        """The maps by source as floats; what they are not known to is noise, (m, modes)."""
-        parts, noise = [], np.zeros((form.matrix.shape[0], self.modes))
-        for view, matrix in form.parts():
-            if view.source in self.reached:  # the input has no error
-                parts.append((view.source, matrix.high))
-                unknown = np.abs(matrix.low) + matrix.radius
-                if unknown.any():
-                    noise = noise + unknown @ self.reached[view.source]
-                self._terms += view.columns + 8
-        return tuple(parts), upward(noise)
-
-    def _on_all(self, one: Callable[[slice], None]) -> None:
-        """On all boxes, batch by batch."""
-
-        def quietly(rows: slice) -> None:
-            with np.errstate(all="ignore"):
-                one(rows)
-
-        batches = [
-            slice(i, min(self.boxes, i + LIMITS.batch)) for i in range(0, self.boxes, LIMITS.batch)
+    def _cut(self, cut: Cut) -> list[Array]:
+        """The errors behind a cut in each mode."""
+        taken = self.facts.range(cut.inside, self.rows)
+        found = [mode.at(cut, magnitude(*taken)) for mode in self.modes]
+        errors = [
+            upward((total if cut.op is None else cut.op.carried(total)) + behind)
+            for total, _, behind in found
         ]
-        list(parallel_map(quietly, batches))
+        if self.signed:
+            parts = (np.broadcast_arrays(*part) for part in zip(*found, strict=True))
+            given = (np.stack(part, axis=2) for part in parts)
+            sharper = self._carried(cut, secants(cut.op, *taken), *given)
+            errors = [np.fmin(error, sharper[..., i]) for i, error in enumerate(errors)]
+        size = magnitude(*self.facts.range(cut.ours, self.rows)) if cut.ours else np.zeros((1, 1))
+        for mode, error in zip(self.modes, errors, strict=True):
+            mode.settle(cut, size, error)
+        return errors
 
-    def _arriving(self, rows: slice, parts: Parts, noise: Array) -> Array:
-        """|ẑ − z| at the input of a cut on some boxes, (boxes, m, modes), `noise` new there."""
-        values: dict[str, _Spread] = {}
-        sizes = np.zeros((rows.stop - rows.start, 0, self.modes))
-        for cut in self._cuts:
-            own, middle = cut.noise[rows], cut.slopes.middle[rows]
-            spread = self._image(cut.parts, values, sizes, own.shape[1])
-            first, units = sizes.shape[1], own.shape[1]
-            forms = np.zeros((len(own), first + units, units))
-            np.multiply(spread.forms, middle[:, None], out=forms[:, :first])
-            forms[:, first + np.arange(units), np.arange(units)] = 1.0
-            total = np.abs(middle)[..., None] * spread.total + own
-            lost = float(np.max(np.abs(middle), initial=0.0)) * spread.lost + UNDERFLOW
-            values[cut.name] = _Spread(forms, total, lost)
-            sizes = np.concatenate([sizes, own], axis=1)
-        spread = self._image(parts, values, sizes, noise.shape[1])
-        reached = np.matmul(np.abs(spread.forms).transpose(0, 2, 1), sizes)
-        rounding = 2 * self._terms * UNIT * spread.total
-        underflow = spread.lost * sizes.sum(axis=1)[:, None]
-        return _number(reached + noise + rounding + underflow)
+    def _signed(self) -> bool:
+        """Whether errors keep their signs: not where that takes too much, or where the target bends
+        between the cuts (its ranges are then known better to the forms than to whoever knows the
+        cuts alone), looks through windows, or bends not unit by unit."""
+        cuts = self.facts.layered.cuts
+        whole = all(view.index is None for cut in cuts for view in cut.form.layout)
+        unitwise = all(cut.op is None or cut.op.unitwise for cut in cuts)
+        sizes = np.array([len(cut.local) for cut in cuts])
+        products = float(np.sum(np.cumsum(sizes)[:-1] * sizes[:-1] * sizes[1:]))
+        few = self.facts.count * products < LIMITS.products
+        return len(cuts) > 1 and self.facts.affine and whole and unitwise and few
 
-    def _image(self, parts: Parts, values: dict[str, _Spread], sizes: Array, units: int) -> _Spread:
-        """What maps make of the errors of their sources."""
-        count, symbols = sizes.shape[:2]
-        forms, total = np.zeros((count, symbols, units)), np.zeros((count, units, self.modes))
-        lost = 0.0
-        for source, matrix in parts:
-            value, size = values[source], np.abs(matrix)
-            own, inner = value.forms.shape[1:]
-            product = value.forms.reshape(-1, inner) @ matrix.T
-            forms[:, :own] += product.reshape(count, own, units)
-            total += np.matmul(size, value.total) + UNDERFLOW
-            lost += float(np.max(size.sum(axis=1), initial=0.0)) * value.lost + UNDERFLOW
-        return _Spread(forms, total, float(upward(lost)) if parts else 0.0)
+    def _carried(
+        self, cut: Cut, slopes: Secants, total: Array, fresh: Array, behind: Array
+    ) -> Array:
+        """Bounds of |ĥ − h| behind a cut, (boxes, m, modes), as are the errors that are given.
 
-
-def within_limits(boxes: int, modes: int, sizes: list[int]) -> bool:
-    """Whether cuts of these sizes can be carried within the limits of time and memory."""
-    before = np.cumsum([0, *sizes])[:-1]
-    products = float(
-        np.sum(before[:-1] * sizes[:-1] * np.array(sizes[1:]) * np.arange(len(sizes), 1, -1))
-    )
-    return boxes * products < LIMITS.work and boxes * sum(sizes) * (modes + 6) < LIMITS.kept
+        Entries of forms are sums of at most `terms` products: rounding takes γ_terms of the same
+        products of absolute values. Underflow takes at most 2^-1074 of each, which later maps and a
+        symbol multiply; `sizes` have at least LEAST there, through the same maps.
+        """
+        units = fresh.shape[1]
+        forms = np.zeros((self.boxes, self._symbols.shape[1], units))
+        sizes: Array = np.zeros((self.boxes, units, len(self.modes)))
+        for view, matrix in cut.form.parts():
+            if view.source not in self._forms:
+                continue  # the input has no error
+            before, unknown = self._forms[view.source], np.abs(matrix.low) + matrix.radius
+            product = before.reshape(-1, view.columns) @ matrix.high.T
+            forms[:, : before.shape[1]] += product.reshape(*before.shape[:2], units)
+            sizes += np.abs(matrix.high) @ self._sizes[view.source]
+            if unknown.any():  # what a map is not known to is noise
+                fresh = fresh + unknown @ self._reached[view.source]
+            self._terms += view.columns + 8
+        fresh = upward(fresh)
+        reached = np.matmul(np.abs(forms).transpose(0, 2, 1), self._symbols)
+        peak = self._symbols.max(axis=(0, 1), initial=0.0)
+        slip = 2 * self._terms * UNIT + self._terms**2 * 2.0**-72 * peak
+        before = np.fmin(_number(reached + slip * upward(sizes) + fresh), total)
+        middle = np.abs(slopes.middle)[..., None]
+        new = slopes.noise(before) + behind
+        own = _number(middle * fresh + new) + LEAST
+        whole = np.zeros((self.boxes, forms.shape[1] + units, units))
+        np.multiply(forms, slopes.middle[:, None], out=whole[:, : forms.shape[1]])
+        whole[:, forms.shape[1] + np.arange(units), np.arange(units)] = 1.0
+        self._symbols = np.concatenate([self._symbols, own], axis=1)
+        self._forms[cut.ours], self._sizes[cut.ours] = whole, upward(middle * sizes + own)
+        self._reached[cut.ours] = _number(middle * before + new)
+        return self._reached[cut.ours]
 
 
 def _number(values: Array) -> Array:
@@ -268,124 +400,15 @@ def _number(values: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------
-# From cut to cut: the local errors of each arithmetic in front of them, and how far that reaches.
-#
-# A *mode* is one arithmetic: f in real numbers, f in a format, g in a format. At every cut it tells
-# its new errors; they are propagated, and what they come to there is told back to it.
-
-
-@dataclass(frozen=True, eq=False)
-class Real:
-    """Errors in real arithmetic: those of the recursion, which is done."""
-
-    arrivals: Mapping[str, Arrival]
-    reason = ""
-
-    def at(self, cut: CutPair | None) -> CutErrors:
-        found = self.arrivals["" if cut is None else cut.ours]
-        return CutErrors(found.total[None], found.fresh[None], np.zeros((1, len(found.behind))))
-
-    def settle(self, cut: CutPair, error: Array) -> None:
-        """Nothing waits for it."""
-
-
-Mode = Real | Roundoff
-
-
-class Walk:
-    """The cuts of both networks, on all boxes or on some."""
-
-    def __init__(self, facts: OnBoxes) -> None:
-        self.facts = facts
-        self.cuts = [_cut(facts.layered, *pair) for pair in facts.layered.alignment.pairs]
-        self.end = facts.layered.own.form(facts.target.output)
-        used, cuts = facts.target.needed(), {cut.ours for cut in self.cuts}
-        bends = {node.name for node in facts.target.activation_nodes()}
-        self.affine = used & bends <= cuts  # the target, between its cuts
-
-    def modes(self, rows: Indices) -> list[Mode]:
-        """Real arithmetic, the candidate in floats, and the target where it is affine."""
-        facts, arrivals = self.facts, self.facts.layered.arrivals
-        made: list[Mode] = [Real(arrivals)]
-        made += [Roundoff(facts.of_candidate(rows), kind, arrivals) for kind in FLOATS]
-        if self.affine:
-            made += [Roundoff(facts.of_target(rows), kind) for kind in FLOATS]
-        return made
-
-    def run(self, rows: Indices, modes: list[Mode]) -> Array:
-        """The largest error of each mode at the output, on boxes by number."""
-        carrier = self._carrier(len(rows), len(modes))
-        for cut in self.cuts:
-            errors_here = [mode.at(cut) for mode in modes]
-            errors = [one.passed(cut.op) for one in errors_here]
-            if carrier is not None:
-                taken = self.facts.range(cut.inside, rows)
-                carried = carrier.add(cut.ours, cut.form, cut.op, taken, _side_by_side(errors_here))
-                errors = [np.fmin(error, carried[..., i]) for i, error in enumerate(errors)]
-            for mode, error in zip(modes, errors, strict=True):
-                whole = error if self.facts.apart else error.max(axis=0, keepdims=True)
-                mode.settle(cut, whole)
-        errors_here = [mode.at(None) for mode in modes]
-        totals = [one.total for one in errors_here]
-        if carrier is not None:
-            carried = carrier.end(self.end, _stacked([one.fresh for one in errors_here]))
-            totals = [np.fmin(total, carried[..., i]) for i, total in enumerate(totals)]
-        return np.array([total.max(initial=0.0) for total in totals])
-
-    def _carrier(self, boxes: int, modes: int) -> SignedErrors | None:
-        """Whoever propagates errors with signs on some boxes; None where that takes too much, or
-        where the target bends between the cuts (its ranges are then known better here than to
-        whoever knows the cuts alone), looks through windows, or bends not unit by unit."""
-        forms = (*(cut.form for cut in self.cuts), self.end)
-        whole = all(view.index is None for form in forms for view in form.layout)
-        unitwise = all(cut.op is None or cut.op.unitwise for cut in self.cuts)
-        sizes = [cut.form.matrix.shape[0] for cut in self.cuts]
-        if not (sizes and self.affine and whole and unitwise):
-            return None
-        return SignedErrors(boxes, modes) if within_limits(self.facts.count, modes, sizes) else None
-
-
-def _cut(layered: Layered, ours: str, theirs: str) -> CutPair:
-    """The pair, with the form of what an activation takes; units of a large cut as they are,
-    without a matrix."""
-    op, own = layered.arrivals[ours].op, layered.own
-    if op is None:
-        return CutPair(ours, theirs, ours, own.own(ours), op)
-    (inside,) = own.network.node(ours).inputs
-    size = own.network.sizes[inside]
-    large = size > FORM_LIMITS.units and own.moves(inside)
-    return CutPair(ours, theirs, inside, own.form(inside, size if large else None), op)
-
-
-def _side_by_side(errors_here: list[CutErrors]) -> CutErrors:
-    """The modes as columns."""
-    parts = ("total", "fresh", "behind")
-    return CutErrors(*(_stacked([getattr(one, part) for one in errors_here]) for part in parts))
-
-
-def _stacked(parts: list[Array]) -> Array:
-    """The modes as columns, (1 or boxes, m, modes)."""
-    return np.stack(np.broadcast_arrays(*parts), axis=2)
-
-
-# --------------------------------------------------------------------------------------------------
-# The figures of a layered proof: real arithmetic, float64 and float32, side by side.
-#
-# The local error of f in front of a cut is the residual of its maps and, in floats, the rounding of
-# the nodes in between. Each of these errors reaches the output through the target's maps;
-# the signed walk follows them there on the boxes of the partition, and the recursion through
-# absolute values bounds them where that is better or the signed walk does not apply. The magnitudes
-# that round are those of a box, too (`on_boxes`). Beside f's figures stand those of the target
-# itself, by the same analysis: what its own evaluation in floats may do.
-
-FLOATS: tuple[Any, ...] = (np.float64, np.float32)
+# The figures of a layered proof: real arithmetic, float64 and float32, side by side, and the
+# target's own, by the same analysis: what its evaluation in floats may do.
 
 
 @dataclass(frozen=True)
 class Figures:
     """Bounds of |f − g| in real arithmetic and of |fl(f) − g|; of the target, |fl(g) − g|.
 
-    None where there is no bound, with the reason in `reasons` by the name of the type.
+    None where there is no bound, with the reasons for the candidate in `reasons`.
     """
 
     real: float
@@ -399,23 +422,58 @@ def figures(
 ) -> Figures:
     """All figures of a layered proof; `tick` is told how many groups of boxes are done."""
     facts = OnBoxes(layered)
-    walk, groups = Walk(facts), facts.groups()
+    whole = Walk(facts, None)
+    found, groups, parts = whole.run(), facts.groups(), []
+    if facts.parts is not None:
+        for part in parallel_map(lambda rows: Walk(facts, rows, whole).run(), groups):
+            parts.append(part)
+            tick(len(parts), len(groups))
+        found = np.fmin(found, np.max(parts, axis=0))
+    real = min(float(found[0]), layered.bound)
+    shown = [float(bound) if isfinite(bound) else None for bound in found[1:]]
+    floats = tuple(None if bound is None else max(bound, real) for bound in shown[:2])
+    reasons = tuple(mode.reason or "it is not finite" for mode in whole.modes[1:3])
+    return Figures(real, floats, tuple(shown[2:]) or (None, None), reasons)
 
-    def on(rows: Indices) -> tuple[Array, list[str]]:
-        modes = walk.modes(rows)
-        return walk.run(rows, modes), [mode.reason for mode in modes]
 
-    found = []
-    for one in parallel_map(on, groups):
-        found.append(one)
-        tick(len(found), len(groups))
-    worst = np.max([errors for errors, _ in found], axis=0)
-    reasons = [next(filter(None, why), "") for why in zip(*(r for _, r in found), strict=True)]
-    real = min(float(worst[0]), layered.bound)
-    shown = [
-        None if why or not isfinite(bound) else float(bound)
-        for bound, why in zip(worst, reasons, strict=True)
-    ]
-    floats = tuple(None if bound is None else max(bound, real) for bound in shown[1:3])
-    told = tuple(why or "it is not finite" for why in reasons[1:3])
-    return Figures(real, floats, tuple(shown[3:]) or (None, None), told)
+# --------------------------------------------------------------------------------------------------
+# Headroom: a hidden unit is shifted so far that it stays on its piece in real arithmetic, and a
+# little more. What rounding did before it may push it further: then its error passes through |M2|
+# instead of the composed map, and a bound of the evaluation says nothing. So it is told by how much
+# shifts have to grow. Nothing is proved here: whoever raises the shifts has the network certified.
+
+
+def lacking_headroom(known: Reach, network: Network, dtype: Any) -> Mapping[str, Array]:
+    """By inner activation what its units lack in an evaluation in `dtype`, 0 where nothing, so that
+    no error that can be excluded pushes any unit off its piece.
+
+    `known` bounds the target with its units scaled as the network's are. Empty where the error
+    would not be bounded even then.
+    """
+    for alignment in alignments(known.network, network, known.box):
+        try:
+            found = _lacking(OnBoxes(bound_layers(known, network, alignment)), dtype)
+        except UnsupportedError:
+            continue
+        if found is not None:
+            return found
+    return {}
+
+
+def _lacking(facts: OnBoxes, dtype: Any) -> Mapping[str, Array] | None:
+    """The most that units lack on any box; None where the error is not bounded."""
+    place, most = 1 + FLOATS.index(dtype), dict[str, Array]()
+
+    def on(rows: Indices | None) -> tuple[float, Mapping[str, Array]]:
+        walk = Walk(facts, rows, spare=LIMITS.spare)
+        error, evaluation = float(walk.run()[place]), walk.modes[place].evaluation
+        assert evaluation is not None
+        return error, evaluation.lacking
+
+    groups: list[Indices | None] = [*facts.groups()] if facts.apart else [None]
+    for error, lacking in parallel_map(on, groups):
+        if not isfinite(error):
+            return None
+        for name, part in lacking.items():
+            most[name] = np.maximum(most.get(name, 0.0), part)
+    return most

@@ -7,8 +7,8 @@ formula, as a precomputed scale and shift, or folded into the affine map before 
 Boxes stand side by side: arrays are (boxes, units), so that on a box only the magnitudes count
 that occur there. Two errors travel along. `carried` is the error of the cuts before, taken
 through the composed map A' of the segment (which is as small as the target's own map); `local` is
-what was added since, taken through |W| node by node. At a cut somebody else says how large the
-error is there (see `propagate`). With |ĥ| ≤ H + carried + local = Ĥ and
+what was added since, taken through |W| node by node. At a cut the walk over the cuts says how large
+the error is there (see `propagate`). With |ĥ| ≤ H + carried + local = Ĥ and
 W̃ĥ − Wh = W (ĥ − h) + (W̃ − W) ĥ,
 
     affine:  local' = |W| local + |W̃ − W| Ĥ + |b̃ − b| + γ_{n+2} (|W̃| Ĥ + |b̃|)
@@ -32,61 +32,16 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds.propagation import image
-from reconstruct.certificates.error_recursion import Arrival
 from reconstruct.certificates.forms import Composites
-from reconstruct.certificates.views import Form
 from reconstruct.networks import Activation, Add, Diagonal, LiveNorm, Map, Mixing, Network, Node
 from reconstruct.networks.blocks import SpelledSum
 from reconstruct.networks.maps.map import AccumulatedSum, InputBounds
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.precision import Precision
+from reconstruct.numbers.rounding import magnitude
 
 BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to spare
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluated:
-    """A network and what is known of it in real arithmetic on some boxes: the forms of its nodes
-    between the cuts, bounds of |value|, and the ranges of what its inner activations take, each
-    (boxes, units), or (1, units) for what holds on all of them."""
-
-    network: Network
-    forms: Composites[Enclosure]
-    magnitudes: Mapping[str, Array]
-    ranges: Mapping[str, tuple[Array, Array]]
-    trees: Mapping[str, SpelledSum]  # sums that the graph spells out
-
-    def reached(self, name: str, errors: Mapping[str, Array]) -> Array:
-        """|A'| times errors of the sources: far below |M2||s||M1| times them."""
-        parts = self.forms.magnitudes(name)
-        return _total(view.reached(size, errors[view.source]) for view, size in parts)
-
-
-@dataclass(frozen=True, eq=False)
-class CutPair:
-    """A pair of nodes, the target's form in front of it and its activation (None: a sum)."""
-
-    ours: str
-    theirs: str
-    inside: str
-    form: Form[Enclosure]
-    op: Activation | None
-
-
-@dataclass(frozen=True, eq=False)
-class CutErrors:
-    """Errors in front of a cut, (1 or boxes, m): all of them, the new ones, and new ones behind
-    it."""
-
-    total: Array
-    fresh: Array
-    behind: Array
-
-    def passed(self, op: Activation | None) -> Array:
-        """The error behind the cut, through the Lipschitz constant."""
-        return upward((self.total if op is None else op.carried(self.total)) + self.behind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,74 +64,58 @@ class Value:
 
 
 class Roundoff:
-    """The errors of a network evaluated in `dtype`, from one cut to the next.
+    """The errors of a network evaluated in `dtype`, from one cut to the next, on some boxes.
 
-    With `arrivals` it is the candidate, whose maps differ from the target's; without, the target
-    itself. `at` goes on to a cut and tells what arrives there; `settle` takes the error that the
-    cut has in the end, from whoever knows the least one. `reason` says why there is no bound.
+    In real arithmetic, `taken` are ranges of values that activations take, (1 or boxes, units), and
+    `forms` the composed maps between the cuts. `errors` are those of the sources, `reason` says why
+    there is no bound. With `spare` inner units are given as much of a margin as that multiple of
+    their errors; what they lack of it is in `lacking`.
     """
 
     def __init__(
-        self, known: Evaluated, dtype: Any, arrivals: Mapping[str, Arrival] | None = None
+        self,
+        network: Network,
+        forms: Composites[Enclosure],
+        trees: Mapping[str, SpelledSum],
+        taken: Mapping[str, Range],
+        dtype: Any,
+        spare: float = 0.0,
     ) -> None:
-        self.known, self.network, self.precision = known, known.network, Precision(dtype)
-        self.arrivals, self.sources = arrivals, known.forms.sources
+        self.network, self.forms, self.taken = network, forms, taken
+        self.precision, self.spare, self.trees = Precision(dtype), spare, trees
+        self.errors: dict[str, Array] = {}
+        self.lacking: dict[str, Array] = {}
         self.reason = ""
-        size = known.magnitudes[self.network.source]
-        nothing = np.zeros((1, self.network.size_in))
-        self.values = {self.network.source: Value(size, nothing, nothing, size)}
-        self.source_errors = {self.sources[self.network.source]: nothing}
-        self._trees = known.trees
-        inside = {name for tree in self._trees.values() for name in tree.nodes}
-        used = self.network.needed() - inside
-        self._left = iter([node for node in self.network.nodes if node.name in used])
+        self.values: dict[str, Value] = {}
+        inside = {name for tree in trees.values() for name in tree.nodes}
+        used = network.needed() - inside
+        self._left = iter([node for node in network.nodes if node.name in used])
         self._last = self._last_looks()
 
-    def at(self, cut: CutPair | None) -> CutErrors:
-        """What arrives in front of a cut; None: at the output."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            value, behind = self._until(cut)
-            fresh = value.local
-            if self.arrivals is not None:
-                arrival = self.arrivals["" if cut is None else cut.ours]
-                fresh = upward(fresh + arrival.fresh + arrival.moved(self.source_errors))
-            return CutErrors(upward(value.carried + fresh), fresh, behind)
-
-    def settle(self, cut: CutPair, error: Array) -> None:
-        """The error of a cut's value, rounding of its activation included."""
-        name, before = self._name(cut), self._cut
-        self.source_errors[self.sources[name]] = error
-        self._keep(name, replace(before, carried=error, local=np.zeros_like(error)))
-
-    def _name(self, cut: CutPair) -> str:
-        return cut.ours if self.arrivals is None else cut.theirs
-
-    def _until(self, cut: CutPair | None) -> tuple[Value, Array]:
-        """The value in front of a cut, and what its activation rounds behind it."""
+    def until(self, name: str, itself: bool) -> Value:
+        """What a cut takes, or the cut `itself` where it is a sum or a map; "" is the output."""
         for node in self._left:
-            if cut is None or node.name != self._name(cut):
-                self._keep(node.name, self._step(node))
-            elif cut.op is None:  # a sum, a product or a map is compared itself
-                value = self._cut = self._step(node)
-                return value, np.zeros_like(value.local)
-            else:
-                value = self.values[node.inputs[0]]
-                size, peak = cut.op.magnitude(value.size), cut.op.carried(value.peak)
-                self._cut = replace(value, size=size, peak=peak)
-                return value, cut.op.rounding(value.computed, self.precision)
-        value = self.values[self.network.output]
-        return value, np.zeros_like(value.local)
+            if node.name == name:
+                return self._step(node) if itself else self.values[node.inputs[0]]
+            self.keep(node.name, self._step(node))
+        return self.values[self.network.output]
 
-    def _keep(self, name: str, value: Value) -> None:
-        known = self._known(name, value.size)
-        value = self.values[name] = replace(value, size=np.minimum(value.size, known))
+    def keep(self, name: str, value: Value) -> None:
+        """The value of a node, no larger than what is known of it."""
+        value = self.values[name] = replace(value, size=self._least(name, value.size))
         top = float(np.max([np.max(part, initial=0.0) for part in (value.peak, value.computed)]))
         if not top < self.precision.largest / 4 and not self.reason:
             kind = self.network.casts.get(name) or np.dtype(self.precision.dtype).name
             self.reason = f"node {name!r} may overflow {kind}"
-        here = self._place[name]
+        here = self._place.get(name, -1)
         for old in [n for n in self.values if self._last[n] <= here]:
             del self.values[old]  # of wide layers on images all would not fit
+
+    def _least(self, name: str, size: Array) -> Array:
+        """A bound of a value's magnitude, or what is known of it where that is less."""
+        if name not in self.taken:
+            return size
+        return np.minimum(size, magnitude(*(_spread(end, size) for end in self.taken[name])))
 
     def _last_looks(self) -> dict[str, float]:
         """The place of the last node that looks at a value; a norm looks through a map too."""
@@ -186,20 +125,14 @@ class Roundoff:
             after = [place[n.name] for n in self.network.consumers(node.name)]
             for name in node.inputs:
                 last[name] = max(last[name], place[node.name], *after)
-        for root, tree in self._trees.items():
+        for root, tree in self.trees.items():
             last[tree.source] = max(last[tree.source], place[root])
         return last | {self.network.output: np.inf}
 
-    def _known(self, name: str, size: Array) -> Array:
-        """What is known of a value's magnitude, unit by unit; `size` where nothing is."""
-        known = self.known.magnitudes.get(name)
-        return size if known is None else _spread(known, size)
-
     def _step(self, node: Node) -> Value:
         op = node.op
-        if node.name in self._trees:
-            tree = self._trees[node.name]
-            return self._mixing(node.name, tree.source, tree)
+        if node.name in self.trees:
+            return self._mixing(node.name, self.trees[node.name].source, self.trees[node.name])
         first = self.values[node.inputs[0]]
         if isinstance(op, Mixing):
             return self._mixing(node.name, node.inputs[0], op)
@@ -208,7 +141,7 @@ class Roundoff:
         if isinstance(op, Add):
             return self._sum([self.values[i] for i in node.inputs])
         if isinstance(op, Activation):
-            return self._activation(op, node.name, first)
+            return self._activation(op, node, first)
         assert isinstance(op, Map)  # units are moved about, and nothing is computed
         moved = (first.size, first.carried, first.local, first.peak)
         return Value(*(op.absolute(part) for part in moved))
@@ -242,8 +175,11 @@ class Roundoff:
         terms = op.summands + len(biases) + BIAS
         lost = terms * precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
         size = upward(size + np.abs(biases).sum(axis=0))
-        if not (self.known.forms.moves(source) or name in self.sources):
-            carried = np.minimum(carried, self.known.reached(name, self.source_errors))
+        if not (self.forms.moves(source) or name in self.forms.sources):
+            # |A'| times the errors of the sources is far below |M2||s||M1| times them
+            forms = self.forms.magnitudes(name)
+            known = _total(view.reached(size, self.errors[view.source]) for view, size in forms)
+            carried = np.minimum(carried, known)
         return Value(size, carried, upward(local + lost), rounded)
 
     # --- diagonal maps and activations ----------------------------------------------------------
@@ -252,8 +188,7 @@ class Roundoff:
         """Scaled errors, and what the map says of its own evaluation."""
         scale, shift = (part.magnitude() for part in op.enclosed())
         size = upward(scale * value.size + shift)
-        size = np.minimum(size, self._known(node.name, size))
-        size = np.minimum(size, self._behind_inner(node, op, size))
+        size = np.minimum(self._least(node.name, size), self._behind_inner(node, op, size))
         incoming = InputBounds(value.size, value.error, size, self._before(node))
         own = op.rounding(incoming, self.precision)
         local = upward(scale * value.local + own.error)
@@ -261,13 +196,12 @@ class Roundoff:
 
     def _behind_inner(self, node: Node, op: Diagonal, size: Array) -> Array:
         """What is known of a magnitude behind an inner activation, whose range is known."""
-        name = node.inputs[0]
-        ends = self.known.ranges.get(name)
-        if ends is None:
+        (name,) = node.inputs
+        act = None if name == self.network.source else self.network.node(name)
+        if act is None or not isinstance(act.op, Activation) or act.inputs[0] not in self.taken:
             return size
-        lo, hi = (_spread(end, size) for end in ends)
-        low, high = op.image(*image(self.network.node(name).op, (lo, hi)))
-        return np.maximum(np.abs(low), np.abs(high))
+        lo, hi = (_spread(end, size) for end in self.taken[act.inputs[0]])
+        return magnitude(*op.image(*act.op.image(lo, hi)))
 
     def _before(self, node: Node) -> AccumulatedSum | None:
         """The sums that this map may be folded into."""
@@ -279,7 +213,8 @@ class Roundoff:
         inputs = float(upward(np.sum(self.values[taken].computed, axis=1).max(initial=0.0)))
         return AccumulatedSum(op.summands + BIAS, op.largest, inputs, self.values[name].peak)
 
-    def _activation(self, op: Activation, name: str, value: Value) -> Value:
+    def _activation(self, op: Activation, node: Node, value: Value) -> Value:
+        """An inner activation: its line, and what may leave it."""
         own = op.rounding(value.computed, self.precision)
         if isinstance(op, LiveNorm):
             return self._live(op, value, own)
@@ -287,7 +222,7 @@ class Roundoff:
             unknown = np.full_like(own, np.inf)
             return Value(unknown, unknown, unknown, unknown)
         size, peak = op.magnitude(value.size), op.carried(value.peak)
-        beyond = op.steepness * np.maximum(value.error - self._margin(op, name, value), 0.0)
+        beyond = op.steepness * np.maximum(value.error - self._margin(op, node, value), 0.0)
         slope = abs(op.piece.slope)
         local = upward(slope * value.local + own + beyond)
         return Value(size, upward(slope * value.carried), local, peak)
@@ -302,10 +237,13 @@ class Roundoff:
         square = op.channels * (1 + value.computed.max(initial=0.0)) ** 2
         return Value(size, carried, local, upward(op.magnitude(value.peak) + scale + square))
 
-    def _margin(self, op: Activation, name: str, value: Value) -> Array:
+    def _margin(self, op: Activation, node: Node, value: Value) -> Array:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""
-        lo, hi = (_spread(end, value.size) for end in self.known.ranges[name])
-        return np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
+        lo, hi = (_spread(end, value.size) for end in self.taken[node.inputs[0]])
+        margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
+        wanted = self.spare * value.error
+        self.lacking[node.name] = np.maximum(wanted - margin, 0.0).max(axis=0)
+        return np.maximum(margin, wanted)
 
 
 def _total(parts: Iterable[Array]) -> Array:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.certificates.document import Source, write_certificate
-from reconstruct.certificates.headroom import lacking_headroom
+from reconstruct.certificates.propagate import lacking_headroom
 from reconstruct.certificates.verdicts import Certificate
 from reconstruct.constructions import ExactNorm
 from reconstruct.constructions.sites import norm_at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ import pytest
 from proofs_check.certificates import check
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
-from reconstruct.certificates.error_recursion import bound_layers
-from reconstruct.certificates.on_boxes import OnBoxes
-from reconstruct.certificates.propagate import SignedErrors, figures
-from reconstruct.certificates.roundoff import CutErrors
+from reconstruct.certificates.error_recursion import Cut, bound_layers
+from reconstruct.certificates.propagate import Affine, OnBoxes, Walk, figures, secants
 from reconstruct.certificates.views import Form, View
 from reconstruct.equivalence.witness import enclose
 from reconstruct.networks import Box, Network, in_blocks
@@ -56,17 +53,11 @@ def test_values_on_a_box_are_within_what_is_known_there() -> None:
     facts, rng = facts_of(target, network), np.random.default_rng(0)
     below, above = facts.layered.known.parts.values[target.source]
     rows = np.arange(0, facts.count, 10)
-    here = facts.of_candidate(rows)
-    assert len(rows) > 2 and facts.apart
+    here = facts.inner(rows)
+    assert len(rows) > 2 and facts.apart and len(here) == len(facts.layered.ranges) + 3
     for place, box in enumerate(rows):
         x = rng.uniform(below[box], above[box])
-        for name, size in here.magnitudes.items():
-            if name != network.source:
-                values = enclose(_until(network, name), x)
-                for (low, high), most in zip(values, size[min(place, len(size) - 1)], strict=True):
-                    assert max(abs(low), abs(high)) <= Fraction(float(most))
-        for name, ends in here.ranges.items():
-            (inside,) = network.node(name).inputs
+        for inside, ends in here.items():
             lo, hi = (end[min(place, len(end) - 1)] for end in ends)
             for (low, high), least, most in zip(
                 enclose(_until(network, inside), x), lo, hi, strict=True
@@ -82,11 +73,10 @@ def _until(network: Network, name: str) -> Network:
 
 def test_boxes_tell_more_than_the_domain() -> None:
     facts = facts_of(*rebuilt())
-    whole, apart = facts.layered.magnitudes, facts.of_candidate(np.arange(facts.count)).magnitudes
+    whole, apart = facts.inner(None), facts.inner(np.arange(facts.count))
     gains = [
-        float(np.median(whole[name] / np.maximum(size, 1e-300)))
-        for name, size in apart.items()
-        if len(size) > 1
+        float(np.median((whole[name][1] - whole[name][0]) / np.maximum(hi - lo, 1e-300)))
+        for name, (lo, hi) in apart.items()
     ]
     assert min(gains) >= 1 and max(gains) > 1.5
 
@@ -120,19 +110,10 @@ def test_what_a_hidden_unit_takes_on_a_box_is_known_but_for_rounding() -> None:
     """1 and a thousand numbers below u are 1 in floats; the values are points."""
     row = np.full((1, 1002), 0.99 * 2.0**-53)
     row[0, 0], row[0, -1] = 1.0, 0.0
-    values, whole = np.ones((1, 1001)), (np.full((1, 1), -np.inf), np.full((1, 1), np.inf))
-    layered = SimpleNamespace(
-        candidate=SimpleNamespace(node=lambda name: SimpleNamespace(inputs=("z",))),
-        composites=SimpleNamespace(
-            positions=lambda name: 1,
-            form=lambda name: Form((View("x", 1001),), Enclosure.exact(row)),
-        ),
-        errors={"x": np.zeros(1001)},
-        sizes={"x": np.ones(1001)},
-    )
-    facts = SimpleNamespace(layered=layered, _value=lambda name, rows: (values, values))
-    taken = OnBoxes._form(facts, "act")
-    lo, hi = OnBoxes._within(facts, taken, whole, np.arange(1))
+    values = np.ones((1, 1001))
+    form = Form((View("x", 1001),), Enclosure.exact(row))
+    taken = Affine.of(form, {"x": np.ones(1001)})
+    lo, hi = taken.on({"x": (values, values)})
     true = sum(map(Fraction, row.ravel().tolist()))
     assert taken.constant + float((values @ row[:, :-1].T).item()) < true
     assert Fraction(lo.item()) <= true <= Fraction(hi.item())
@@ -143,7 +124,12 @@ def test_maps_that_are_not_known_exactly_are_noise() -> None:
     source, cut = (Form((View(n, 1),), Enclosure.exact([[1.0, 0.0]])) for n in ("x", "a"))
     doubt = np.array([[0.5, 0.0]])
     unsure = replace(cut, matrix=Enclosure(cut.matrix.high, cut.matrix.low, doubt))
-    errors = SignedErrors(1, 1)
     one, none = np.ones((1, 1, 1)), np.zeros((1, 1, 1))
-    errors.add("a", source, None, (-one[0], one[0]), CutErrors(one, one, none))
-    assert errors.end(unsure, none).item() >= 1.5
+    walk = Walk.__new__(Walk)
+    walk.boxes, walk.modes, walk._terms = 1, [None], 16  # type: ignore[list-item]
+    walk._symbols, walk._forms, walk._sizes, walk._reached = np.zeros((1, 0, 1)), {}, {}, {}
+    slopes = secants(None, -one[0], one[0])
+    for form, fresh, name in ((source, one, "a"), (unsure, none, "")):
+        cut = Cut(name, name, name, None, form, (), (), fresh[0, 0], fresh[0, 0])
+        found = walk._carried(cut, slopes, np.full_like(one, np.inf), fresh, none)
+    assert found.item() >= 1.5
