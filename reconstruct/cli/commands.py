@@ -221,7 +221,7 @@ def _verify_instances(options: Namespace) -> int:
 def demo(options: Namespace) -> int:
     """A random frozen network becomes a digits classifier by its norms alone."""
     from reconstruct.demo import digits
-    from reconstruct.reports.inputs import ShownInputs
+    from reconstruct.reports.measurements import ShownInputs
 
     shipped = digits(cnn=options.cnn)
     say("a random frozen network is about to become a digits classifier", options)
@@ -430,8 +430,7 @@ def _read(make: Callable[[str], Made], text: str, option: str, needed: str) -> M
 
 
 def _progress(options: Namespace, task: str = "working") -> ProgressDisplay:
-    verbose = getattr(options, "verbose", False)
-    return ProgressDisplay(options.quiet or options.json, task=task, verbose=verbose)
+    return ProgressDisplay(options.quiet or options.json, task=task)
 
 
 def _call(function: Callable[..., Any], options: Namespace, **instead: Any) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
-import sys
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -141,7 +139,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
     "--only": _word("this statement in full", "NAME", action="append"),
     "--thorough": _flag("larger sizes (minutes)"),
-    "-v": _flag("a line for each step that is done, with its time"),
+    "--verbose": _flag("every check of every statement"),
     "--list": _flag("names and claims, nothing is run"),
     "--data": {"default": "digits", "help": "digits, an .npz with x and y, or a folder of images"},
     "--model": _choice("(resnet)", "resnet vgg mlp", default="resnet"),
@@ -164,80 +162,78 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 NEEDED = {"-o!": "-o OUT", "--domain!": "--domain DOMAIN"}  # as the line of usage has them
-LONG = {"-o": ("-o", "--output"), "-v": ("-v", "--verbose")}
+DOMAIN = "--domain --split --count --normalise --radius"
+SAID = "--json --quiet"
+WRITTEN = f"--force {SAID}"
+READ = "--unchecked-reading"
 
 # Each command: what it does, its arguments, its options (with ! where they are required).
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": (
         "reconstruct a target network and write everything into OUT",
         "target",
-        "-o! --domain --split --count --normalise --radius --slack --guard --memory --time-limit "
-        "| the frozen network: --frozen --ratio --float32-error --seed --weights --density "
-        "--activation "
-        "| how to reconstruct: --construction --norm --rank --block --layers --bounds "
-        "--bounds-seconds --solver --dtype --nnet-header "
-        "| checking and output: --samples --tolerance --resume --force --json --unchecked-reading "
-        "--quiet -v",
+        f"-o! {DOMAIN} --slack --guard --memory --time-limit | the frozen network: --frozen "
+        "--ratio --float32-error --seed --weights --density --activation | how to reconstruct: "
+        "--construction --norm --rank --block --layers --bounds --bounds-seconds --solver --dtype "
+        f"--nnet-header | checking and output: --samples --tolerance --resume {READ} {WRITTEN}",
     ),
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
-        "--domain --property --instances --timeout --split --count --normalise --radius --bounds "
-        "--bounds-seconds --samples --tolerance --time-limit --nnet-header -o --force --json "
-        "--unchecked-reading --quiet -v",
+        f"{DOMAIN} --property --instances --timeout --bounds --bounds-seconds --samples "
+        f"--tolerance --time-limit --nnet-header -o {READ} {WRITTEN}",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        "--target --candidate --trusted --json --unchecked-reading --quiet -v",
+        f"--target --candidate --trusted {READ} {SAID}",
     ),
     "inspect": (
         "show a network and what each construction would cost",
         "network",
-        "--ratio --rank --block --density --nnet-header --json --quiet",
+        f"--ratio --rank --block --density --nnet-header {SAID}",
     ),
     "demo": (
         "turn a random network into the shipped digits classifier",
         "",
-        "-o --seed --force --cnn --json --quiet -v",
+        f"-o --seed --cnn {WRITTEN}",
     ),
     "prove": (
         "check every statement that the tool rests on, and say what each check is worth",
         "",
-        "--json --only --thorough -v --list",
+        "--json --only --thorough --verbose --list",
     ),
     "reach": (
         "prove how close no norms of a frozen network come to an affine map",
         "frozen target",
-        "--domain! --update -o --force --json --quiet",
+        f"--domain! --update -o {WRITTEN}",
     ),
-    "report": ("rebuild report.html from the files of a run", "path", "--json --quiet"),
+    "report": ("rebuild report.html from the files of a run", "path", SAID),
     "rebuild": (
         "write network.onnx of a run again from its seed and norms, the same bits",
         "path",
-        "--target --frozen --json --quiet",
+        f"--target --frozen {SAID}",
     ),
     "export": (
         "write what other tools read: VNN-LIB properties of a difference, or norms for PEFT",
         "target candidate",
-        "-o! --domain --tolerance --peft --force --json --quiet",
+        f"-o! --domain --tolerance --peft {WRITTEN}",
     ),
     "pairs": (
         "make pairs of networks with known answers, for those who write verifiers",
         "",
-        "-o! --sizes --count --seed --force --json --quiet -v",
+        f"-o! --sizes --count --seed {WRITTEN}",
     ),
     "train": (
         "train nothing but the norms of a random network",
         "",
-        "-o! --data --resume --force --json --quiet -v "
-        "| the network: --model --depth --width --norm --gamma "
+        f"-o! --data --resume {WRITTEN} | the network: --model --depth --width --norm --gamma "
         "| the training: --tune --epochs --batch --rate --momentum --decay --seeds",
     ),
     "study": (
         "answer a question about norm tuning by many trials",
         "name",
-        "-o! --grid --seeds --jobs --resume --force --json --quiet -v",
+        f"-o! --grid --seeds --jobs --resume {WRITTEN}",
     ),
 }
 
@@ -260,7 +256,6 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
     ("pairs", "--count"): {"default": 30, "help": "pairs to make (30)"},
     ("pairs", "--seed"): {"default": 0},
-    ("prove", "-v"): {"help": "every check of every statement"},
     ("train", "--norm"): _choice("of an mlp (batch)", "batch layer", default="batch"),
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),
     ("study", "--seeds"): _word("trials for each point of the grid", "N", int),
@@ -279,18 +274,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; {meant or f'{self.prog} --help lists them'}\n")
 
 
-class Completion(argparse.Action):
-    """Prints what a shell needs to complete commands and options, and ends."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> NoReturn:
-        try:
-            shtab: Any = importlib.import_module("shtab")
-        except ImportError:
-            parser.error("completion needs the package shtab; install it with pip install shtab")
-        sys.stdout.write(shtab.complete(parser, rest[1]) + "\n")
-        parser.exit()
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `reconstruct`; `cli/commands.py` has a function for each command."""
     parser = Parser(
@@ -299,12 +282,6 @@ def build_parser() -> argparse.ArgumentParser:
         "alone, and prove that the two agree.",
     )
     parser.add_argument("--version", action="version", version=f"reconstruct {__version__}")
-    parser.add_argument(
-        "--print-completion",
-        action=Completion,
-        choices=("bash", "zsh", "tcsh"),
-        help="what that shell needs to complete commands and options",
-    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (text, arguments, options) in COMMANDS.items():
         about = f"{text[0].upper()}{text[1:]}."
@@ -321,5 +298,5 @@ def build_parser() -> argparse.ArgumentParser:
                 settings = {**OPTIONS[key], **CHANGED.get((name, key), {})}
                 if word != key:
                     settings["required"] = True
-                group.add_argument(*LONG.get(key, (key,)), **settings)
+                group.add_argument(*((key, "--output") if key == "-o" else (key,)), **settings)
     return parser

@@ -11,9 +11,12 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from reconstruct.equivalence.search import Search
     from reconstruct.networks import Domain, Network
     from reconstruct.pipeline import Result
-    from reconstruct.reports.inputs import ShownInputs
+    from reconstruct.reports.measurements import ShownInputs
 
 SCHEMA = "reconstruct.report/1"
 SCHEMAS = ("report", "certificate")
@@ -58,18 +61,16 @@ def build_report(
 ) -> dict[str, Any]:
     """The report of a finished run as plain JSON values; `target_path` leads to the target's file,
     `recipe` is for `rebuild`, `examples` are known inputs, `blocks`: sums are written as trees."""
-    from reconstruct.reports.inputs import inputs_part
-    from reconstruct.reports.measurements import measurements
+    from reconstruct.reports.measurements import inputs_part, measurements
 
-    told = measurements(result, search.samples, certificate, blocks=blocks)
-    cost = {"seconds": seconds, "peak_bytes": peak_bytes()}
-    return _frame(result.target, target_path, certificate, search, options, told) | {
+    return _frame(result.target, target_path, certificate, search, options) | {
         "frozen": _frozen_part(result),
         "domain": domain_part(result.domain),
         "layers": [_layer(row, result, certificate) for row in result.layers],
-        "cost": cost,
+        "cost": {"seconds": seconds, "peak_bytes": peak_bytes()},
         "status": result.status.value,
         "merged": {name: list(chain) for name, chain in result.form.merged.items()},
+        "measurements": measurements(result, search.samples, certificate, blocks=blocks),
         "guard": None if guard is None else dict(guard),
         "recipe": None if recipe is None else dict(recipe),
         "inputs": inputs_part(result, examples),
@@ -91,9 +92,10 @@ def build_comparison(
     """
     from reconstruct.reports.measurements import graphs
 
-    told = graphs(target, candidate)
-    report = _frame(target, paths[0], certificate, search, options, told)
-    return report | {"candidate": target_part(candidate, paths[1])}
+    return _frame(target, paths[0], certificate, search, options) | {
+        "measurements": graphs(target, candidate),
+        "candidate": target_part(candidate, paths[1]),
+    }
 
 
 def _frame(
@@ -102,7 +104,6 @@ def _frame(
     certificate: Certificate,
     search: Search,
     options: Mapping[str, Any],
-    told: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What every report has, in the order of the contract; nothing was solved."""
     return {
@@ -121,7 +122,6 @@ def _frame(
         "options": dict(options),
         "certificate": certificate_part(certificate),
         "difference": search.as_json(),
-        "measurements": dict(told),
     }
 
 
@@ -191,11 +191,11 @@ def _layer(row: LayerSolution, result: Result, certificate: Certificate) -> dict
         "message": row.message,
         "iterations": row.iterations,
         "expected_iterations": expected_iterations(equations, row.width) if counted else None,
-        "residual_bound": _finite(max(bounds, default=None)),
+        "residual_bound": finite(max(bounds, default=None)),
         "rank": row.rank,
-        **{key: _finite(getattr(row, key)) for key in MEASURED},
+        **{key: finite(getattr(row, key)) for key in MEASURED},
         "seconds": row.seconds,
-        "history": [_finite(value) for value in row.history],
+        "history": [finite(value) for value in row.history],
         "positions": int(getattr(op, "positions", 1)),
         "geometry": None if geometry is None else geometry.settings(),
     }
@@ -210,11 +210,11 @@ def error_part(certificate: Certificate, search: Search) -> dict[str, Any]:
     return {
         "samples": search.samples,
         "seed": search.seed,
-        "float64_max": _finite(max(found)),
-        "float32_max": _finite(search.float32_max),
-        "target_float32_max": _finite(search.target_float32_max),
-        "certified_bound": _finite(certificate.bound),
-        **{f"{kind}_bound": _finite(getattr(certificate, f"{kind}_bound")) for kind in bounds},
+        "float64_max": finite(max(found)),
+        "float32_max": finite(search.float32_max),
+        "target_float32_max": finite(search.target_float32_max),
+        "certified_bound": finite(certificate.bound),
+        **{f"{kind}_bound": finite(getattr(certificate, f"{kind}_bound")) for kind in bounds},
     }
 
 
@@ -222,8 +222,8 @@ def certificate_part(certificate: Certificate) -> dict[str, Any]:
     witness = certificate.witness
     return {
         "method": certificate.method,
-        "tolerance": _finite(certificate.tolerance),
-        "output_scale": _finite(certificate.output_scale),
+        "tolerance": finite(certificate.tolerance),
+        "output_scale": finite(certificate.output_scale),
         "exact_identity": certificate.exact_identity,
         "tried": list(certificate.tried),
         "seconds": certificate.seconds,
@@ -253,7 +253,8 @@ def to_bytes(report: Mapping[str, Any]) -> bytes:
     return (json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """The number; None where it is not known or not finite, which JSON has no word for."""
     return float(value) if value is not None and isfinite(value) else None
 
 
@@ -276,18 +277,12 @@ def peak_bytes() -> int | None:
     Linux is asked for the program's own high-water mark: `ru_maxrss` starts from that of the
     process that started this one.
     """
-    try:
+    with suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text()
         return next(int(row.split()[1]) * 1024 for row in status.splitlines() if "VmHWM" in row)
-    except (OSError, StopIteration):
-        return _peak_of_resources()
-
-
-def _peak_of_resources() -> int | None:
-    try:
-        import resource
-    except ImportError:
+    if find_spec("resource") is None:  # Windows
         return None
+    resource: Any = import_module("resource")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
 
@@ -306,10 +301,7 @@ def blas() -> str | None:
 @cache
 def cpu() -> str | None:
     """The processor's name, None where the system does not say."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    with suppress(OSError, StopIteration):
+        rows = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(row.split(":", 1)[1].strip() for row in rows if row.startswith("model name"))
     return platform.processor() or None

@@ -40,7 +40,7 @@ from reconstruct.networks.graph import as_network, fitting, input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, whole
 from reconstruct.progress import duration
-from reconstruct.reports.inputs import ShownInputs
+from reconstruct.reports.measurements import ShownInputs
 from reconstruct.reports.words import size
 
 logger = logging.getLogger(__name__)

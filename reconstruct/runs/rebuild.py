@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from reconstruct.constructions import CONSTRUCTIONS, Construction, Frozen, draw
+from reconstruct.constructions import CONSTRUCTIONS, Frozen, draw
 from reconstruct.constructions.frozen import as_stored, weights_hash
 from reconstruct.constructions.sites import find_sites
 from reconstruct.errors import InputError, ReconstructError
@@ -33,85 +33,27 @@ from reconstruct.reports.reading import as_written, read_norms, read_report
 from reconstruct.runs.files import NETWORK, NORMS, Forms, write_networks
 
 
-@dataclass(frozen=True)
-class Recipe:
+def recipe_of(frozen: Frozen, forms: Forms) -> dict[str, Any]:
     """What `draw` was given, and in which forms and precision the network was written.
 
-    `seed` is None for a frozen network that the user brought: `file_sha256` pins its file.
+    The seed is None for a frozen network that the user brought: `file_sha256` pins its file. The
+    numbers of an activation are text, for JSON knows no infinity.
     """
-
-    construction: str
-    settings: Mapping[str, Any]
-    merge: bool
-    dtype: str
-    guarded: bool
-    seed: int | None = None
-    weights: str | None = None
-    density: float | None = None
-    statistics: bool = False
-    activation: Mapping[str, str] | None = None
-    file: str | None = None
-    file_sha256: str | None = None
-    blocks: bool = False  # whether long sums are written as trees of short ones
-
-    @classmethod
-    def of(cls, frozen: Frozen, forms: Forms) -> Recipe:
-        """The recipe of a frozen network that was written in these forms."""
-        origin, construction = frozen.origin, frozen.construction
-        inner = origin.get("activation")
-        return cls(
-            construction=construction.name,
-            settings=asdict(construction) if is_dataclass(construction) else {},
-            merge=frozen.merge,
-            dtype=forms.dtype.name,
-            guarded=forms.guarded,
-            density=origin.get("sparsity"),
-            statistics=bool(origin.get("statistics", False)),
-            activation=None if inner is None else _as_words(inner),
-            blocks=forms.blocks,
-            **{key: origin.get(key) for key in ("seed", "weights", "file", "file_sha256")},
-        )
-
-    def forms(self) -> Forms:
-        """How the network was written."""
-        return Forms(np.dtype(self.dtype), self.guarded, self.blocks)
-
-    def made(self) -> Construction:
-        """The construction with its settings."""
-        known = CONSTRUCTIONS.get(self.construction)
-        if known is None:
-            raise InputError(
-                f"the construction {self.construction!r} is not one of {', '.join(CONSTRUCTIONS)}"
-            )
-        made: Construction = known(**self.settings)
-        return made
-
-    def draw(self, target: Network) -> Frozen:
-        """The same frozen network again."""
-        assert self.seed is not None and self.weights is not None
-        return draw(
-            target,
-            self.made(),
-            seed=self.seed,
-            weights=Weights(self.weights),
-            density=self.density,
-            statistics=self.statistics,
-            activation=None if self.activation is None else _restored(self.activation),
-            merge=self.merge,
-        )
-
-
-def _as_words(activation: Activation) -> dict[str, str]:
-    """Kind and settings; numbers as text, for JSON knows no infinity."""
-    return {"kind": activation.kind, **{k: repr(v) for k, v in activation.settings().items()}}
-
-
-def _restored(told: Mapping[str, str]) -> Activation:
-    def no_array(name: str) -> Any:
-        raise InputError(f"an activation is made of plain numbers, but this one needs {name!r}")
-
-    settings = {name: float(text) for name, text in told.items() if name != "kind"}
-    return cast(Activation, KINDS[told["kind"]](no_array, settings))
+    origin, construction = frozen.origin, frozen.construction
+    inner: Activation | None = origin.get("activation")
+    told = {} if inner is None else {k: repr(v) for k, v in inner.settings().items()}
+    return {
+        "construction": construction.name,
+        "settings": asdict(construction) if is_dataclass(construction) else {},
+        "merge": frozen.merge,
+        "dtype": forms.dtype.name,
+        "guarded": forms.guarded,
+        "blocks": forms.blocks,
+        "density": origin.get("sparsity"),
+        "statistics": bool(origin.get("statistics", False)),
+        "activation": None if inner is None else {"kind": inner.kind, **told},
+        **{key: origin.get(key) for key in ("seed", "weights", "file", "file_sha256")},
+    }
 
 
 @dataclass(frozen=True)
@@ -131,36 +73,46 @@ def rebuild(
     network that the user brought, which no seed makes again.
     """
     place = as_path(output, "the directory of a run")
-    report = read_report(place / "report.json")
-    recipe, document = _recipe(place, report), _certificate(place)
+    report, document = read_report(place / "report.json"), _certificate(place)
+    recipe = report.get("recipe")
+    if recipe is None:
+        raise InputError(
+            f"{place}: report.json says nothing of how the frozen network was made, because it is "
+            f"of a comparison or of an older version; run it again"
+        )
     ours, stated = _target(place, document["target"], target), document["candidate"]
-    drawn = _frozen(recipe, ours, frozen)
-    result = _result(report, ours, drawn, _norms(place, drawn.network))
+    with as_written(place):
+        forms = Forms(np.dtype(recipe["dtype"]), recipe["guarded"], recipe.get("blocks", False))
+        domain = Box(report["domain"]["lo"], report["domain"]["hi"])
+        hashed, made_by = report["frozen"]["sha256"], dict(report["environment"])
+        own = _frozen(recipe, ours, frozen)
+    # The reconstruction without its solves: enough to write its networks.
+    layout, stored = own.layout_of(ours), as_stored(own.network)
+    sites = find_sites(layout.form.network, stored, layout.blueprints)
+    tuned = stored.with_ops(_norms(place, stored))
+    result = Result(layout, own, domain, sites, tuned, (), None, 0.0)
     if (place / PARTIAL).exists():
         raise InputError(
             f"{place}: an interrupted run lies there; resume it first, or remove {PARTIAL}"
         )
     elsewhere = "copy it to where you may write, and rebuild the copy"
     with OutputFolder(place, force=True, elsewhere=elsewhere) as folder:
-        network = write_networks(folder.staging, result, recipe.forms())
-        _require_bits(place, report, network, stated, drawn)
+        origin = Origin.of(write_networks(folder.staging, result, forms))
+        differs = "sha256" if origin is None else origin.differs(stated)
+        if differs:
+            same = weights_hash(stored) == hashed
+            told = (
+                "the frozen weights are those of the report" if same else "so do the frozen weights"
+            )
+            raise ReconstructError(
+                f"{place}: what is rebuilt is not, bit for bit, the {NETWORK} of the certificate "
+                f"({differs} differs, {told}) (it was made by reconstruct "
+                f"{made_by.get('reconstruct')} with numpy {made_by.get('numpy')}; files written by "
+                f"other versions of the onnx package may differ in layout)"
+            )
         made = [name for name in folder.made() if name != NORMS]
         folder.publish(made)
     return Rebuilt(tuple(place / name for name in made), str(stated["sha256"]))
-
-
-def _recipe(place: Path, report: Mapping[str, Any]) -> Recipe:
-    told = report.get("recipe")
-    if told is None:
-        raise InputError(
-            f"{place}: report.json says nothing of how the frozen network was made, because it is "
-            f"of a comparison or of an older version; run it again"
-        )
-    known = {f.name for f in fields(Recipe)}
-    try:
-        return Recipe(**{name: value for name, value in told.items() if name in known})
-    except TypeError as error:
-        raise InputError(f"{place}: the recipe in report.json is not whole ({error})") from None
 
 
 def _certificate(place: Path) -> dict[str, Mapping[str, Any]]:
@@ -176,11 +128,9 @@ def _certificate(place: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _target(place: Path, part: Mapping[str, Any], given: str | Path | None) -> Network:
-    path = (
-        as_path(given, "the target")
-        if given is not None
-        else place / str(part.get("path") or part["file"])
-    )
+    path = place / str(part.get("path") or part["file"])
+    if given is not None:
+        path = as_path(given, "the target")
     network = load(path, nnet_header=bool(part.get("nnet_header")))
     origin = Origin.of(network)
     if origin is None or origin.differs(part):
@@ -188,29 +138,46 @@ def _target(place: Path, part: Mapping[str, Any], given: str | Path | None) -> N
     return network
 
 
-def _frozen(recipe: Recipe, target: Network, given: str | Path | None) -> Frozen:
-    if recipe.seed is not None:
+def _frozen(recipe: Mapping[str, Any], target: Network, given: str | Path | None) -> Frozen:
+    """The same frozen network again, drawn or from the file that the user brought."""
+    construction = CONSTRUCTIONS[recipe["construction"]](**recipe["settings"])
+    if recipe["seed"] is not None:
         if given is not None:
             raise InputError("--frozen is for networks that were brought, but this was drawn")
-        return recipe.draw(target)
+        inner = recipe["activation"]
+        return draw(
+            target,
+            construction,
+            seed=recipe["seed"],
+            weights=Weights(recipe["weights"]),
+            density=recipe["density"],
+            statistics=recipe["statistics"],
+            activation=None if inner is None else _activation(inner),
+            merge=recipe["merge"],
+        )
     if given is None:
         raise InputError(
-            f"the frozen network was brought in {recipe.file}, not drawn from a seed; say where "
+            f"the frozen network was brought in {recipe['file']}, not drawn from a seed; say where "
             f"that file is with --frozen"
         )
     network = load(given)
-    if network.metadata.get("sha256") != recipe.file_sha256:
-        raise InputError(f"{given}: this is not the frozen network of the run ({recipe.file})")
-    return Frozen(network, recipe.made(), recipe.merge)
+    if network.metadata.get("sha256") != recipe["file_sha256"]:
+        raise InputError(f"{given}: this is not the frozen network of the run ({recipe['file']})")
+    return Frozen(network, construction, recipe["merge"])
 
 
-def _norms(place: Path, network: Network) -> dict[str, Norm | LiveNorm]:
+def _activation(told: Mapping[str, str]) -> Activation:
+    settings = {name: float(text) for name, text in told.items() if name != "kind"}
+    # One that needs an array besides is none that a recipe tells of: {}[name] is a KeyError.
+    return cast(Activation, KINDS[told["kind"]](dict[str, Any]().__getitem__, settings))
+
+
+def _norms(place: Path, stored: Network) -> dict[str, Norm | LiveNorm]:
     """Every norm of the frozen network with the gammas and betas of norms.npz."""
     path = place / NORMS
     if not path.exists():
         raise InputError(f"{path}: there is no such file, and the norms are half of the network")
     arrays = read_norms(path)
-    stored = as_stored(network)
     try:
         return {
             node.name: node.op.tuned(arrays[f"{node.name}.weight"], arrays[f"{node.name}.bias"])
@@ -219,38 +186,6 @@ def _norms(place: Path, network: Network) -> dict[str, Norm | LiveNorm]:
         }
     except (KeyError, InputError, ValueError) as error:
         raise InputError(f"{path}: these norms are not of this network ({error})") from None
-
-
-def _result(
-    report: Mapping[str, Any], target: Network, frozen: Frozen, norms: Mapping[str, Norm | LiveNorm]
-) -> Result:
-    """The reconstruction without its solves: enough to write its networks."""
-    layout = frozen.layout_of(target)
-    stored = as_stored(frozen.network)
-    sites = find_sites(layout.form.network, stored, layout.blueprints)
-    domain = Box(report["domain"]["lo"], report["domain"]["hi"])
-    return Result(layout, frozen, domain, sites, stored.with_ops(norms), (), None, 0.0)
-
-
-def _require_bits(
-    place: Path,
-    report: Mapping[str, Any],
-    network: Network,
-    stated: Mapping[str, Any],
-    frozen: Frozen,
-) -> None:
-    origin = Origin.of(network)
-    differs = "sha256" if origin is None else origin.differs(stated)
-    if differs:
-        same = weights_hash(as_stored(frozen.network)) == report["frozen"]["sha256"]
-        made = report["environment"]
-        told = "the frozen weights are those of the report" if same else "so do the frozen weights"
-        raise ReconstructError(
-            f"{place}: what is rebuilt is not, bit for bit, the {NETWORK} of the certificate "
-            f"({differs} differs, {told}) (it was made by reconstruct {made['reconstruct']} with "
-            f"numpy {made['numpy']}; files written by other versions of the onnx package may "
-            f"differ in layout)"
-        )
 
 
 def report(output: str | Path) -> Path:

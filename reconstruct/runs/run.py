@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,12 +38,12 @@ from reconstruct.pipeline import Result, reconstruct, width_for
 from reconstruct.progress import Progress, Step, listener, silent, until
 from reconstruct.reports.document import build_report
 from reconstruct.reports.folder import OutputFolder, as_output
-from reconstruct.reports.inputs import ShownInputs, guard_part
+from reconstruct.reports.measurements import ShownInputs, guard_part
 from reconstruct.reports.page import card
 from reconstruct.reports.words import size, verdict_line
 from reconstruct.runs import files, given
 from reconstruct.runs.given import Given, PathLike, Where
-from reconstruct.runs.rebuild import Recipe
+from reconstruct.runs.rebuild import recipe_of
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ def run(
             seconds=time.perf_counter() - start,
             guard=guard_part(result, files.GUARDED, guarded, others) if forms.guarded else None,
             target_path=source.path_from(home),
-            recipe=asdict(Recipe.of(own, forms)),
+            recipe=recipe_of(own, forms),
             examples=shown,
             blocks=forms.blocks,
         )

@@ -107,8 +107,8 @@ def test_finite_figures_of_any_size_have_a_page(
     ("place", "value", "sentence"),
     [
         (("error", "float64_max"), math.nan, "not a readable report (NaN is no finite number)"),
-        (("layers",), {}, "layers must be a list, but is {}; take the file as the run wrote it"),
-        (("error",), ..., "error must be an object, but is None; take the file as"),
+        (("layers",), {"a": 1}, "some part is missing or of another kind (TypeError"),
+        (("error",), ..., "of another kind (KeyError: 'error'); take the file as the run wrote"),
         (("error", "samples"), "many", "some part is missing or of another kind (ValueError"),
         (("verdict",), "proved", "some part is missing or of another kind (KeyError: 'proved')"),
         (("error",), {}, "some part is missing or of another kind (KeyError"),

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.reports.inputs import ShownInputs, data_url, image_shape, inputs_part, png
 from reconstruct.reports.measurements import (
+    ShownInputs,
     affordable,
+    data_url,
+    image_shape,
+    inputs_part,
     layer_errors,
     multiplications,
+    png,
 )
 from reconstruct.reports.reading import RunFiles
 from reconstruct.reports.sections import inputs_section, layer_figure
