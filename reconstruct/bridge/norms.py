@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reconstruct.networks.maps.norm import KEYS
+from reconstruct.networks.maps.diagonal import KEYS
 
 if TYPE_CHECKING:
     import torch

@@ -11,17 +11,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import (
-    Budget,
-    as_path,
-    format_suffix,
-    naming,
-    read_bytes,
-    read_limit,
-    sha256_bytes,
-    unpacked,
-    written_whole,
-)
+from reconstruct.formats import files
 from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npz import ZIP_MAGIC, graph_arrays, read_npz
 from reconstruct.formats.onnx.agreement import SecondReading
@@ -51,7 +41,7 @@ class Around:
 
     folder: Path
     nnet_header: bool
-    budget: Budget
+    budget: files.Budget
     comparison: SecondReading
     held: Network | None
 
@@ -105,24 +95,24 @@ def load(
     `unchecked` (RECONSTRUCT_UNCHECKED_READING): then `metadata["compared"]` is None. Large weights
     of an ONNX file that are those of the network `held`, bit by bit, are not held twice.
     """
-    place, most = as_path(path, "a network's file"), read_limit(limit)
-    with naming(place):
-        stored = read_bytes(place, most)
-        content = unpacked(stored, most)
+    place, most = files.as_path(path, "a network's file"), files.read_limit(limit)
+    with files.naming(place):
+        stored = files.read_bytes(place, most)
+        content = files.unpacked(stored, most)
         kind = _format(place, content)
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
         allowed = bool(os.environ.get(UNCHECKED)) if unchecked is None else unchecked
-        budget, comparison = Budget(max(most, len(stored))), SecondReading(near, allowed)
+        budget, comparison = files.Budget(max(most, len(stored))), SecondReading(near, allowed)
         around = Around(place.parent, nnet_header, budget, comparison, held)
         network = FORMATS[kind].read(content, around)
         _check_sizes(network)
-        origin = {"file": place.name, "format": kind[1:], "sha256": sha256_bytes(stored)}
+        origin = {"file": place.name, "format": kind[1:], "sha256": files.sha256_bytes(stored)}
     return replace(network, metadata={**origin, **network.metadata})
 
 
 def _format(path: Path, content: bytes) -> str:
-    suffix = format_suffix(path)
+    suffix = files.format_suffix(path)
     if suffix in FORMATS:
         return suffix
     refuse_foreign(path, content)
@@ -137,7 +127,7 @@ def _format(path: Path, content: bytes) -> str:
 
 def refuse_foreign(path: Path, content: bytes) -> None:
     """Raise for files that hold networks of other programs; say nothing of all others."""
-    suffix = format_suffix(path)
+    suffix = files.format_suffix(path)
     zipped = content.startswith(ZIP_MAGIC) and b"data.pkl" in content
     if zipped or (suffix in TORCH and content.startswith((PICKLE, *ZIP_MAGIC))):
         raise InputError(
@@ -165,14 +155,14 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
 
     For .npz the `dtype` None keeps every weight in the precision in which it is stored.
     """
-    place = as_path(path, "the file to write")
+    place = files.as_path(path, "the file to write")
     as_network(network, "what is saved")
     if dtype is not None:
         precision(dtype, "networks are written")
     suffix = place.suffix.lower()
     if suffix == ".npz":
         arrays: dict[str, Any] = graph_arrays(network, dtype)
-        with written_whole(place) as file:
+        with files.written_whole(place) as file:
             np.savez(file, **arrays)
     elif suffix == ".onnx":
         from reconstruct.formats.onnx.write import write_onnx

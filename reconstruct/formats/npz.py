@@ -39,7 +39,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS, Budget, rounded
 from reconstruct.formats.text import parse_json
 from reconstruct.networks import Add, Geometry, Network, Node, Operation, Relu, maps
-from reconstruct.networks.maps.norm import KEYS as NORM_KEYS
+from reconstruct.networks.maps.diagonal import KEYS as NORM_KEYS
 from reconstruct.networks.operation import KINDS
 from reconstruct.numbers.given import representable
 

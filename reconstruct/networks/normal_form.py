@@ -18,19 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from reconstruct.networks import maps
 from reconstruct.networks.activations import MaxPool
 from reconstruct.networks.graph import Network, Node
-from reconstruct.networks.maps import (
-    Affine,
-    Convolution,
-    Diagonal,
-    Mixing,
-    Norm,
-    Picking,
-    Placement,
-    Scaling,
-    Select,
-)
 from reconstruct.networks.operation import Add
 from reconstruct.numbers.arrays import Matrix, Vector, dense
 
@@ -75,7 +65,7 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
                 chains[node.name] = (node.name,)
         made[node.name] = joined
     for node in pruned.nodes:  # values that are only moved are no map to rebuild
-        if merge and isinstance(node.op, Picking) and len(chains.get(node.name, ())) == 1:
+        if merge and isinstance(node.op, maps.Picking) and len(chains.get(node.name, ())) == 1:
             made[node.name] = node
             del chains[node.name]
     form = Network(
@@ -86,7 +76,7 @@ def normal_form(network: Network, *, merge: bool = True) -> NormalForm:
 
 def rebuilt(node: Node) -> bool:
     """Whether a construction rebuilds this node's map, rather than leaving it where it stands."""
-    return isinstance(node.op, Mixing) and not node.op.fixed
+    return isinstance(node.op, maps.Mixing) and not node.op.fixed
 
 
 def rebuilt_nodes(network: Network) -> tuple[Node, ...]:
@@ -101,27 +91,27 @@ def _alone(network: Network, node: Node) -> bool:
 def _joined(network: Network, node: Node, before: Node, merge: bool) -> Node | None:
     """The node merged into the map before it, or None where the two stay apart."""
     inner, op = before.op, node.op
-    assert isinstance(inner, Mixing)
-    if isinstance(inner, Convolution):
-        folded = _scaled(inner, op) if isinstance(op, Diagonal) else None
+    assert isinstance(inner, maps.Mixing)
+    if isinstance(inner, maps.Convolution):
+        folded = _scaled(inner, op) if isinstance(op, maps.Diagonal) else None
         return None if folded is None else Node(node.name, folded, before.inputs)
     outer = _as_mixing(network, node).op
-    if not rebuilt(Node(node.name, outer, ())) or isinstance(outer, Convolution):
+    if not rebuilt(Node(node.name, outer, ())) or isinstance(outer, maps.Convolution):
         return None
-    if not (merge or isinstance(op, Diagonal)):
+    if not (merge or isinstance(op, maps.Diagonal)):
         return None
-    assert isinstance(outer, Mixing)
+    assert isinstance(outer, maps.Mixing)
     return Node(node.name, compose(outer, inner), before.inputs)
 
 
-def _scaled(conv: Convolution, op: Diagonal) -> Convolution | None:
+def _scaled(conv: maps.Convolution, op: maps.Diagonal) -> maps.Convolution | None:
     """The convolution with its channels scaled and shifted; None where the pixels differ."""
     s, t = (part.reshape(conv.channels, conv.positions) for part in op.effective())
     if np.any(s != s[:, :1]) or np.any(t != t[:, :1]):
         return None
     scale, shift = s[:, 0], t[:, 0]
     kernel = scale[:, None, None, None] * conv.kernel.astype(np.float64)
-    return Convolution(kernel, conv.geometry, scale * conv.offsets + shift, conv.groups)
+    return maps.Convolution(kernel, conv.geometry, scale * conv.offsets + shift, conv.groups)
 
 
 def fold_norms(network: Network) -> Network:
@@ -129,7 +119,7 @@ def fold_norms(network: Network) -> Network:
     ops = {n.name: n for n in network.nodes}
     alias: dict[str, str] = {}
     for node in network.nodes:
-        if not isinstance(node.op, Norm):
+        if not isinstance(node.op, maps.Norm):
             continue
         (before,) = node.inputs
         s, t = node.op.effective()
@@ -137,14 +127,14 @@ def fold_norms(network: Network) -> Network:
             alias[node.name] = before
             del ops[node.name]
         else:
-            ops[node.name] = replace(node, op=Scaling(s, offset=t))
+            ops[node.name] = replace(node, op=maps.Scaling(s, offset=t))
     return _without(network.with_ops({name: node.op for name, node in ops.items()}), alias)
 
 
-def compose(after: Mixing, before: Mixing) -> Mixing:
+def compose(after: maps.Mixing, before: maps.Mixing) -> maps.Mixing:
     """`h ↦ W2 (W1 h + b1) + b2` as one dense map, in float64: for the small maps of a target."""
     second = dense(after.matrix)
-    return Affine(second @ dense(before.matrix), second @ before.bias + after.bias)
+    return maps.Affine(second @ dense(before.matrix), second @ before.bias + after.bias)
 
 
 def without_casts(network: Network) -> Network:
@@ -176,16 +166,16 @@ def _as_mixing(network: Network, node: Node) -> Node:
     op = node.op
     if _on_images(network):
         return node
-    if isinstance(op, Diagonal):
+    if isinstance(op, maps.Diagonal):
         s, t = op.effective()
-        return replace(node, op=Affine(np.diag(s), t))
-    if isinstance(op, Placement):
+        return replace(node, op=maps.Affine(np.diag(s), t))
+    if isinstance(op, maps.Placement):
         rows = np.zeros((len(op.index), op.inputs))
         kept = np.flatnonzero(op.index >= 0)
         rows[kept, op.index[kept]] = 1.0
-        return replace(node, op=Affine(rows))
-    if isinstance(op, Select):
-        return replace(node, op=Affine(np.eye(network.sizes[node.inputs[0]])[op.block]))
+        return replace(node, op=maps.Affine(rows))
+    if isinstance(op, maps.Select):
+        return replace(node, op=maps.Affine(np.eye(network.sizes[node.inputs[0]])[op.block]))
     return node
 
 
@@ -194,19 +184,23 @@ def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t:
     if name not in ops or len(network.consumers(name)) != 1:
         return False
     node = ops[name]
-    if isinstance(node.op, Convolution):
-        scaling = Scaling(s, offset=t)
+    if isinstance(node.op, maps.Convolution):
+        scaling = maps.Scaling(s, offset=t)
         folded = None if node.op.fixed else _scaled(node.op, scaling)
         if folded is not None:
             ops[name] = replace(node, op=folded)
         return folded is not None
-    if isinstance(node.op, Mixing):
-        ops[name] = replace(node, op=Affine(_scale_rows(node.op.matrix, s), s * node.op.bias + t))
+    if isinstance(node.op, maps.Mixing):
+        ops[name] = replace(
+            node, op=maps.Affine(_scale_rows(node.op.matrix, s), s * node.op.bias + t)
+        )
         return True
     if not isinstance(node.op, Add) or len(set(node.inputs)) != len(node.inputs):
         return False
     branches = [ops[i] for i in node.inputs if i in ops]
-    simple = all(isinstance(b.op, Mixing) and len(network.consumers(b.name)) == 1 for b in branches)
+    simple = all(
+        isinstance(b.op, maps.Mixing) and len(network.consumers(b.name)) == 1 for b in branches
+    )
     if len(branches) != len(node.inputs) or not simple:
         return False
     for i, branch in enumerate(branches):
@@ -215,7 +209,7 @@ def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t:
 
 
 def _on_images(network: Network) -> bool:
-    return any(isinstance(n.op, Convolution | MaxPool) for n in network.nodes)
+    return any(isinstance(n.op, maps.Convolution | MaxPool) for n in network.nodes)
 
 
 def _scale_rows(weight: Matrix, s: Vector) -> Matrix:

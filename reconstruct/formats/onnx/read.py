@@ -17,20 +17,10 @@ import numpy as np
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import VALUE, Budget, read_limit
 from reconstruct.formats.onnx import constants as fold
-from reconstruct.formats.onnx import elementwise, images, linear, steps
+from reconstruct.formats.onnx import elementwise, images, linear, steps, values
 from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, Schemas, node_name, read_model
-from reconstruct.formats.onnx.values import (
-    BFLOAT,
-    NAMES,
-    REASON,
-    WIDER,
-    Builder,
-    Call,
-    Flow,
-    Unfinished,
-    Value,
-)
+from reconstruct.formats.onnx.values import Builder, Call, Flow, Unfinished, Value
 from reconstruct.networks import Network, activations
 
 Reader = Callable[[Call, Builder], Any]
@@ -169,7 +159,7 @@ def read_onnx(
         walk.step(node)
     output = walk.values.get(model.output)
     if isinstance(output, Unfinished):
-        raise UnsupportedError(f"the output {model.output!r} {REASON}")
+        raise UnsupportedError(f"the output {model.output!r} {values.REASON}")
     if not isinstance(output, Flow):
         raise UnsupportedError(
             f"the output {model.output!r} is constant or made by no "
@@ -189,7 +179,7 @@ def read_onnx(
         name: flow
         for name, (flow, revision) in walk.flows.items()
         if walk.build.revisions[flow.node] == revision  # else a bias or factor joined it later
-        and (walk.schemas.kind(name) != BFLOAT or name == model.output)  # numpy has none
+        and (walk.schemas.kind(name) != values.BFLOAT or name == model.output)  # numpy has none
     }
     fixed = {name: v for name, v in walk.values.items() if isinstance(v, np.ndarray)}
     folded = {name: array for name, array in fixed.items() if name not in model.constants}
@@ -290,10 +280,10 @@ class _Walk:
         """
         for value, kind in zip(inputs, kinds, strict=True):
             flows = isinstance(value, Flow | Unfinished)
-            if flows and kind not in WIDER[self.model.kind]:
+            if flows and kind not in values.WIDER[self.model.kind]:
                 raise UnsupportedError(
-                    f"computes in {NAMES.get(kind, 'another type')}, narrower than the "
-                    f"input's {NAMES[self.model.kind]}; export the model in one float type"
+                    f"computes in {values.NAMES.get(kind, 'another type')}, narrower than the "
+                    f"input's {values.NAMES[self.model.kind]}; export the model in one float type"
                 )
 
     def _keep(self, name: str, value: Value, shape: tuple[int, ...]) -> None:

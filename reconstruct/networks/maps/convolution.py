@@ -29,16 +29,8 @@ from reconstruct.networks.operation import (
     register,
     set_once,
 )
-from reconstruct.numbers.arrays import (
-    Array,
-    Matrix,
-    Vector,
-    as_matrix,
-    everywhere,
-    frozen_array,
-    nonzeros,
-    to_dense,
-)
+from reconstruct.numbers import arrays
+from reconstruct.numbers.arrays import Array, Matrix, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import smallest
 
@@ -217,10 +209,10 @@ class Convolution(Mixing):
             )
         if tuple(window) != geometry.kernel:
             raise InputError(f"the kernel is {window}, but the geometry says {geometry.kernel}")
-        bias = everywhere(0.0, (c_out,)) if offsets is None else frozen_array(offsets)
+        bias = arrays.everywhere(0.0, (c_out,)) if offsets is None else arrays.frozen_array(offsets)
         if bias.shape != (c_out,):
             raise InputError(f"a convolution needs {c_out} biases, but got shape {bias.shape}")
-        kernel = as_matrix(array)
+        kernel = arrays.as_matrix(array)
         set_once(self, kernel=kernel, offsets=bias, geometry=geometry, groups=int(groups))
 
     # --- sizes ----------------------------------------------------------------------------------
@@ -298,12 +290,12 @@ class Convolution(Mixing):
         return np.asarray(patches.transpose(0, 2, 1).reshape(-1, patches.shape[1]))
 
     def with_kernel(self, kernel: Matrix) -> Convolution:
-        rows = to_dense(kernel)
+        rows = arrays.to_dense(kernel)
         shaped = rows.reshape(len(rows), *self.kernel.shape[1:])
         return Convolution(shaped, self.geometry, None, self.groups)
 
     def behind(self, kernel: Matrix) -> Convolution:
-        rows = to_dense(kernel)
+        rows = arrays.to_dense(kernel)
         pixels = Geometry(rows.shape[1] * self.groups, *self.geometry.output, (1, 1))
         return Convolution(rows[:, :, None, None], pixels, None, self.groups)
 
@@ -428,7 +420,7 @@ class Convolution(Mixing):
 
     @property
     def nonzeros(self) -> int:
-        return nonzeros(self.kernel)
+        return arrays.nonzeros(self.kernel)
 
     @property
     def parameters(self) -> int:

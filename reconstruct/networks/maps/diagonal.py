@@ -1,14 +1,16 @@
 """Maps that treat each unit on its own: `z ↦ s∘z + t`, with s and t perhaps irrational.
 
-`Scaling` has factors and divisors as a file states them: never multiplied into weights, never
-rounded. `Cast` goes to a narrower float type in the middle of a network, as quantised models do;
-the third one, `Norm`, has a file of its own.
+`Norm` is a norm layer with frozen statistics. `Scaling` has factors and divisors as a file states
+them: never multiplied into weights, never rounded. `Cast` goes to a narrower float type in the
+middle of a network, as quantised models do. Each says its s and t in every arithmetic.
+
+Rests on proofs_check: norm-is-affine.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,23 +21,14 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import InputBounds, Map, Rounding, RoundingError
-from reconstruct.networks.operation import one, register, set_once
-from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
-from reconstruct.numbers.double_double import Enclosure, quotient, upward
+from reconstruct.networks.operation import Operation, Part, counted, one, register, set_once
+from reconstruct.numbers import rationals, rounding
+from reconstruct.numbers.arrays import Array, Range, Vector, everywhere, frozen_array
+from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
-from reconstruct.numbers.rounding import (
-    SLACK,
-    TINY,
-    UNIT,
-    down,
-    inflate,
-    magnitude,
-    midpoint,
-    times,
-    up,
-)
+from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, inflate, up
 
 
 @dataclass(frozen=True)
@@ -88,30 +81,31 @@ class Parts:
 
 
 class Diagonal(Map):
-    """`z ↦ s∘z + t` on `units` values.
+    """`z ↦ s∘z + t`, s and t for each channel, which `positions` neighbouring units share.
 
-    Derive from it and say s and t in each arithmetic, beside each other: rounded to float64
-    (`effective`), to double-double accuracy (`enclosed`) and as rationals (`rationals`); and what
-    evaluation in floats costs (`rounding`).
+    Derive from it and say s and t in each arithmetic, beside each other: rounded to float64, to
+    double-double accuracy and as rationals; and what evaluation in floats costs (`rounding`).
     """
 
-    positions: int = 1  # units that share a channel
+    positions: int = 1
 
     @property
     @abstractmethod
-    def units(self) -> int:
-        """How many values it takes and gives."""
+    def channels(self) -> int:
+        """How many values s and t have."""
 
     @abstractmethod
-    def effective(self) -> tuple[Vector, Vector]:
+    def per_channel(self) -> tuple[Vector, Vector]:
         """`(s, t)`, rounded to float64."""
 
     @abstractmethod
-    def enclosed(self) -> tuple[Enclosure, Enclosure]:
+    def real_channels(self) -> tuple[Enclosure, Enclosure]:
         """`(s, t)` in real arithmetic, to about 2^-100."""
 
     @abstractmethod
-    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(
+        self, bits: int
+    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
 
     @abstractmethod
@@ -120,11 +114,42 @@ class Diagonal(Map):
 
     # --- what follows from that -----------------------------------------------------------------
 
+    @property
+    def units(self) -> int:
+        """How many values it takes and gives."""
+        return self.channels * self.positions
+
+    def spread(self, values: Array) -> Array:
+        """Numbers per channel as numbers per unit."""
+        return values if self.positions == 1 else np.repeat(values, self.positions, axis=-1)
+
+    def effective(self) -> tuple[Vector, Vector]:
+        """`(s, t)` of each unit, rounded to float64."""
+        s, t = self.per_channel()
+        return self.spread(s), self.spread(t)
+
+    def enclosed(self) -> tuple[Enclosure, Enclosure]:
+        """`(s, t)` of each unit in real arithmetic."""
+        scale, shift = (
+            Enclosure(*(self.spread(part) for part in (e.high, e.low, e.radius)))
+            for e in self.real_channels()
+        )
+        return scale, shift
+
+    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+        """`(s, t)` of each unit as intervals of rationals."""
+        scales, shifts = (
+            [pair for pair in part for _ in range(self.positions)]
+            for part in self.rational_channels(bits)
+        )
+        return scales, shifts
+
     def bounds(self) -> tuple[Range, Range]:
         """Floats below and above s, and below and above t; equal where they are floats."""
         with np.errstate(all="ignore"):  # what overflows is not known, and so not bounded
-            scale, shift = self.enclosed()
-        return scale.ends(), shift.ends()
+            ends = [part.ends() for part in self.real_channels()]
+        scale, shift = ((self.spread(lo), self.spread(hi)) for lo, hi in ends)
+        return scale, shift
 
     def size(self, *inputs: int) -> int:
         return one(inputs, f"a {self.kind.lower()} layer", self.units)
@@ -142,7 +167,7 @@ class Diagonal(Map):
     def image(self, lo: Array, hi: Array) -> Range:
         """`s∘z + t` with both s and t known to within their own bounds."""
         (scale_lo, scale_hi), (shift_lo, shift_hi) = self.bounds()
-        first, second = times(lo, hi, scale_lo), times(lo, hi, scale_hi)
+        first, second = rounding.times(lo, hi, scale_lo), rounding.times(lo, hi, scale_hi)
         plain = (shift_lo == 0) & (shift_hi == 0)
         with np.errstate(all="ignore"):
             below = np.minimum(first[0], second[0])
@@ -154,7 +179,7 @@ class Diagonal(Map):
     @cached_property
     def _centre(self) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
-            return midpoint(*self.bounds()[0])
+            return rounding.midpoint(*self.bounds()[0])
 
     def pull(self, form: Array, size: int) -> Array:
         return np.asarray(form * self._centre[0].astype(form.dtype, copy=False))
@@ -162,14 +187,16 @@ class Diagonal(Map):
     def pull_error(self, reach: Array) -> RoundingError:
         """u·|s||z| + rad(s)|z| + rad(t) per unit of |Λ|, with the middle of s's bounds for s."""
         scale, scale_error = self._centre
-        shift, shift_error = midpoint(*self.bounds()[1])
+        shift, shift_error = rounding.midpoint(*self.bounds()[1])
         # u·|s| of a factor near the smallest normal number underflows, and |z| may make it large
         error = (inflate(np.abs(scale), UNIT) + scale_error) * SLACK * reach + shift_error + TINY
         floor = TINY * reach.sum(axis=1) * SLACK
         return RoundingError(shift[None], error, floor)
 
     def absolute(self, reach: Array) -> Array:
-        return np.asarray(reach * magnitude(*self.bounds()[0]))
+        with np.errstate(all="ignore"):
+            scale = rounding.magnitude(*self.real_channels()[0].ends())
+        return np.asarray(reach * self.spread(scale))
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
         scale, shift = self._dyadic(bits)
@@ -181,6 +208,226 @@ class Diagonal(Map):
             scale, shift = self.rationals(bits)
             held[bits] = Dyadic.around(scale, bits), Dyadic.around(shift, bits)
         return held[bits]
+
+
+def _divided(top: Vector, plain: Array, divisor: Callable[[], Enclosure]) -> Enclosure:
+    """`top/divisor`, which is `top` itself, without doubt, where the divisor is plainly 1."""
+    found = Enclosure.exact(top)
+    if plain.all():
+        return found
+    found = quotient(found, divisor())
+    low, radius = (np.where(plain, 0.0, part) for part in (found.low, found.radius))
+    return Enclosure(np.where(plain, top, found.high), low, radius)
+
+
+# --- norm ----------------------------------------------------------------------------------------
+
+
+UNIT_EPS = 2.0**-17  # close to the customary 1e-5, and a float32 number
+KEYS = ("weight", "bias", "running_mean", "running_var")  # as state dicts call them
+
+
+@dataclass(frozen=True, eq=False)
+class Norm(Diagonal):
+    """`z ↦ gamma ∘ (z − mean)/√(var + eps) + beta`, a norm layer with frozen statistics.
+
+    In effective form it is `s∘z + t` with `s = gamma/√(var + eps)` and `t = beta − s∘mean`. The
+    parameters are per channel; `positions` neighbouring units share a channel (an image's pixels).
+    """
+
+    kind = "Norm"
+
+    gamma: Vector
+    beta: Vector
+    mean: Vector
+    var: Vector
+    eps: float
+    positions: int
+
+    def __init__(
+        self,
+        gamma: ArrayLike,
+        beta: ArrayLike,
+        mean: ArrayLike,
+        var: ArrayLike,
+        eps: float = UNIT_EPS,
+        positions: int = 1,
+    ) -> None:
+        arrays = [frozen_array(a) for a in (gamma, beta, mean, var)]
+        shapes = {a.shape for a in arrays}
+        if len(shapes) != 1 or arrays[0].ndim != 1 or not arrays[0].size:
+            raise InputError(
+                f"a norm layer needs gamma, beta, mean and var of one length, but got {shapes}"
+            )
+        least = arrays[3].min()
+        if not (least >= 0 and 0 <= eps < np.inf and least + eps > 0):
+            raise InputError(
+                "a norm layer needs var ≥ 0, eps ≥ 0 and var + eps > 0, but the smallest var is "
+                f"{least:g} with eps = {eps:g}"
+            )
+        count = counted(positions, "a norm layer needs positions")
+        known = dict(zip(("gamma", "beta", "mean", "var"), arrays, strict=True))
+        set_once(self, **known, eps=float(eps), positions=count)
+
+    @classmethod
+    def neutral(cls, channels: int, positions: int = 1) -> Norm:
+        """gamma 1, beta 0, mean 0 and √(var + eps) = 1, so that gamma is the effective scale."""
+        one, zero, rest = (everywhere(number, (channels,)) for number in (1.0, 0.0, 1.0 - UNIT_EPS))
+        return cls(one, zero, zero, rest, UNIT_EPS, positions)
+
+    @property
+    def channels(self) -> int:
+        return len(self.gamma)
+
+    def _by_channels(self, values: Array) -> Array:
+        return values.reshape(*values.shape[:-1], self.channels, self.positions)
+
+    def __call__(self, *values: Array) -> Array:
+        (z,) = values
+        kind = z.dtype
+        parts = (self.gamma, self.beta, self.mean, self.var)
+        gamma, beta, mean, var = (part.astype(kind, copy=False)[:, None] for part in parts)
+        value = self._by_channels(z)
+        deviation = np.sqrt(var + kind.type(self.eps))
+        # Hidden layers are wide, so each pass over them counts; drawn norms are 0 and 1 here.
+        if mean.any() or (deviation != 1).any():
+            value = (value - mean) / deviation
+        value = value * gamma
+        value += beta
+        return np.asarray(value.reshape(z.shape))
+
+    def with_effective(self, s: Vector, t: Vector) -> Norm:
+        """The same statistics with the gamma and beta that make `N(z) = s∘z + t`, per channel.
+
+        gamma is rounded first and beta is computed from the scale that gamma then really gives,
+        so that a large mean does not turn the rounding of gamma into an error of t.
+        """
+        gamma = s * self.deviation
+        beta = t + (gamma / self.deviation) * self.mean
+        return self.tuned(gamma, beta)
+
+    def tuned(self, gamma: ArrayLike, beta: ArrayLike) -> Norm:
+        """The same statistics with these gammas and betas."""
+        return Norm(gamma, beta, self.mean, self.var, self.eps, self.positions)
+
+    def hidden(self, start: int, stop: int) -> Norm:
+        part = slice(start, stop)
+        parts = (self.gamma[part], self.beta[part], self.mean[part], self.var[part])
+        return Norm(*parts, self.eps, self.positions)
+
+    # --- s = gamma/√(var + eps) and t = beta − s·mean, in each arithmetic ------------------------
+
+    @property
+    def deviation(self) -> Vector:
+        """`√(var + eps)` per channel, rounded to float64."""
+        return np.sqrt(self.var + self.eps)
+
+    def per_channel(self) -> tuple[Vector, Vector]:
+        s = self.gamma / self.deviation
+        return s, self.beta - s * self.mean
+
+    def real_channels(self) -> tuple[Enclosure, Enclosure]:
+        """Where var + eps is exactly 1, as in drawn networks, s is gamma itself, without doubt."""
+        total, rest = two_sum(self.var, np.full_like(self.var, self.eps))
+        variance = Enclosure(total, rest, np.zeros_like(self.var))
+        plain = (total == 1) & (rest == 0)
+        scale = _divided(self.gamma, plain, lambda: square_root(variance))
+        shift = Enclosure.exact(self.beta)
+        if self.mean.any():
+            shift = shift - scale * Enclosure.exact(self.mean)
+        return scale, shift
+
+    def rational_channels(
+        self, bits: int
+    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+        scales, shifts = [], []
+        for g, b, mean, var in zip(self.gamma, self.beta, self.mean, self.var, strict=True):
+            roots = rationals.root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)
+            low, high = sorted(Fraction(float(g)) / root for root in roots)
+            centre = -Fraction(float(mean))
+            below, above = rationals.times((low, high), (centre, centre))
+            scales.append((low, high))
+            shifts.append((Fraction(float(b)) + below, Fraction(float(b)) + above))
+        return scales, shifts
+
+    def _dyadic(self, bits: int) -> tuple[Dyadic, Dyadic]:
+        if self._unscaled_in(Precision(np.float64)):  # as drawn: fractions of each take a minute
+            return Dyadic.exact(self.spread(self.gamma)), Dyadic.exact(self.spread(self.beta))
+        return super()._dyadic(bits)
+
+    def rational_deviations(self) -> list[Fraction | None]:
+        """√(var + eps) of each channel as a rational, None where it is irrational."""
+        return [rationals.rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
+
+    def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
+        """By the formula, as a scale and a shift computed first, or folded into the map before.
+
+        |s z| ≤ |result| + |t| too, which is far less once z is correlated; and what underflow costs
+        on any of the three ways.
+        """
+        scale, shift = (part.magnitude() for part in self.enclosed())
+        mean, beta, gamma = (np.abs(self.spread(p)) for p in (self.mean, self.beta, self.gamma))
+        moved = upward(scale * incoming.error)
+        scaled = upward(np.minimum(scale * incoming.size, incoming.result + shift) + moved)
+        parts = Parts(scale, scaled, upward(scale * mean), beta)
+        inverse = np.maximum(1.0, 1.0 / self.spread(self.deviation))
+        centred = upward(incoming.computed + mean)
+        entry, inputs = (
+            (0.0, 0.0)
+            if incoming.before is None
+            else (incoming.before.entry, incoming.before.inputs)
+        )
+        lost = 8 * precision.tiny * (1 + scale + gamma + centred * inverse + inputs)
+        error = upward(parts.error(incoming, self._roundings(precision), precision) + lost)
+        if not self._representable(upward(scale * max(1.0, entry)), precision):
+            error = np.full_like(error, np.inf)
+        peak = np.maximum(parts.peak(incoming), centred * np.maximum(gamma, 1.0) * inverse)
+        return Rounding(error, upward(peak))
+
+    def _roundings(self, precision: Precision) -> Roundings:
+        """Those that its parts meet in a format, of which fewer numbers need a cast or an operation
+        the plainer they are: casts, v + ε, √, 1/√ and products; a cast and a product; a product,
+        and none to spare."""
+        if not self._unscaled_in(precision):
+            return Roundings(scaled=9, centre=10, shift=3, folded=9)
+        held = all(np.array_equal(precision.cast(p), p) for p in (self.gamma, self.beta))
+        if held:
+            return Roundings(scaled=1, centre=0, shift=0, folded=1)
+        return Roundings(scaled=3, centre=0, shift=2, folded=3)
+
+    def _unscaled_in(self, precision: Precision) -> bool:
+        """Whether the mean is 0 and var + eps exactly 1 in the format, so that s is gamma and no
+        operation but `gamma·z + beta` rounds."""
+        total, rest = two_sum(self.var, np.full_like(self.var, self.eps))
+        held = np.array_equal(precision.cast(self.var), self.var) and not precision.moved(self.eps)
+        return bool(held and not self.mean.any() and np.all(total == 1) and not rest.any())
+
+    def _representable(self, folded: Array, precision: Precision) -> bool:
+        """No parameter, nor a weight that it is folded into, leaves the range of the format."""
+        spread = self.var + self.eps
+        high = max(float(np.max(part, initial=0.0)) for part in (spread, abs(self.gamma), folded))
+        least = float(np.min(spread, initial=1.0))
+        return least >= 2.0**20 * precision.tiny and high < precision.largest / 4
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Array]:
+        return dict(zip(KEYS, (self.gamma, self.beta, self.mean, self.var), strict=True))
+
+    def settings(self) -> dict[str, Any]:
+        return {"eps": self.eps} | ({"positions": self.positions} if self.positions > 1 else {})
+
+    @property
+    def tunable(self) -> int:
+        return 2 * self.channels
+
+
+def _restored(part: Part, settings: Any) -> Operation:
+    gamma, beta, mean, var = (part(key) for key in KEYS)
+    return Norm(gamma, beta, mean, var, float(settings["eps"]), settings.get("positions", 1))
+
+
+register("Norm", _restored)
 
 
 # --- scaling --------------------------------------------------------------------------------------
@@ -218,7 +465,7 @@ class Scaling(Diagonal):
         set_once(self, factor=first, divisor=second, offset=third)
 
     @property
-    def units(self) -> int:
+    def channels(self) -> int:
         return len(self.factor)
 
     @cached_property
@@ -246,28 +493,23 @@ class Scaling(Diagonal):
 
     # --- s = factor/divisor and t = offset, in each arithmetic ----------------------------------
 
-    def effective(self) -> tuple[Vector, Vector]:
+    def per_channel(self) -> tuple[Vector, Vector]:
         return self.factor / self.divisor, self.offset
 
-    def enclosed(self) -> tuple[Enclosure, Enclosure]:
-        plain = np.abs(self.divisor) == 1
-        signed = Enclosure.exact(self.factor * np.sign(self.divisor))
-        scale = signed
-        if not plain.all():
-            found = quotient(signed, Enclosure.exact(np.abs(self.divisor)))
-            scale = Enclosure(
-                np.where(plain, signed.high, found.high),
-                np.where(plain, 0.0, found.low),
-                np.where(plain, 0.0, found.radius),
-            )
+    def real_channels(self) -> tuple[Enclosure, Enclosure]:
+        size = np.abs(self.divisor)
+        scale = _divided(
+            self.factor * np.sign(self.divisor), size == 1, lambda: Enclosure.exact(size)
+        )
         return scale, Enclosure.exact(self.offset)
 
-    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
-        scales = [
-            Fraction(float(a)) / Fraction(float(b))
-            for a, b in zip(self.factor, self.divisor, strict=True)
-        ]
-        offsets = [Fraction(float(c)) for c in self.offset]
+    def rational_channels(
+        self, bits: int
+    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+        factors, divisors, offsets = (
+            [Fraction(float(number)) for number in part] for part in self.arrays().values()
+        )
+        scales = [a / b for a, b in zip(factors, divisors, strict=True)]
         return [(s, s) for s in scales], [(t, t) for t in offsets]
 
     def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
@@ -337,7 +579,7 @@ class Cast(Diagonal):
             )
 
     @property
-    def units(self) -> int:
+    def channels(self) -> int:
         return self.count
 
     @property
@@ -370,15 +612,18 @@ class Cast(Diagonal):
 
     # --- the identity, in each arithmetic -------------------------------------------------------
 
-    def effective(self) -> tuple[Vector, Vector]:
-        return np.ones(self.units), np.zeros(self.units)
+    def per_channel(self) -> tuple[Vector, Vector]:
+        return np.ones(self.count), np.zeros(self.count)
 
-    def enclosed(self) -> tuple[Enclosure, Enclosure]:
-        return Enclosure.exact(np.ones(self.units)), Enclosure.exact(np.zeros(self.units))
+    def real_channels(self) -> tuple[Enclosure, Enclosure]:
+        scale, shift = (Enclosure.exact(part) for part in self.per_channel())
+        return scale, shift
 
-    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(
+        self, bits: int
+    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         one, zero = Fraction(1), Fraction(0)
-        return [(one, one)] * self.units, [(zero, zero)] * self.units
+        return [(one, one)] * self.count, [(zero, zero)] * self.count
 
     def settings(self) -> dict[str, Any]:
         return {"count": self.count, "digits": self.digits}

@@ -20,28 +20,10 @@ from scipy import sparse
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.operation import LIMITS, Operation, Part, one, register, set_once
-from reconstruct.numbers.arrays import (
-    Array,
-    Matrix,
-    Range,
-    Vector,
-    as_matrix,
-    dense,
-    frozen_array,
-    nonzeros,
-)
+from reconstruct.numbers import arrays, rounding
+from reconstruct.numbers.arrays import Array, Matrix, Range, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
-from reconstruct.numbers.rounding import (
-    SLACK,
-    TINY,
-    gamma,
-    inflate,
-    midpoint,
-    smallest,
-    underflow,
-    up,
-    widen,
-)
+from reconstruct.numbers.rounding import SLACK, TINY, gamma, inflate, midpoint, underflow, up
 
 
 class Mixing(Map):
@@ -174,12 +156,11 @@ class Mixing(Map):
             middle, radius = midpoint(lo, hi)
             doubt = inflate(np.abs(middle), factor)
             reach = np.where(doubt == 0, radius, up(radius + doubt))
-            lost = sum(
-                underflow(self.summands, self.least, smallest(part)) for part in (middle, reach)
-            )
+            least = [rounding.smallest(part) for part in (middle, reach)]
+            lost = sum(underflow(self.summands, self.least, part) for part in least)
             centre = self.linear(middle) + self.bias
             size = self.absolute(reach) + inflate(np.abs(self.bias), factor)
-            below, above = widen(centre, inflate(size, float(up(1 + factor)), 2 * lost))
+            below, above = rounding.widen(centre, inflate(size, float(up(1 + factor)), 2 * lost))
         unknown = ~np.isfinite(centre)
         if unbounded.any():
             unknown |= self.touched(unbounded)
@@ -241,7 +222,7 @@ class MatrixMap(Mixing):
                 f"an affine map needs at least one input and one output, but got a weight of shape "
                 f"{matrix.shape}"
             )
-        offset = frozen_array(np.zeros(matrix.shape[0]) if bias is None else bias)
+        offset = arrays.frozen_array(np.zeros(matrix.shape[0]) if bias is None else bias)
         if offset.shape != (matrix.shape[0],):
             raise InputError(
                 f"an affine map with weight of shape {matrix.shape} needs {matrix.shape[0]} "
@@ -280,14 +261,14 @@ class MatrixMap(Mixing):
         return np.asarray(product).reshape(*form.shape[:-1], -1)
 
     def tile(self, start: int, stop: int) -> Array:
-        return dense(self.weight[start:stop])
+        return arrays.dense(self.weight[start:stop])
 
     def columns(self, start: int, stop: int) -> Array:
-        return dense(self.weight[:, start:stop])
+        return arrays.dense(self.weight[:, start:stop])
 
     @cached_property
     def least(self) -> float:
-        return smallest(self.weight)
+        return rounding.smallest(self.weight)
 
     @cached_property
     def largest(self) -> float:
@@ -296,7 +277,7 @@ class MatrixMap(Mixing):
     @cached_property
     def row_signs(self) -> Array:
         low, high = (
-            dense(end).ravel() for end in (self.weight.min(axis=1), self.weight.max(axis=1))
+            arrays.dense(end).ravel() for end in (self.weight.min(axis=1), self.weight.max(axis=1))
         )
         return (low >= 0).astype(int) - (high <= 0)
 
@@ -306,7 +287,7 @@ class MatrixMap(Mixing):
 
     @property
     def nonzeros(self) -> int:
-        return nonzeros(self.weight)
+        return arrays.nonzeros(self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +298,7 @@ class Dense(MatrixMap):
     bias: Vector
 
     def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        self._set(as_matrix(np.asarray(weight)), bias)
+        self._set(arrays.as_matrix(np.asarray(weight)), bias)
 
     @classmethod
     def over(cls, weight: Array, bias: Array | None = None) -> Dense:
@@ -346,7 +327,7 @@ class Sparse(MatrixMap):
     bias: Vector
 
     def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        self._set(as_matrix(sparse.csr_array(weight)), bias)
+        self._set(arrays.as_matrix(sparse.csr_array(weight)), bias)
 
     def arrays(self) -> dict[str, Array]:
         parts = {
