@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from reconstruct import networks
 from reconstruct.bounds import Crown, Method, Partition, Reach, reach
 from reconstruct.bounds.useful import require_useful, require_variance
 from reconstruct.constructions.construction import (
@@ -35,20 +36,7 @@ from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, 
 from reconstruct.constructions.wide import Wide, rounded_norm
 from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
-from reconstruct.networks import (
-    Activation,
-    Affine,
-    Box,
-    Domain,
-    DomainLike,
-    LiveNorm,
-    Matrix,
-    Network,
-    Node,
-    Norm,
-    Points,
-    Relu,
-)
+from reconstruct.networks import Box, Domain, DomainLike, Network, Node, Norm, Points
 from reconstruct.networks.graph import as_network, fitting
 from reconstruct.networks.normal_form import NormalForm
 from reconstruct.notebook import table
@@ -92,9 +80,11 @@ class Result:
         return None if self.known is None else self.known.partition
 
     @property
-    def norms(self) -> dict[str, Norm | LiveNorm]:
+    def norms(self) -> dict[str, Norm | networks.LiveNorm]:
         """The norm layers by name, gammas and betas as solved for."""
-        return {n.name: n.op for n in self.network.nodes if isinstance(n.op, Norm | LiveNorm)}
+        return {
+            n.name: n.op for n in self.network.nodes if isinstance(n.op, Norm | networks.LiveNorm)
+        }
 
     @property
     def status(self) -> Status:
@@ -230,13 +220,13 @@ def reconstruct(
 
 
 def one_layer(
-    M1: Matrix,
-    M2: Matrix,
+    M1: networks.Matrix,
+    M2: networks.Matrix,
     W: ArrayLike,
     b: ArrayLike | None = None,
     *,
     domain: DomainLike,
-    activation: Activation | None = None,
+    activation: networks.Activation | None = None,
     solver: Solver | None = None,
     final_activation: bool = True,
 ) -> Result:
@@ -244,7 +234,7 @@ def one_layer(
 
     The network is `h ↦ σ(N2(M2 σ(N1(M1 h))))`, its norms are norm1 and norm2.
     """
-    between, first, second = activation or Relu(), Affine(M1), Affine(M2)
+    between, first, second = activation or networks.Relu(), networks.Affine(M1), networks.Affine(M2)
     target = Network.mlp([np.asarray(W)], [b], final_activation=final_activation)
     nodes = [
         Node("M1", first, (target.source,)),
@@ -254,7 +244,7 @@ def one_layer(
         Node("norm2", Norm.neutral(second.shape[0]), ("M2",)),
     ]
     if final_activation:
-        nodes.append(Node("act2", Relu(), ("norm2",)))
+        nodes.append(Node("act2", networks.Relu(), ("norm2",)))
     frozen = Network(first.shape[1], tuple(nodes), nodes[-1].name)
     return reconstruct(target, frozen, domain=domain, solver=solver)
 

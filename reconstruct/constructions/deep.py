@@ -33,21 +33,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg as la
 
-from reconstruct.constructions.chain import (
-    Chain,
-    ChainPlan,
-    Link,
-    LinkScale,
-    Reals,
-    ShiftedChain,
-    check_patterns,
-    extended,
-    extended_product,
-    find_shift,
-    padded,
-    read_chains,
-    shift_chain,
-)
+from reconstruct.constructions import chain as chains
+from reconstruct.constructions.chain import Chain, ChainPlan, Link, LinkScale, Reals, ShiftedChain
 from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
@@ -155,9 +142,9 @@ class DeepPlan(ChainPlan):
         ):
             where = f"{site.where}, block {i}"
             check_width(site, layer, self.rows, stop - start, where, self.groups)
-        for chain in read_chains(site):
+        for chain in chains.read_chains(site):
             _check_pieces(chain, site.where)
-            check_patterns(chain, site.where)
+            chains.check_patterns(chain, site.where)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress
@@ -166,7 +153,7 @@ class DeepPlan(ChainPlan):
         inner = task.with_map(task.weight / unit, task.bias / unit)
         in_floats = Auto() if solver.rational else solver
         blocks = solve_backward(chain, inner.weight, in_floats, progress)
-        shifted = shift_chain(chain, inner, blocks, unit)
+        shifted = chains.shift_chain(chain, inner, blocks, unit)
         systems = _block_systems(chain, inner, blocks, shifted)
         if not solver.rational:
             return GroupSolution(shifted.norms, systems)
@@ -220,7 +207,7 @@ def solve_backward(
     chain: Chain, W: Array, solver: Solver, progress: Progress
 ) -> tuple[BlockSolution, ...]:
     """All blocks of `W` (m × k), first to last, in extended precision."""
-    B: Reals = extended(dense(chain.end.kernel))
+    B: Reals = chains.extended(dense(chain.end.kernel))
     found: list[BlockSolution] = []
     count = len(chain.links)
     with one_blas_thread() if chain.width <= LIMITS.one_thread else nullcontext():
@@ -229,7 +216,7 @@ def solve_backward(
             found.append(block)
             progress(Step("blocks", done, count, block.residual))
             if link.carry is not None:
-                B = extended_product(B * block.real, link.carry)
+                B = chains.extended_product(B * block.real, link.carry)
     return tuple(reversed(found))
 
 
@@ -243,7 +230,7 @@ def _solve_block(link: Link, B: Reals, W: Array, solver: Solver) -> BlockSolutio
 
     def sized(sigma: Reals) -> tuple[Array, float]:
         """`W^(i) − B diag(σ) A` with the true B, extended where B is, and its size."""
-        rest = np.asarray(block - extended_product(B * sigma, link.entry), np.float64)
+        rest = np.asarray(block - chains.extended_product(B * sigma, link.entry), np.float64)
         return rest, float(np.linalg.norm(rest))
 
     rest, size = sized(initial)
@@ -539,8 +526,10 @@ def exact_norms(
             M = rationals(link.carry)
             arriving, met = np.hstack([M @ linear, arriving]), met + M @ constant
         values = s[:, None] * arriving
-        rounded = padded(values.astype(np.float64), task.weight.shape[1])
-        held = find_shift(link.piece, *task.functionals(rounded), np.abs(rounded) @ task.magnitude)
+        rounded = chains.padded(values.astype(np.float64), task.weight.shape[1])
+        held = chains.find_shift(
+            link.piece, *task.functionals(rounded), np.abs(rounded) @ task.magnitude
+        )
         shift = rationals(held.shift)
         norms.append(exact_norm(link.norm, s, shift - s * met))
         linear, constant = slope * values, slope * shift

@@ -17,14 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reconstruct.constructions.chain import (
-    Chain,
-    ChainPlan,
-    Shift,
-    check_patterns,
-    find_shift,
-    read_chains,
-)
+from reconstruct.constructions import chain as chains
+from reconstruct.constructions import sites
+from reconstruct.constructions.chain import Chain, ChainPlan, Shift
 from reconstruct.constructions.construction import (
     Construction,
     GroupSolution,
@@ -32,14 +27,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import (
-    Blueprint,
-    LayerPlan,
-    Site,
-    activation_at,
-    check_ratio,
-    hidden_width,
-)
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels, check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
@@ -153,8 +141,8 @@ class FactoredPlan(ChainPlan):
         check_width(site, site.layers[0], self.rank, self.cols, first, self.groups)
         check_width(site, site.layers[2], self.rows, self.rank, second, self.groups)
         for into, out in _halves(site):
-            check_patterns(into, first)
-            check_patterns(out, second)
+            chains.check_patterns(into, first)
+            chains.check_patterns(out, second)
 
     def solve(
         self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
@@ -164,7 +152,7 @@ class FactoredPlan(ChainPlan):
                 "the exact solver works with --construction wide and deep: the factors U and V of "
                 "a low-rank map come from singular values, which are not rational"
             )
-        piece = activation_at(site.frozen, site.layers[1].activation).piece
+        piece = sites.activation_at(site.frozen, site.layers[1].activation).piece
         groups = zip(_halves(site), self.lows, tasks, strict=True)
         found = [_solve_group(*group, piece, solver, progress) for group in groups]
         return SiteSolution.joined(site, found)
@@ -186,7 +174,7 @@ class FactoredPlan(ChainPlan):
 
 def _halves(site: Site) -> list[tuple[Chain, Chain]]:
     """The layers of both factors, group by group."""
-    halves = (read_chains(site, layers) for layers in (site.layers[:2], site.layers[2:]))
+    halves = (chains.read_chains(site, layers) for layers in (site.layers[:2], site.layers[2:]))
     return list(zip(*halves, strict=True))
 
 
@@ -201,7 +189,7 @@ def _solve_group(
     """`h ↦ V h + τ` and what follows it, of one group; `piece` is that of the middle activation."""
     into, out = layers
     lo, hi = task.functionals(low.V)
-    held = find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
+    held = chains.find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
     start = task.with_map(held.scale * low.V, held.shift)
     one = solve_two_layers(into, start, solver, progress)
     two = solve_two_layers(out, _after(task, low, held, piece.slope, (lo, hi)), solver, progress)

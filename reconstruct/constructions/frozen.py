@@ -15,26 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct import networks
 from reconstruct.constructions.construction import Construction, SitePlan
 from reconstruct.constructions.sites import Blueprint, Drawn, mixing_at, norm_at
 from reconstruct.constructions.wide import Wide
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Affine,
-    LiveNorm,
-    Map,
-    Matrix,
-    MatrixProduct,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-    Relu,
-    Select,
-    dense,
-)
+from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, Node, Norm, dense
 from reconstruct.networks.blocks import joined
 from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.networks.graph import as_network
@@ -85,14 +71,14 @@ def plans_of(form: Network, construction: Construction) -> dict[str, SitePlan]:
 def check_target(network: Network) -> None:
     """Refuse what no error bound passes: activations that are not Lipschitz, unknown operations."""
     for node in network.nodes:
-        live = isinstance(node.op, LiveNorm)  # bounded by its range where it has no slope
+        live = isinstance(node.op, networks.LiveNorm)  # bounded by its range where it has no slope
         if isinstance(node.op, Activation) and not (live or isfinite(node.op.lipschitz)):
             raise UnsupportedError(
                 f"node {node.name!r} of the target is a {type(node.op).__name__}, whose slope has "
                 f"no bound; an activation that stands in the frozen network as in the target needs "
                 f"one, so that errors before it stay bounded behind it"
             )
-        if not isinstance(node.op, Map | Activation | Add | MatrixProduct):
+        if not isinstance(node.op, Map | Activation | networks.Add | networks.MatrixProduct):
             raise UnsupportedError(
                 f"node {node.name!r} of the target is a {type(node.op).__name__}, but only maps, "
                 f"sums and activations can be rebuilt"
@@ -210,7 +196,7 @@ def as_construction(construction: Any) -> Construction:
 
 def _as_activation(activation: Any) -> Activation:
     if activation is None:
-        return Relu()
+        return networks.Relu()
     if isinstance(activation, str | type) or not hasattr(activation, "piece"):
         raise InputError(
             f"the activation must be an object such as rc.Relu() or rc.LeakyRelu(0.01), but is "
@@ -262,7 +248,7 @@ def _draw_site(
                 weight = _elsewhere_zero(weight, start, blueprint.cols)
             elif (start, stop) != (0, blueprint.cols):
                 entering = f"{name}.x{i}"
-                nodes.append(Node(entering, Select(start, stop), (source,)))
+                nodes.append(Node(entering, networks.Select(start, stop), (source,)))
             label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
             drawn = (
                 made(weight)
@@ -272,7 +258,7 @@ def _draw_site(
             nodes.append(Node(label_in, drawn, (entering,)))
             parts.append(label_in)
         if len(parts) == 2:
-            nodes.append(Node(f"{name}.sum{i}", Add(), tuple(parts)))
+            nodes.append(Node(f"{name}.sum{i}", networks.Add(), tuple(parts)))
             parts = [f"{name}.sum{i}"]
         last, width = parts[0], shape.width
         if not shape.bare:
@@ -288,9 +274,11 @@ def _draw_site(
 def _live(sampler: Sampler, layer: int, label: int, weight: Matrix, drawn: Drawn) -> Mixing:
     """The map ahead of a live norm, with frozen biases where it needs them."""
     if drawn.bias is None:
-        return Affine(np.ldexp(weight, drawn.power))
+        return networks.Affine(np.ldexp(weight, drawn.power))
     column = to_dense(sampler.matrix(layer, label + 3, weight.shape[0], 1, hidden=0))[:, 0]
-    return Affine(np.ldexp(weight, drawn.power), np.ldexp(column, drawn.bias).astype(np.float64))
+    return networks.Affine(
+        np.ldexp(weight, drawn.power), np.ldexp(column, drawn.bias).astype(np.float64)
+    )
 
 
 def _elsewhere_zero(weight: Matrix, start: int, cols: int) -> Matrix:

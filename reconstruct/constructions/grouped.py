@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from reconstruct.constructions import sites
 from reconstruct.constructions.chain import End, Link, Shift, find_shift
 from reconstruct.constructions.construction import (
     Construction,
@@ -33,16 +34,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import (
-    Blueprint,
-    LayerPlan,
-    Site,
-    activation_at,
-    check_ratio,
-    hidden_width,
-    mixing_at,
-    norm_at,
-)
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import WidePlan, channels, exact_norms_of, norms_of
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
@@ -197,7 +189,7 @@ def recognised(plan: SitePlan, site: Site) -> SitePlan:
     if not (type(plan) is WidePlan or isinstance(plan, GroupedPlan)):
         return plan  # the others have sites of their own
     entry = site.frozen.node(site.layers[0].entry or "")
-    groups = len(mixing_at(site.frozen, entry.name).kernels)
+    groups = len(sites.mixing_at(site.frozen, entry.name).kernels)
     if entry.inputs[0] != site.source or groups != len(plan.op.kernels):
         return plan if isinstance(plan, GroupedPlan) else GroupedPlan(plan.op, 1, 1.0)
     return WidePlan(plan.op, channels(site, site.layers[0]) // groups)
@@ -230,7 +222,7 @@ class BlockSystems:
         (one, two), frozen, where = site.layers, site.frozen, site.where
         m, each_in = target.kernel.shape[:2]
         rows = m // target.groups
-        entry, carry = (_as_convolution(mixing_at(frozen, n)) for n in (one.entry, two.carry))
+        entry, carry = (_as_convolution(sites.mixing_at(frozen, n)) for n in (one.entry, two.carry))
         expected = replace(target.geometry, channels=entry.geometry.channels)
         if entry.geometry != expected or not carry.geometry.plain:
             raise InputError(
@@ -253,7 +245,10 @@ class BlockSystems:
         second = carry.kernel.reshape(groups, outputs, each, width).transpose(0, 2, 1, 3)
         home = np.arange(groups) * outputs // rows * each_in
         _check_cover(channels.reshape(groups, -1), home, each_in, where)
-        norm, piece = norm_at(frozen, one.norm), activation_at(frozen, one.activation).piece
+        norm, piece = (
+            sites.norm_at(frozen, one.norm),
+            sites.activation_at(frozen, one.activation).piece,
+        )
         seen = first.reshape(-1, first.shape[2])
         return cls(
             first,
@@ -261,7 +256,7 @@ class BlockSystems:
             _cut(target, channels, home, each, outputs),
             channels,
             Link(None, seen, (0, first.shape[2]), entry.offsets, norm, piece),
-            End(carry.kernels, carry.offsets, norm_at(frozen, two.norm)),
+            End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm)),
         )
 
 

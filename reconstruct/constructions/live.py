@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct.constructions import sites
 from reconstruct.constructions.chain import find_shift
 from reconstruct.constructions.construction import (
     ExactMap,
@@ -47,15 +48,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import (
-    Blueprint,
-    Drawn,
-    LayerPlan,
-    Site,
-    activation_at,
-    hidden_width,
-    mixing_at,
-)
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Solver, solve
 from reconstruct.khatri_rao.corrections import cast_with_feedback
@@ -100,7 +93,7 @@ class LivePlan(SitePlan):
     def blueprint(self) -> Blueprint:
         power = SMALL if self.behind is None else 0
         bias = None if self.behind is None else bias_power(self.behind.eps, self.error)
-        drawn = Drawn(self.norm, power, bias)
+        drawn = sites.Drawn(self.norm, power, bias)
         hidden = LayerPlan(self.width, (0, self.cols), carry=False, live=drawn)
         last = LayerPlan(self.rows, None, carry=True, bare=True)
         return Blueprint(self.rows, self.cols, (hidden, last))
@@ -132,8 +125,8 @@ class LivePlan(SitePlan):
 
     def _solved(self, task: Task, site: Site, solver: Solver, progress: Progress) -> SiteSolution:
         first, second = site.layers
-        one, two = (mixing_at(site.frozen, n) for n in (first.entry, second.carry))
-        piece = activation_at(site.frozen, first.activation).piece
+        one, two = (sites.mixing_at(site.frozen, n) for n in (first.entry, second.carry))
+        piece = sites.activation_at(site.frozen, first.activation).piece
         if np.isfinite(piece.hi):
             raise UnsupportedError(
                 "live norms need an inner activation that is a line from some point on, such as "

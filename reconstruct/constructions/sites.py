@@ -25,22 +25,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reconstruct import networks
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Convolution,
-    LiveNorm,
-    Matrix,
-    Mixing,
-    Network,
-    Node,
-    Norm,
-    Operation,
-    Piece,
-    Placement,
-    Select,
-)
+from reconstruct.networks import Activation, Matrix, Mixing, Network, Node, Norm
 from reconstruct.networks.normal_form import rebuilt
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import number
@@ -51,7 +38,7 @@ class Drawn:
     """A frozen layer with a live norm: the norm as drawn, the power of two of its weights, and that
     of its frozen biases beside them (None: no biases)."""
 
-    norm: LiveNorm
+    norm: networks.LiveNorm
     power: int
     bias: int | None
 
@@ -85,7 +72,7 @@ class Blueprint:
     cols: int
     layers: tuple[LayerPlan, ...]
     groups: int = 1
-    moved: Placement | None = None
+    moved: networks.Placement | None = None
 
     @property
     def weights(self) -> int:
@@ -159,12 +146,12 @@ def check_geometry(op: Mixing, site: Site) -> None:
     Those that take in the site's input must have its geometry; those that carry a layer on must
     take pixel by pixel, because a pad would cut off the shift at the border.
     """
-    if not isinstance(op, Convolution):
+    if not isinstance(op, networks.Convolution):
         return
     for layer in site.layers:
         entry = mixing_at(site.frozen, layer.entry) if layer.entry else None
         if entry is not None and (
-            not isinstance(entry, Convolution)
+            not isinstance(entry, networks.Convolution)
             or (entry.geometry, entry.groups) != (op.geometry, op.groups)
         ):
             raise InputError(
@@ -172,7 +159,9 @@ def check_geometry(op: Mixing, site: Site) -> None:
                 f"{_moves(op)}, but the frozen network has {_moves(entry)}; give it this geometry"
             )
         carry = mixing_at(site.frozen, layer.carry) if layer.carry else None
-        if carry is not None and not (isinstance(carry, Convolution) and carry.geometry.plain):
+        if carry is not None and not (
+            isinstance(carry, networks.Convolution) and carry.geometry.plain
+        ):
             raise InputError(
                 f"{site.where} needs a 1×1 convolution without padding behind the first one: a pad "
                 f"would cut off the shift at the border; replace it in the frozen network"
@@ -234,7 +223,7 @@ class Watched:
     """The input of a hidden activation by its node, and the piece that it has to stay on."""
 
     node: str
-    piece: Piece
+    piece: networks.Piece
 
     def margin(self, reached: Range) -> Array:
         """The least distance from the ends of the piece, for least and largest values."""
@@ -353,12 +342,12 @@ class _Finder:
 
     def entry(self, block: tuple[int, int], cols: int, source: str, where: str) -> str:
         if block == (0, cols):
-            moved = [n for n in self.free(source) if isinstance(n.op, Placement)]
+            moved = [n for n in self.free(source) if isinstance(n.op, networks.Placement)]
             if moved and not any(rebuilt(n) for n in self.free(source)):
                 source = self.take(moved[0]).name
             return self.affine(source, where)
         for candidate in self.free(source):
-            if candidate.op == Select(*block):
+            if candidate.op == networks.Select(*block):
                 return self.affine(self.take(candidate).name, where)
             if rebuilt(candidate) and _takes(mixing_at(self.frozen, candidate.name), block, cols):
                 return self.take(candidate).name
@@ -370,11 +359,13 @@ class _Finder:
 
     def sum(self, carry: str, entry: str, where: str) -> str:
         for candidate in self.free(carry):
-            if isinstance(candidate.op, Add) and sorted(candidate.inputs) == sorted((carry, entry)):
+            if isinstance(candidate.op, networks.Add) and sorted(candidate.inputs) == sorted(
+                (carry, entry)
+            ):
                 return self.take(candidate).name
         raise InputError(f"{where} needs an Add of {carry!r} and {entry!r}, but there is none")
 
-    def norm(self, source: str, where: str, wanted: type[Operation]) -> str:
+    def norm(self, source: str, where: str, wanted: type[networks.Operation]) -> str:
         followers = self.free(source)
         if len(followers) == 1 and isinstance(followers[0].op, wanted):
             return self.take(followers[0]).name

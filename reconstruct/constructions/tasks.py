@@ -17,25 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from reconstruct import networks
 from reconstruct.bounds import Reach
 from reconstruct.constructions.chain import LARGEST
 from reconstruct.constructions.construction import ExactMap, Functionals, LeftOut, Task
 from reconstruct.constructions.frozen import Layout
 from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import (
-    Activation,
-    Convolution,
-    Diagonal,
-    Map,
-    Matrix,
-    MatrixProduct,
-    Mixing,
-    Network,
-    Node,
-    Select,
-    dense,
-)
+from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, Node, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rationals import RationalInterval
@@ -119,7 +108,7 @@ def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Fun
     """Bounds of kernels on whatever the map meets: the worst position of each row."""
     if op.own_entries:
         return lambda A: known.functionals(source, A)
-    assert isinstance(op, Convolution)
+    assert isinstance(op, networks.Convolution)
     rows = np.split(op.geometry.windows(), op.groups)[group]
 
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
@@ -155,7 +144,7 @@ def drift(
             errors[node.name] = (1 + 2.0**-20) * (passed + _added(node, known, left_out, error))
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.carried(before[0])
-        elif isinstance(node.op, MatrixProduct):
+        elif isinstance(node.op, networks.MatrixProduct):
             first, second = (np.maximum(*map(np.abs, known.bounds(i))) for i in node.inputs)
             both = node.op(before[0], second + before[1]) + node.op(first, before[1])
             errors[node.name] = (1 + 2.0**-20) * both
@@ -206,7 +195,7 @@ def _behind(node: Node, before: ExactMap, step: int) -> ExactMap:
     if isinstance(op, Mixing):
         weight = rationals(op.matrix)
         return ExactMap(weight @ before.weight, weight @ before.bias + rationals(op.bias))
-    if isinstance(op, Select):
+    if isinstance(op, networks.Select):
         return ExactMap(before.weight[op.block], before.bias[op.block])
     scale, shift = (np.array(part[::step], dtype=object) for part in _factors(node))
     return ExactMap(scale[:, None] * before.weight, scale * before.bias + shift)
@@ -214,7 +203,7 @@ def _behind(node: Node, before: ExactMap, step: int) -> ExactMap:
 
 def _factors(node: Node) -> tuple[list[Fraction], list[Fraction]]:
     """What a norm or a scaling multiplies each unit by, and what it adds."""
-    if not isinstance(node.op, Diagonal):
+    if not isinstance(node.op, networks.Diagonal):
         raise UnsupportedError(
             f"the exact solver needs maps with rational entries, but {node.name!r} is a "
             f"{type(node.op).__name__}; use another solver"

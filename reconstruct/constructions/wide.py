@@ -20,18 +20,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reconstruct.constructions.chain import (
-    Chain,
-    ChainPlan,
-    End,
-    Link,
-    Shift,
-    cancelling,
-    check_patterns,
-    find_shift,
-    read_chains,
-    round_up,
-)
+from reconstruct.constructions import chain as chains
+from reconstruct.constructions import sites
+from reconstruct.constructions.chain import Chain, ChainPlan, End, Link, Shift
 from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
@@ -46,11 +37,8 @@ from reconstruct.constructions.sites import (
     Layer,
     LayerPlan,
     Site,
-    activation_at,
     check_ratio,
     hidden_width,
-    mixing_at,
-    norm_at,
 )
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solution, Solver, prove_full_rank, solve
@@ -137,8 +125,8 @@ class WidePlan(ChainPlan):
     def check(self, site: Site) -> None:
         super().check(site)
         check_width(site, site.layers[0], self.rows, self.cols, site.where, self.groups)
-        for layers in read_chains(site):
-            check_patterns(layers, site.where)
+        for layers in chains.read_chains(site):
+            chains.check_patterns(layers, site.where)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress
@@ -146,7 +134,7 @@ class WidePlan(ChainPlan):
         return solve_two_layers(chain, task, solver, progress)
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
-        return tuple(full_rank(layers) for layers in read_chains(site))
+        return tuple(full_rank(layers) for layers in chains.read_chains(site))
 
 
 # --- two layers become one map --------------------------------------------------------------------
@@ -220,7 +208,7 @@ def check_width(site: Site, layer: Layer, m: int, k: int, where: str, groups: in
 
 def channels(site: Site, layer: Layer) -> int:
     """The width of a layer as its norm counts it."""
-    return norm_at(site.frozen, layer.norm).channels
+    return sites.norm_at(site.frozen, layer.norm).channels
 
 
 def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) -> Shift:
@@ -240,10 +228,10 @@ def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) ->
         for part, functional, size in parallel_map(prepared, parts):
             lo[part], hi[part] = task.functionals(functional)
             magnitude[part] = size
-    found = find_shift(piece, lo, hi, magnitude)
+    found = chains.find_shift(piece, lo, hi, magnitude)
     if isfinite(piece.hi) or M2.size > LIMITS.held:
         return found
-    return replace(found, shift=round_up(cancelling(dense(M2), found.shift)))
+    return replace(found, shift=chains.round_up(chains.cancelling(dense(M2), found.shift)))
 
 
 def norms_of(
@@ -307,7 +295,7 @@ def exact_norm(norm: Norm, s: Iterable[Fraction], t: Iterable[Fraction]) -> Exac
 
 def raised_norms(
     network: Network,
-    sites: Sequence[Site],
+    rebuilt: Sequence[Site],
     lacking: Mapping[str, Vector],
     dtype: Any,
     most: float = inf,
@@ -319,14 +307,14 @@ def raised_norms(
     some site would have to grow by more than `most` times their size (of the medians).
     """
     norms: dict[str, Norm] = {}
-    for site in sites:
+    for site in rebuilt:
         if len(site.layers) != 2 or not isinstance(network.node(site.layers[0].norm).op, Norm):
             continue
         first, second = site.layers
         lack = lacking.get(first.activation or "")
         if lack is None or not lack.any():
             continue
-        norm = norm_at(network, first.norm)
+        norm = sites.norm_at(network, first.norm)
         lack = lack.reshape(norm.channels, -1).max(axis=1)  # at the worst position
         shift = np.median(np.abs(norm.per_channel()[1]))
         if most < inf and np.median(lack) > most * shift:
@@ -338,12 +326,12 @@ def raised_norms(
 def _raised(
     network: Network, first: Layer, second: Layer, lack: Vector, dtype: Any
 ) -> tuple[Norm, Norm]:
-    norm1, norm2 = norm_at(network, first.norm), norm_at(network, second.norm)
+    norm1, norm2 = sites.norm_at(network, first.norm), sites.norm_at(network, second.norm)
     (s1, t1), (s2, t2) = norm1.per_channel(), norm2.per_channel()
     shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
     slope, op = (
-        activation_at(network, first.activation).piece.slope,
-        mixing_at(network, second.carry),
+        sites.activation_at(network, first.activation).piece.slope,
+        sites.mixing_at(network, second.carry),
     )
     moved = carried_by(op.kernels, shift) - carried_by(op.kernels, t1)
     raised = norm1.with_effective(s1, shift), norm2.with_effective(s2, t2 - s2 * slope * moved)
