@@ -128,10 +128,6 @@ class LayerSolution(Solution):
     def iterations(self) -> int:
         return len(self.history) if self.steps is None else self.steps
 
-    def timed(self, seconds: float) -> LayerSolution:
-        """The same with the time of the whole site."""
-        return replace(self, seconds=seconds)
-
     @property
     def message(self) -> str:
         return super().message if self.said is None else self.said

@@ -14,7 +14,7 @@ the drift and the certificate bounds the error. It is an approximation and is ca
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,17 +23,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import lsmr
 
 from reconstruct.constructions.chain import Chain
-from reconstruct.constructions.construction import (
-    Construction,
-    GroupSolution,
-    LayerSolution,
-    LeftOut,
-    Task,
-)
+from reconstruct.constructions.construction import Construction, GroupSolution, LeftOut, Task
 from reconstruct.constructions.sites import Site, check_geometry, share
-from reconstruct.constructions.wide import WidePlan, norms_of, shift_hidden
+from reconstruct.constructions.wide import WidePlan, shift_hidden, two_norms
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import KhatriRao, RankProof, Solver, Status
+from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import number
@@ -106,37 +100,25 @@ class FittedPlan(WidePlan):
         made = (M2 * s) @ M1
         bias = z.mean(axis=0) - made @ h.mean(axis=0)
         hidden = shift_hidden(chain, task, s)
-        row = self._row(task, s, made, hidden.largest, (h, z)).timed(time.perf_counter() - start)
         left = LeftOut(np.abs(made - task.weight), np.abs(bias - task.bias))
-        norms = norms_of(chain.first, chain.end, bias, s, hidden)
-        return GroupSolution(norms, (row,), left_out=left)
-
-    def _row(
-        self, task: Task, s: Vector, made: Array, shift: float, data: tuple[Array, Array]
-    ) -> LayerSolution:
-        h, z = data
         size = float(np.linalg.norm(task.weight)) or 1.0
         residual = float(np.linalg.norm(made - task.weight)) / size
         centred = (h - h.mean(axis=0)) @ made.T - (z - z.mean(axis=0))
         spread = float(np.linalg.norm(z - z.mean(axis=0))) or 1.0
         on_data = float(np.linalg.norm(centred)) / spread
         status = Status.SOLVED if residual <= LIMITS.solved else Status.TOO_NARROW
-        return LayerSolution(
-            s=s,
-            status=status,
-            solver="least squares",
-            residual=residual,
-            shape=(self.rows, self.cols),
-            index=task.index,
-            name=task.name,
-            shift_max=shift,
-            history=(on_data,),
-            said=(
-                f"fitted: {self.width} neurons for {self.rows * self.cols} equations, on "
-                f"{len(h)} inputs the fit misses {on_data:.1e} of the spread, as a matrix "
-                f"{residual:.1e} of W: an approximation"
-            ),
+        seconds, shape = time.perf_counter() - start, (self.rows, self.cols)
+        solution = Solution(
+            s, status, "least squares", residual, shape, history=(on_data,), seconds=seconds
         )
+        said = (
+            f"fitted: {self.width} neurons for {self.rows * self.cols} equations, on {len(h)} "
+            f"inputs the fit misses {on_data:.1e} of the spread, as a matrix {residual:.1e} of W: "
+            f"an approximation"
+        )
+        found = two_norms(chain, replace(task, bias=bias, lift=None), solution, hidden)
+        (row,) = found.systems
+        return replace(found, systems=(replace(row, said=said),), left_out=left)
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """None: with fewer neurons than equations there is no full rank to prove."""

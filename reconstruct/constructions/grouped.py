@@ -24,18 +24,16 @@ from typing import ClassVar
 import numpy as np
 
 from reconstruct.constructions import sites
-from reconstruct.constructions.chain import End, Link, Shift, find_shift
+from reconstruct.constructions.chain import Chain, End, Link, Shift, find_shift
 from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
-    GroupSolution,
-    LayerSolution,
     SitePlan,
     SiteSolution,
     Task,
 )
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
-from reconstruct.constructions.wide import WidePlan, channels, exact_norms_of, norms_of
+from reconstruct.constructions.wide import WidePlan, channels, two_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
@@ -160,15 +158,13 @@ class GroupedPlan(SitePlan):
         m, k = len(self.map.kernel), self.map.kernel[0].size
         full = solution.rank == blocks.weights.size  # zeros that fill up blocks are counted there
         solution = solution.replace(shape=(m, k), rank=m * k if full else solution.rank)
+        whole = replace(tasks[0], bias=np.concatenate([part.bias for part in tasks]), lift=None)
+        if solution.rationals is not None:
+            exact = [part.exact or ExactMap.of(part.weight, part.bias) for part in tasks]
+            biases = np.concatenate([part.bias for part in exact])
+            whole = replace(whole, exact=ExactMap(exact[0].weight, biases))
         hidden = _placed(blocks, tasks, s)
-        system = LayerSolution.of(tasks[0], solution, hidden.largest)
-        bias = np.concatenate([part.bias for part in tasks])
-        norms, exact = norms_of(blocks.hidden, blocks.end, bias, s.ravel(), hidden), None
-        if solver.rational and solution.rationals is not None:
-            known = [part.exact or ExactMap.of(part.weight, part.bias) for part in tasks]
-            bias = np.concatenate([part.bias for part in known])
-            exact = exact_norms_of(blocks.hidden, blocks.end, bias, solution.rationals, hidden)
-        return SiteSolution.joined(site, [GroupSolution(norms, (system,), exact)])
+        return SiteSolution.joined(site, [two_norms(blocks.layers, whole, solution, hidden)])
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """One proof for all blocks: full if each of them is."""
@@ -209,8 +205,7 @@ class BlockSystems:
     second: Array
     weights: Array
     channels: Array
-    hidden: Link
-    end: End
+    layers: Chain
 
     @property
     def outputs(self) -> int:
@@ -255,8 +250,10 @@ class BlockSystems:
             second.reshape(entry.groups, outputs, width),
             _cut(target, channels, home, each, outputs),
             channels,
-            Link(None, seen, (0, first.shape[2]), entry.offsets, norm, piece),
-            End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm)),
+            Chain(
+                (Link(None, seen, (0, first.shape[2]), entry.offsets, norm, piece),),
+                End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm)),
+            ),
         )
 
 
@@ -340,4 +337,4 @@ def _placed(blocks: BlockSystems, tasks: Sequence[Task], s: Array) -> Shift:
             lo[part] = (above @ low[seen] + below @ high[seen])[:, :, 0]
             hi[part] = (above @ high[seen] + below @ low[seen])[:, :, 0]
             magnitude[part] = (np.abs(form) @ size[seen])[:, :, 0]
-    return find_shift(blocks.hidden.piece, lo.ravel(), hi.ravel(), magnitude.ravel())
+    return find_shift(blocks.layers.first.piece, lo.ravel(), hi.ravel(), magnitude.ravel())

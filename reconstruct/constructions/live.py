@@ -270,22 +270,24 @@ def _cancelling(columns: Array, need: Vector, wanted: Vector) -> Vector:
     """t ≥ need with columns·t = wanted, the shortest addition: shifts that cancel behind M2.
 
     The shortest d ≥ 0 with C d = gap is max(Cᵀλ, 0), λ the maximum of λᵀgap − ½·‖max(Cᵀλ, 0)‖²
-    (duality), which Newton's method finds in as many unknowns as C has rows. Spread over about half
+    (duality), which is smooth, in as many unknowns as C has rows. Spread over about half
     of all units it is small beside `need`; a vertex of the linear program would put all of it into
     a few units, whose shifts float32 then pays for. What rounding leaves is taken up by all shifts
     together, by far less than the slack that they have.
     """
-    gap, dual = wanted - exact_dot(columns, need), np.zeros(len(columns))
-    extra, left = np.zeros(len(need)), wanted
-    for _ in range(100):
-        extra = np.maximum(dual @ columns, 0.0)
-        left = gap - columns @ extra
-        if np.abs(left).max() <= 1e-12 * np.abs(gap).max():
-            break
-        active = columns[:, extra > 0] if extra.any() else columns
-        step = np.linalg.lstsq(active @ active.T, left, rcond=None)[0]
-        rise = _rise(columns, gap, dual, step, float(left @ step))
-        dual = dual + rise * step
+    from scipy.optimize import minimize  # large, and seldom needed
+
+    gap = wanted - exact_dot(columns, need)
+    size = float(np.abs(gap).max()) or 1.0
+
+    def dual(at: Vector) -> tuple[float, Vector]:
+        extra = np.maximum(at @ columns, 0.0)
+        return float(0.5 * (extra @ extra) - at @ gap / size), columns @ extra - gap / size
+
+    start = np.zeros(len(columns))
+    found = minimize(dual, start, jac=True, method="BFGS", options={"gtol": 1e-10}).x
+    extra = size * np.maximum(found @ columns, 0.0)
+    left = gap - columns @ extra
     t = need + extra
     for _ in range(3):
         t = t + np.linalg.lstsq(columns, wanted - exact_dot(columns, t), rcond=None)[0]
@@ -296,15 +298,3 @@ def _cancelling(columns: Array, need: Vector, wanted: Vector) -> Vector:
             f"miss it by {np.abs(left).max():.1e}; widen the frozen layer (--ratio)"
         )
     return np.asarray(t)
-
-
-def _rise(columns: Array, gap: Vector, dual: Vector, step: Vector, slope: float) -> float:
-    """How much of a Newton step to take: halved until the dual rises as its slope says."""
-
-    def value(at: Vector) -> float:
-        return float(at @ gap - 0.5 * (np.maximum(at @ columns, 0.0) ** 2).sum())
-
-    start, part = value(dual), 1.0
-    while part > 1e-9 and value(dual + part * step) < start + 1e-4 * part * slope:
-        part /= 2
-    return part

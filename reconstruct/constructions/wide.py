@@ -22,7 +22,7 @@ import numpy as np
 
 from reconstruct.constructions import chain as chains
 from reconstruct.constructions import sites
-from reconstruct.constructions.chain import Chain, ChainPlan, End, Link, Shift
+from reconstruct.constructions.chain import Chain, ChainPlan, Shift
 from reconstruct.constructions.construction import (
     Construction,
     ExactMap,
@@ -144,20 +144,29 @@ def solve_two_layers(
     layers: Chain, task: Task, solver: Solver, progress: Progress
 ) -> GroupSolution:
     """The norms that make a chain of one link compute `task.weight·h + task.bias`."""
-    M1, M2 = layers.first.entry, layers.end.kernel
-    exact = (task.exact or ExactMap.of(task.weight, task.bias)) if solver.rational else None
-    W = task.lifted if exact is None else exact.weight
-    apart = solve_apart(M1, M2, np.asarray(W), solver, progress)
+    M1, M2, W = layers.first.entry, layers.end.kernel, task.lifted
+    if solver.rational:
+        W = (task.exact or ExactMap.of(task.weight, task.bias)).weight
+    apart = solve_apart(M1, M2, W, solver, progress)
     solution = apart or solve(M1, M2, W, solver, progress=progress)
-    if exact is None and solution.solved:
+    if solution.solved and not solver.rational:
         solution = refined(layers, task, solution, progress)
-    hidden = shift_hidden(layers, task, solution.s)
-    norms = norms_of(layers.first, layers.end, task.bias, solution.s, hidden, task.lift)
+    return two_norms(layers, task, solution, shift_hidden(layers, task, solution.s))
+
+
+def two_norms(layers: Chain, task: Task, solution: Solution, hidden: Shift) -> GroupSolution:
+    """Both norms: with them the pair is W h + b where the scales solve for W, its rows lifted by
+    powers of two if the task says so; over the rationals too, where the solution has them."""
+    one, two = layers.first.norm, layers.end.norm
+    first, second = _effective(layers, task.bias, solution.s, hidden, task.lift)
+    norms = one.with_effective(*first), two.with_effective(*second)
     system = LayerSolution.of(task, solution, hidden.largest)
-    if exact is None or solution.rationals is None:
+    if solution.rationals is None:
         return GroupSolution(norms, (system,))
-    rational = exact_norms_of(layers.first, layers.end, exact.bias, solution.rationals, hidden)
-    return GroupSolution(norms, (system,), rational)
+    exact = task.exact or ExactMap.of(task.weight, task.bias)
+    scales = np.array(solution.rationals, dtype=object)
+    first, second = _effective(layers, exact.bias, scales, hidden)
+    return GroupSolution(norms, (system,), (exact_norm(one, *first), exact_norm(two, *second)))
 
 
 def full_rank(layers: Chain) -> RankProof:
@@ -234,25 +243,8 @@ def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) ->
     return replace(found, shift=chains.round_up(chains.cancelling(dense(M2), found.shift)))
 
 
-def norms_of(
-    first: Link, end: End, bias: Vector, s: Vector, hidden: Shift, lift: Array | None = None
-) -> tuple[Norm, Norm]:
-    """Both norms: with them the pair is W h + `bias` where the scales `s` solve for W, its rows
-    lifted by powers of two if there is a `lift`."""
-    one, two = _effective(first, end, bias, s, hidden, lift)
-    return first.norm.with_effective(*one), end.norm.with_effective(*two)
-
-
-def exact_norms_of(
-    first: Link, end: End, bias: Array, s: Sequence[Fraction], hidden: Shift
-) -> tuple[ExactNorm, ExactNorm]:
-    """The same over the rationals."""
-    one, two = _effective(first, end, bias, np.array(s, dtype=object), hidden)
-    return exact_norm(first.norm, *one), exact_norm(end.norm, *two)
-
-
 def _effective(
-    first: Link, end: End, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
+    layers: Chain, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """The effective forms (s, t) of both norms, the layers' own biases c1, c2 absorbed; in the
     arithmetic of s, floats or Fractions.
@@ -260,6 +252,7 @@ def _effective(
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
     `λ·scale·2^lift∘W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
     """
+    first, end = layers.first, layers.end
     exact: Any = rationals if s.dtype == object else np.asarray
     number: Any = Fraction if s.dtype == object else float
     slope, scale = number(first.piece.slope), number(hidden.scale)
@@ -314,28 +307,18 @@ def raised_norms(
         lack = lacking.get(first.activation or "")
         if lack is None or not lack.any():
             continue
-        norm = sites.norm_at(network, first.norm)
-        lack = lack.reshape(norm.channels, -1).max(axis=1)  # at the worst position
-        shift = np.median(np.abs(norm.per_channel()[1]))
-        if most < inf and np.median(lack) > most * shift:
+        one, two = (sites.norm_at(network, layer.norm) for layer in site.layers)
+        (s1, t1), (s2, t2) = one.per_channel(), two.per_channel()
+        lack = lack.reshape(one.channels, -1).max(axis=1)  # at the worst position
+        if most < inf and np.median(lack) > most * np.median(np.abs(t1)):
             return {}
-        norms[first.norm], norms[second.norm] = _raised(network, first, second, lack, dtype)
+        shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
+        slope = sites.activation_at(network, first.activation).piece.slope
+        kernels = sites.mixing_at(network, second.carry).kernels
+        moved = carried_by(kernels, shift) - carried_by(kernels, t1)
+        norms[first.norm] = rounded_norm(one.with_effective(s1, shift), dtype)
+        norms[second.norm] = rounded_norm(two.with_effective(s2, t2 - s2 * slope * moved), dtype)
     return norms
-
-
-def _raised(
-    network: Network, first: Layer, second: Layer, lack: Vector, dtype: Any
-) -> tuple[Norm, Norm]:
-    norm1, norm2 = sites.norm_at(network, first.norm), sites.norm_at(network, second.norm)
-    (s1, t1), (s2, t2) = norm1.per_channel(), norm2.per_channel()
-    shift = np.where(lack > 0, _above(t1 + lack, dtype), t1)
-    slope, op = (
-        sites.activation_at(network, first.activation).piece.slope,
-        sites.mixing_at(network, second.carry),
-    )
-    moved = carried_by(op.kernels, shift) - carried_by(op.kernels, t1)
-    raised = norm1.with_effective(s1, shift), norm2.with_effective(s2, t2 - s2 * slope * moved)
-    return rounded_norm(raised[0], dtype), rounded_norm(raised[1], dtype)
 
 
 def carried_by(kernels: Sequence[Matrix], shift: Array) -> Array:

