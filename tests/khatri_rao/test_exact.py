@@ -244,7 +244,7 @@ class TestModular:
             proof = prove_full_rank(planted.M1, planted.M2)
             assert proof.proved
             assert (proof.rank, proof.needed) == (42, 42)
-    
+
     def test_loss_of_rank_proves_nothing(self, backend: str) -> None:
         planted = plant(3, 4, 1.5)
         M2 = planted.M2.copy()
