@@ -66,7 +66,7 @@ def test_a_network_in_blocks_is_a_frozen_network_like_any_other(cli, deep_target
 def test_convolutions_get_room_channel_by_channel(monkeypatch) -> None:
     """Shifts are per channel: the worst position tells what a channel lacks."""
     tight = partial(find_shift, slack=2.0**-12)  # so that something is lacking in a small network
-    monkeypatch.setattr("reconstruct.constructions.wide.find_shift", tight)
+    monkeypatch.setattr("reconstruct.constructions.chain.find_shift", tight)
     target, box = small_network(), Box(-1.0, 1.0)
     result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5)), domain=box, dtype=np.float32)
     forms = Forms(np.dtype(np.float32), guarded=False, blocks=True)
