@@ -33,62 +33,8 @@ EXIT = {"certified": 0, "refuted": 1, "undecided": 3}
 
 
 def run(options: Namespace) -> int:
-    from reconstruct.constructions import CONSTRUCTIONS
-    from reconstruct.formats.files import memory_size
-    from reconstruct.khatri_rao import SOLVERS
-    from reconstruct.runs.given import ACTIVATIONS
-
-    if options.frozen is not None and options.ratio is not None:
-        raise rc.InputError(
-            "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
-        )
-    auto = options.ratio == "auto"
-    if auto != (options.float32_error is not None):
-        raise rc.InputError(
-            "--ratio auto and --float32-error E go together, E being the error to choose the width "
-            "for, but only one of them came; give both or neither"
-        )
-    for name in ("rank", "block", "layers", "norm"):
-        homes = [word for word, kind in CONSTRUCTIONS.items() if name in settings_of(kind)]
-        if getattr(options, name) is not None and options.construction not in homes:
-            raise rc.InputError(
-                f"--{name} goes with --construction {' or '.join(homes)}, but the construction is "
-                f"{options.construction}"
-            )
-    if options.solver not in SOLVERS:
-        raise rc.InputError(
-            f"--solver must be one of {', '.join(SOLVERS)}, but is {options.solver}"
-        )
-    drawn = None  # of the width that the error needs
-    if not (auto and options.construction == "wide"):
-        drawn = made(CONSTRUCTIONS[options.construction], options)
-    outcome = _call(
-        rc.run,
-        options,
-        domain=_domain(options),
-        construction=drawn,
-        activation=ACTIVATIONS.get(options.activation),
-        solver=SOLVERS[options.solver](),
-        bounds=_bounds(options),
-        memory=None if options.memory is None else memory_size(options.memory),
-        time_limit=_time_limit(options),
-        page=False,  # drawn when the verdict has been said
-    )
+    outcome = _call(rc.run, options, page=False)  # drawn when the verdict has been said
     return _report_outcome(outcome, options)
-
-
-def _domain(options: Namespace) -> Any:
-    """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
-    said = {name: getattr(options, name) for name in ("split", "count", "normalise")}
-    words = {name: value for name, value in said.items() if value is not None}
-    if not words:
-        return options.domain
-    if options.domain is None or not Path(options.domain).is_dir():
-        raise rc.InputError(
-            f"--{next(iter(words))} belongs to a folder of labelled images, but the domain is "
-            f"{options.domain}; give the folder to --domain, or leave it out"
-        )
-    return rc.Images.chosen(options.domain, **words)
 
 
 def _refuse(options: Namespace, way: str, names: str) -> None:
@@ -98,37 +44,6 @@ def _refuse(options: Namespace, way: str, names: str) -> None:
     if given:
         flag = given[0].upper() if given[0] == "target" else f"--{given[0].replace('_', '-')}"
         raise rc.InputError(f"{way} goes without {flag}, but both are given; give one or the other")
-
-
-def settings_of(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
-
-
-def made(kind: Callable[..., Made], options: Namespace, **instead: Any) -> Made:
-    """It knows its own defaults: only options that were given are passed on."""
-    given = {name: getattr(options, name, None) for name in settings_of(kind)}
-    return kind(**{key: value for key, value in given.items() if value is not None} | instead)
-
-
-def _bounds(options: Namespace) -> Method | None:
-    """The method that `--bounds` and `--bounds-seconds` ask for; None where neither does."""
-    name, seconds = options.bounds, options.bounds_seconds
-    if name == "adaptive" or (name is None and seconds is not None):
-        return rc.Adaptive(seconds)
-    if seconds is not None:
-        raise rc.InputError(
-            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {name}"
-        )
-    table: dict[str | None, Method] = {"interval": rc.Interval(), "crown": rc.Crown()}
-    return table.get(name)
-
-
-def _time_limit(options: Namespace) -> float | None:
-    """What is left of the time for everything, when the command's own imports are done."""
-    limit: float | None = options.time_limit
-    if limit is not None and not limit > 0:
-        raise rc.InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
-    return None if limit is None else max(0.0, limit - (time.perf_counter() - process.started))
 
 
 def _report_outcome(outcome: RunOutcome, options: Namespace) -> int:
@@ -163,13 +78,7 @@ def verify(options: Namespace) -> int:
             "verify needs the inputs that the claim is about, but there are none; give --domain "
             "LO,HI or --property FILE.vnnlib"
         )
-    outcome = _call(
-        rc.verify,
-        options,
-        domain=_domain(options),
-        bounds=_bounds(options),
-        time_limit=_time_limit(options),
-    )
+    outcome = _call(rc.verify, options)
     _answer_report(options, outcome.report)
     return _exit_code(outcome.certificate)
 
@@ -179,9 +88,8 @@ def _verify_property(options: Namespace) -> int:
     from reconstruct.runs.verify import NEVER, verify_property
 
     _refuse(options, "--property", "domain tolerance radius split count normalise nnet_header")
-    limit = _time_limit(options) if options.timeout is None else options.timeout
-    bounds = _bounds(options)
-    result, outcome, asked = _call(verify_property, options, time_limit=limit, bounds=bounds)
+    limit = {} if options.timeout is None else {"time_limit": options.timeout}
+    result, outcome, asked = _call(verify_property, options, **limit)
     if asked.never:
         say(NEVER, options)
     _answer_report(options, outcome.report, f"{'the property is':<23}{result}")
@@ -426,21 +334,129 @@ def _read(make: Callable[[str], Made], text: str, option: str, needed: str) -> M
         raise rc.InputError(f"{option} takes {needed}, but is {text!r}") from None
 
 
-# --- how commands speak -------------------------------------------------------------------------
-
-
 def _progress(options: Namespace, task: str = "working") -> ProgressDisplay:
     return ProgressDisplay(options.quiet or options.json, task=task)
 
 
 def _call(function: Callable[..., Any], options: Namespace, **instead: Any) -> Any:
     """What the library's function gives: an option that has the name of a parameter is that
-    parameter, `instead` takes the place of words, and progress is shown."""
+    parameter, as the object that its word means; `instead` takes the place of words, and progress
+    is shown."""
     parameters = inspection.signature(function).parameters
-    given = {name: value for name, value in vars(options).items() if name in parameters}
+    named = [name for name in vars(options) if name in parameters and name not in instead]
+    given = {name: MEANT.get(name, getattr)(options, name) for name in named}
     with _progress(options) as progress:
         heard = {"progress": progress} if "progress" in parameters else {}
         return function(**{**given, **instead, **heard})
+
+
+# --- what words mean ------------------------------------------------------------------------------
+
+
+def settings_of(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+def made(kind: Callable[..., Made], options: Namespace, **instead: Any) -> Made:
+    """It knows its own defaults: only options that were given are passed on."""
+    given = {name: getattr(options, name, None) for name in settings_of(kind)}
+    return kind(**{key: value for key, value in given.items() if value is not None} | instead)
+
+
+def _construction(options: Namespace, name: str) -> Any:
+    """With its settings; None where the width is the library's to find, for an error."""
+    from reconstruct.constructions import CONSTRUCTIONS
+
+    if options.frozen is not None and options.ratio is not None:
+        raise rc.InputError(
+            "--ratio says how to draw a frozen network, but --frozen brings one; give one of them"
+        )
+    auto = options.ratio == "auto"
+    if auto != (options.float32_error is not None):
+        raise rc.InputError(
+            "--ratio auto and --float32-error E go together, E being the error to choose the width "
+            "for, but only one of them came; give both or neither"
+        )
+    for setting in ("rank", "block", "layers", "norm"):
+        homes = [word for word, kind in CONSTRUCTIONS.items() if setting in settings_of(kind)]
+        if getattr(options, setting) is not None and options.construction not in homes:
+            raise rc.InputError(
+                f"--{setting} goes with --construction {' or '.join(homes)}, but the construction "
+                f"is {options.construction}"
+            )
+    if auto and options.construction == "wide":
+        return None
+    return made(CONSTRUCTIONS[options.construction], options)
+
+
+def _solver(options: Namespace, name: str) -> Any:
+    from reconstruct.khatri_rao import SOLVERS
+
+    if options.solver not in SOLVERS:
+        known = ", ".join(SOLVERS)
+        raise rc.InputError(f"--solver must be one of {known}, but is {options.solver}")
+    return SOLVERS[options.solver]()
+
+
+def _activation(options: Namespace, name: str) -> Any:
+    from reconstruct.runs.given import ACTIVATIONS
+
+    return ACTIVATIONS.get(options.activation)
+
+
+def _memory(options: Namespace, name: str) -> int | None:
+    from reconstruct.formats.files import memory_size
+
+    return None if options.memory is None else memory_size(options.memory)
+
+
+def _domain(options: Namespace, name: str) -> Any:
+    """The words of `--domain`; a folder of images with what says which of them, and how scaled."""
+    said = {name: getattr(options, name, None) for name in ("split", "count", "normalise")}
+    words = {name: value for name, value in said.items() if value is not None}
+    if not words:
+        return options.domain
+    if options.domain is None or not Path(options.domain).is_dir():
+        raise rc.InputError(
+            f"--{next(iter(words))} belongs to a folder of labelled images, but the domain is "
+            f"{options.domain}; give the folder to --domain, or leave it out"
+        )
+    return rc.Images.chosen(options.domain, **words)
+
+
+def _bounds(options: Namespace, name: str) -> Method | None:
+    """The method that `--bounds` and `--bounds-seconds` ask for; None where neither does."""
+    word, seconds = options.bounds, options.bounds_seconds
+    if word == "adaptive" or (word is None and seconds is not None):
+        return rc.Adaptive(seconds)
+    if seconds is not None:
+        raise rc.InputError(
+            f"--bounds-seconds goes with --bounds adaptive, but the bounds are {word}"
+        )
+    table: dict[str | None, Method] = {"interval": rc.Interval(), "crown": rc.Crown()}
+    return table.get(word)
+
+
+def _time_limit(options: Namespace, name: str) -> float | None:
+    """What is left of the time for everything, when the command's own imports are done."""
+    limit: float | None = options.time_limit
+    if limit is not None and not limit > 0:
+        raise rc.InputError(f"--time-limit must be a number of seconds > 0, not {limit}")
+    return None if limit is None else max(0.0, limit - (time.perf_counter() - process.started))
+
+
+MEANT: dict[str, Callable[[Namespace, str], Any]] = {
+    "construction": _construction,
+    "solver": _solver,
+    "activation": _activation,
+    "memory": _memory,
+    "domain": _domain,
+    "bounds": _bounds,
+    "time_limit": _time_limit,
+}
+
+
+# --- how commands speak -------------------------------------------------------------------------
 
 
 def note(message: str) -> None:

@@ -14,28 +14,15 @@ import numpy as np
 
 from reconstruct.bounds import Adaptive, Method
 from reconstruct.bounds.methods import as_method
-from reconstruct.constructions import Construction, Grouped, SitePlan
-from reconstruct.constructions.costs import RATES, boxes, cost
+from reconstruct.constructions import Construction, Grouped, SitePlan, costs
 from reconstruct.constructions.sites import norm_at
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats import load, load_domain
-from reconstruct.formats.domain import as_unseen, load_labels, load_unseen, with_radius
+from reconstruct.formats import domain as domains
+from reconstruct.formats import load
 from reconstruct.formats.labelled import Images
 from reconstruct.khatri_rao import SOLVERS
-from reconstruct.networks import (
-    Activation,
-    Box,
-    Clip,
-    DomainLike,
-    Elu,
-    LeakyRelu,
-    Network,
-    Points,
-    Relu,
-    Selu,
-    as_domain,
-)
-from reconstruct.networks.activations import Gelu, Silu, Softplus, Tanh
+from reconstruct.networks import Activation, Box, DomainLike, Network, Points, as_domain
+from reconstruct.networks import activations as kinds
 from reconstruct.networks.graph import as_network, fitting, input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import at_least, whole
@@ -51,24 +38,21 @@ Where: TypeAlias = "DomainLike | PathLike | Images"
 
 # Inner activations that have a word on the command line.
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": Relu(),
-    "leakyrelu": LeakyRelu(float(np.float32(0.01))),
-    "elu": Elu(),
-    "selu": Selu(),
-    "relu6": Clip(0.0, 6.0),
-    "hardtanh": Clip(-1.0, 1.0),
-    "gelu": Gelu(),
-    "silu": Silu(),
-    "softplus": Softplus(),
-    "tanh": Tanh(),
+    "relu": kinds.Relu(),
+    "leakyrelu": kinds.LeakyRelu(float(np.float32(0.01))),
+    "elu": kinds.Elu(),
+    "selu": kinds.Selu(),
+    "relu6": kinds.Clip(0.0, 6.0),
+    "hardtanh": kinds.Clip(-1.0, 1.0),
+    "gelu": kinds.Gelu(),
+    "silu": kinds.Silu(),
+    "softplus": kinds.Softplus(),
+    "tanh": kinds.Tanh(),
 }
 
 
 def network(
-    value: Given,
-    role: str,
-    nnet_header: bool = False,
-    near: Box | Points | None = None,
+    value: Given, role: str, nnet_header: bool = False, near: Box | Points | None = None
 ) -> Network:
     """The network itself, or the one in that file, whose reading is compared in `near`."""
     if isinstance(value, str | os.PathLike):
@@ -86,14 +70,14 @@ def path(value: Any) -> Path | None:
 def domain(value: Where, target: Network, radius: float | None) -> Box | Points:
     """A box, or points with a radius, that fits the target's inputs."""
     if isinstance(value, str | os.PathLike | Images):
-        return load_domain(value, target.size_in, radius, input_shape(target))
-    return with_radius(fitting(value, target), radius)
+        return domains.load_domain(value, target.size_in, radius, input_shape(target))
+    return domains.with_radius(fitting(value, target), radius)
 
 
 def nearby(value: Where | None, radius: float | None) -> Box | Points | None:
     """The domain before the network's size is known: where its file's reading is compared."""
     if isinstance(value, str | os.PathLike | Images):
-        return load_domain(value, radius=radius)
+        return domains.load_domain(value, radius=radius)
     return value if isinstance(value, Box | Points) else None
 
 
@@ -104,7 +88,7 @@ def examples(value: Where, place: Box | Points, target: Network) -> ShownInputs 
     labels = None
     if isinstance(value, str | os.PathLike | Images):
         try:
-            labels = load_labels(value, target.size_out)
+            labels = domains.load_labels(value, target.size_out)
         except InputError as error:  # values, and no labels: no mistake, but nothing to count
             logger.warning("accuracies are left out: %s", error)
     return ShownInputs(place.x, labels)
@@ -113,9 +97,9 @@ def examples(value: Where, place: Box | Points, target: Network) -> ShownInputs 
 def unseen(x: Any, value: Where, target: Network) -> Array | None:
     """Inputs besides the domain at which the guard is tried: given, or those of the file."""
     if x is not None:
-        return as_unseen(x, target.size_in, input_shape(target))
+        return domains.as_unseen(x, target.size_in, input_shape(target))
     if isinstance(value, str | os.PathLike):
-        return load_unseen(value, target.size_in, input_shape(target))
+        return domains.load_unseen(value, target.size_in, input_shape(target))
     return None
 
 
@@ -142,13 +126,13 @@ def method(given: Method | None, network: Network, dtype: str | None = None) -> 
     is written in float32 rounds by what its ranges are too wide: it gets more boxes, for some ten
     seconds.
     """
-    if given is None and network.size_in > RATES.few_inputs:
+    if given is None and network.size_in > costs.RATES.few_inputs:
         return Adaptive(boxes=1)
     chosen = Adaptive() if given is None else as_method(given)
     if not isinstance(chosen, Adaptive) or chosen.boxes != Adaptive.boxes:
         return chosen
     single = given is None and (dtype or norm_precision(network)) == "float32"
-    many = boxes(sum(node.op.weights for node in network.nodes))
+    many = costs.boxes(sum(node.op.weights for node in network.nodes))
     return Adaptive(chosen.seconds, boxes=many * (16 if single else 1))
 
 
@@ -172,11 +156,11 @@ def advice(
     `memory`; `target` is in normal form."""
     if construction.name == Grouped().name:
         return None
-    own = cost(target, construction, density, plans)
+    own = costs.cost(target, construction, density, plans)
     if own.seconds <= 120 and own.memory_bytes <= (memory or inf):
         return None
     try:
-        other = cost(target, Grouped(), density)
+        other = costs.cost(target, Grouped(), density)
     except UnsupportedError:
         return None
     if other.seconds > own.seconds and other.memory_bytes > own.memory_bytes:

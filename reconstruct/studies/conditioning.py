@@ -62,7 +62,6 @@ def findings(rows: Rows) -> list[study.Finding]:
             f"of the law's edge in {len(spare)} trials, and conjugate gradients take "
             f"{min(pace, default=0):.2f} to {max(pace, default=0):.2f} times the iterations that "
             f"it predicts.",
-            study.Evidence.MEASURED,
             "a distribution of independent entries whose edge stays away as d grows",
         )
     ]
@@ -72,7 +71,6 @@ def findings(rows: Rows) -> list[study.Finding]:
             study.Finding(
                 f"Of {len(square)} square systems {lost} were not solved; their smallest singular "
                 f"value is {min((r['smallest'] or 0.0) for r in square):.0e} at worst.",
-                study.Evidence.MEASURED,
                 "nothing: it is a count of these trials",
             )
         )
@@ -113,7 +111,6 @@ CONDITIONING = study.Study(
     trial=trial,
     findings=findings,
     panels=panels,
-    columns=("smallest", "largest", "iterations", "expected_iterations", "residual", "float32"),
     about=(
         "Dotted: the edges 1 ∓ 1/√c of Marchenko and Pastur's law, which is proved for independent "
         "entries; those of a Khatri-Rao product are not."

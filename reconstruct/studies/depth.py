@@ -53,13 +53,11 @@ def findings(rows: Rows) -> list[study.Finding]:
         study.Finding(
             f"With {block} input per layer and d = {d} the largest relative error is "
             f"{', '.join(said)}: width to spare buys the digits that depth costs.",
-            study.Evidence.MEASURED,
             "a draw with spare width whose error grows like that of square systems",
         ),
         study.Finding(
             f"Of {len(rows)} results {sum(bool(r['solved']) for r in rows)} were called solved, "
             f"{len(wrong)} of them wrongly (an error above 1e-5).",
-            study.Evidence.MEASURED,
             "one result that is called solved and is not",
         ),
     ]
@@ -84,5 +82,4 @@ DEPTH = study.Study(
     trial=trial,
     findings=findings,
     panels=panels,
-    columns=("error", "condition", "solved"),
 )

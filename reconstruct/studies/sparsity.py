@@ -92,15 +92,14 @@ def findings(rows: Rows) -> list[study.Finding]:
         study.Finding(
             f"Half of the draws have full rank at these densities: "
             f"{'; '.join(parts) or 'none of the grid'}.",
-            study.Evidence.MEASURED,
             "a larger d whose threshold leaves the curve 2·log d/d of the square case; with spare "
             "width the curve √(2·log d/c)/d is a theorem (sparse-threshold)",
         ),
         study.Finding(
             f"The pattern of zeros decided the rank in {len(rows) - worse} of {len(rows)} trials, "
             f"as it does for almost all weights (proved: sparse-pattern-rank).",
-            study.Evidence.EXACT,
             "a file in the folder kept/: weights whose rank is below that of their pattern",
+            study.Evidence.EXACT,
         ),
     ]
 
@@ -147,7 +146,6 @@ SPARSITY = study.Study(
     trial=trial,
     findings=findings,
     panels=panels,
-    columns=("full", "structural_rank", "modular_rank", "disagree"),
     about=(
         "The structural rank of K bounds the rank of any weights on its pattern from above, the "
         "rank modulo a prime that of these weights from below; where the two agree the rank is "

@@ -64,15 +64,14 @@ def findings(rows: Rows) -> list[study.Finding]:
         study.Finding(
             f"For {sizes} maps every trial is solved as soon as Σ widths is d² + L − 1 times "
             f"{', '.join(said) or '(none)'}{failed}.",
-            study.Evidence.MEASURED,
             "a draw at these ratios that no start of Gauss-Newton solves",
         ),
         *_growth(rows),
         study.Finding(
             "Fewer than d² + L − 1 neurons in all cannot give every W: of Σ n_i scales, L − 1 are "
             "spent on moving factors between neighbours.",
-            study.Evidence.PROVED,
             "nothing: it is a count of dimensions",
+            study.Evidence.PROVED,
         ),
     ]
 
@@ -89,7 +88,6 @@ def _growth(rows: Rows) -> list[study.Finding]:
         study.Finding(
             f"At ratio {ratio:g} the Jacobian's condition is {', '.join(said)}: it grows with "
             f"depth, and that is what breaks deep stacks.",
-            study.Evidence.MEASURED,
             "deeper stacks whose condition does not grow",
         )
     ]
@@ -120,7 +118,6 @@ STACKED = study.Study(
     trial=trial,
     findings=findings,
     panels=panels,
-    columns=("solved", "residual", "condition", "steps", "starts"),
     about=(
         "A d × d map as a product of frozen random factors with diagonals between them, the "
         "diagonals found by damped Gauss-Newton from up to four random starts."

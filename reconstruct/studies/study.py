@@ -95,11 +95,11 @@ _KINDS = {int: "a whole number", float: "a number", str: "a word"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence that the rows support, how it is known, and what would refute it."""
+    """One sentence that the rows support, what would refute it, and how it is known."""
 
     sentence: str
-    evidence: Evidence
     refuted_by: str
+    evidence: Evidence = Evidence.MEASURED
 
 
 def select(rows: Rows, **wanted: Any) -> list[Row]:
@@ -163,8 +163,8 @@ class Panel:
 class Study:
     """`trial(point, seed)` must be a function of a module, so that other processes can call it.
 
-    It gives a row of JSON values; arrays in it are kept as a file. `findings` and `panels` take all
-    rows; `columns` are what the page's table averages over seeds.
+    It gives a row of JSON values, whose means over the seeds are the page's table; arrays in it are
+    kept as a file. `findings` and `panels` take all rows.
     """
 
     name: str
@@ -174,7 +174,6 @@ class Study:
     trial: Callable[[Point, int], Row]
     findings: Callable[[Rows], list[Finding]]
     panels: Callable[[Rows], Sequence[Panel]]
-    columns: tuple[str, ...]
     about: str = ""
 
     def grid(self, given: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
@@ -300,8 +299,6 @@ def read_rows(output: Path) -> tuple[Row, ...]:
 
 def page(study: Study, rows: Rows) -> str:
     """The page as HTML text."""
-    names = [parameter.name for parameter in study.parameters]
-    heads = [name.replace("_", " ") for name in (*names, *study.columns)]
     findings = study.findings(rows)
     return whole_page(
         f"study {study.name}",
@@ -324,14 +321,18 @@ def page(study: Study, rows: Rows) -> str:
             lambda figure: study.draw(rows, figure),
             (plot.WIDE[0], 3.6),
         ),
-        table("Means over the seeds", heads, list(means(study, rows))[:400]),
+        table("Means over the seeds", *means(study, rows)),
     )
 
 
-def means(study: Study, rows: Rows) -> Iterator[tuple[str, ...]]:
-    """For each point of the grid that has rows: its values, and the means of the columns."""
+def means(study: Study, rows: Rows, most: int = 400) -> tuple[list[str], list[list[str]]]:
+    """Names of all columns, and for each point of the grid that has rows its values and means."""
     seen = {p.name: values_of(rows, p.name) for p in study.parameters}
+    measured = [name for name in rows[0] if name not in seen and name != "seed"]
+    lines = []
     for point, _ in trials(seen, 1):
         if own := select(rows, **point):
-            found = (mean(own, column) for column in study.columns)
-            yield *map(str, point.values()), *(number(v, 3 if v < 1000 else 4) for v in found)
+            found = (mean(own, name) for name in measured)
+            digits = (number(value, 3 if value < 1000 else 4) for value in found)
+            lines.append([*map(str, point.values()), *digits])
+    return [name.replace("_", " ") for name in (*seen, *measured)], lines[:most]

@@ -138,7 +138,6 @@ def findings(rows: Rows) -> list[study.Finding]:
         study.Finding(
             f"Recognised among inputs that were not fitted on, with {widths} times m·k neurons: "
             f"{said} (the target: {target:.0f} %).",
-            study.Evidence.MEASURED,
             "a network with data on which the fit is no better than that of the weights",
         )
     ]
@@ -156,8 +155,8 @@ def _residuals(rows: Rows, ratios: list[Any]) -> study.Finding:
     return study.Finding(
         f"Without data, what is left of W is {', '.join(left)}. The mean of its square is exactly "
         f"1 − c for every W: a theorem (exact-loss).",
-        study.Evidence.PROVED,
         "a mean over many draws that leaves √(1 − c)",
+        study.Evidence.PROVED,
     )
 
 
@@ -188,7 +187,6 @@ WIDTH = study.Study(
     trial=trial,
     findings=findings,
     panels=panels,
-    columns=("accuracy", "error", "residual"),
     about=(
         "A network in frozen layers that are too narrow for the theorem; fitted on one half of its "
         "data, scored on the other: an approximation, never a reconstruction. By default the "

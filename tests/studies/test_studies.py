@@ -232,10 +232,9 @@ def test_a_study_of_ones_own_is_one_file(tmp_path):
         seeds=10,
         trial=_coin,
         findings=lambda rows: [
-            Finding(f"{mean(rows, 'heads'):.1f} heads.", Evidence.MEASURED, "more throws")
+            Finding(f"{mean(rows, 'heads'):.1f} heads.", "more throws", Evidence.MEASURED)
         ],
         panels=lambda rows: [Panel("seed", "heads", "side")],
-        columns=("heads",),
     )
     rows = run_study(study, tmp_path / "out")
     kept = list((tmp_path / "out" / "kept").glob("*.npz"))
