@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import Budget, as_path, contents, format_suffix, naming
+from reconstruct.formats.files import as_path, contents, format_suffix, naming
 from reconstruct.formats.labelled import Images, read_labelled
-from reconstruct.formats.npz import read_arrays, real_array
+from reconstruct.formats.npz import Arrays, read_arrays, real_array
 from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib
 from reconstruct.networks import Box, Points
@@ -40,18 +40,25 @@ def load_domain(
     folder of labelled images (`Images` says which of them). Images must have the `shape` that the
     network takes, where it is given.
     """
-    place = text.folder if isinstance(text, Images) else text
-    path = as_path(place, "a domain")
+    path = as_path(text.folder if isinstance(text, Images) else text, "a domain")
     at_least(size, "the number of inputs", 1)
-    if (os.fspath(place) and path.is_dir()) or isinstance(text, Images):
-        chosen = text if isinstance(text, Images) else Images(text)
-        found: Box | Points = Points(read_labelled(chosen).x)
+    suffix = format_suffix(path)
+    if suffix in FILES or _folder(text):
+        with naming(path) if suffix in FILES else nullcontext():
+            found = read_vnnlib(contents(path)[0]) if suffix == ".vnnlib" else _read(_arrays(text))
+    elif path.is_file() or suffix == ".npy":
+        name = path.stem + ".npz"
+        remedy = f", one array: np.savez({name!r}, x=np.load({path.name!r})) makes data"
+        raise InputError(
+            f"{path}: a domain is read from {' or '.join(FILES)}, but this file is of another kind"
+            f"{remedy if suffix == '.npy' else ''}; {SYNTAX}"
+        )
     else:
-        found = _load(path, text)
+        found = parse_box(str(text))
     found = with_radius(found, radius)
     if size is None:
         return found
-    with naming(path) if format_suffix(path) in FILES else nullcontext():
+    with naming(path) if suffix in FILES else nullcontext():
         return found.of_size(size, shape)
 
 
@@ -74,19 +81,11 @@ def load_labels(
 
     With `classes`, the number of the network's outputs, each must be one of them.
     """
-    path = Path(source.folder if isinstance(source, Images) else source)
-    with naming(path):
-        if path.is_dir():
-            chosen = source if isinstance(source, Images) else Images(path)
-            found: NDArray[Any] | None = read_labelled(chosen).y
-        else:
-            found = _array(path, "y")
+    with naming(Path(source.folder if isinstance(source, Images) else source)):
+        found = _arrays(source).get("y")
         if found is None:
             return None
-        whole = (
-            found.ndim == 1 and found.dtype.kind in "iu" and (found.size == 0 or found.min() >= 0)
-        )
-        if not whole:
+        if found.ndim != 1 or found.dtype.kind not in "iu" or found.min(initial=0) < 0:
             raise InputError(
                 f"labels are whole numbers from 0 on, one for each input, but y has the type "
                 f"{found.dtype} and the shape {found.shape}"
@@ -110,7 +109,7 @@ def load_unseen(
     if format_suffix(place) != ".npz":
         return None
     with naming(place):
-        found = _array(place, UNSEEN)
+        found = _arrays(place).get(UNSEEN)
         return None if found is None else as_unseen(real_array(UNSEEN, found), size, shape)
 
 
@@ -122,56 +121,38 @@ def as_unseen(x: Any, size: int, shape: tuple[int, ...] = ()) -> NDArray[np.floa
         raise InputError(f"{UNSEEN}: {error}") from None
 
 
-def _array(path: Path, key: str) -> NDArray[Any] | None:
-    """One array of an .npz; None where it has none of that name."""
-    return read_arrays(*contents(path)).get(key)
+def _folder(source: Any) -> bool:
+    """Whether these are labelled images."""
+    return isinstance(source, Images) or (bool(os.fspath(source)) and Path(source).is_dir())
 
 
-def _load(path: Path, text: str | os.PathLike[str]) -> Box | Points:
-    suffix = format_suffix(path)
-    if suffix in FILES:
-        with naming(path):
-            content, budget = contents(path)
-            return read_vnnlib(content) if suffix == ".vnnlib" else _read_npz(content, budget)
-    if path.is_file() or suffix == ".npy":
-        raise InputError(
-            f"{path}: a domain is read from {' or '.join(FILES)}, but this file is of another kind"
-            f"{_npy_remedy(path, suffix)}; {SYNTAX}"
-        )
-    return parse_box(str(text))
-
-
-def _npy_remedy(path: Path, suffix: str) -> str:
-    """How one array becomes data."""
-    if suffix != ".npy":
-        return ""
-    return f", one array: np.savez({path.stem + '.npz'!r}, x=np.load({path.name!r})) makes data"
+def _arrays(source: str | os.PathLike[str] | Images) -> Arrays:
+    """What an .npz holds, or a folder of labelled images."""
+    if not _folder(source):
+        assert not isinstance(source, Images)
+        return read_arrays(*contents(Path(source)))
+    images = read_labelled(source if isinstance(source, Images) else Images(source))
+    return {"x": images.x, "y": images.y}
 
 
 def parse_box(text: str) -> Box:
     """The box written as `LO,HI` or `lo1,lo2,…:hi1,hi2,…`."""
-    sides = text.split(":")
-    if len(sides) == 2:
-        lo, hi = (_numbers(side, text) for side in sides)
-        return Box(lo[0] if len(lo) == 1 else lo, hi[0] if len(hi) == 1 else hi)
-    numbers = _numbers(text, text) if len(sides) == 1 else []
-    if len(numbers) != 2:
-        raise InputError(f"the domain {text!r} is not two numbers; {SYNTAX}")
-    return Box(*numbers)
-
-
-def _numbers(side: str, text: str) -> list[float]:
     try:
-        numbers = [decimal(field.strip(" ")) for field in side.split(",")]
+        sides = [[decimal(f.strip(" ")) for f in side.split(",")] for side in text.split(":")]
     except ValueError:
         raise InputError(f"the domain {text!r} is not made of numbers; {SYNTAX}") from None
-    if any(np.isnan(numbers)):
+    if any(np.isnan(number) for side in sides for number in side):
         raise InputError(f"the domain {text!r} holds NaN, which is no number; {SYNTAX}")
-    return numbers
+    if len(sides) == 2:
+        lo, hi = (side[0] if len(side) == 1 else side for side in sides)
+        return Box(lo, hi)
+    if len(sides) != 1 or len(sides[0]) != 2:
+        raise InputError(f"the domain {text!r} is not two numbers; {SYNTAX}")
+    return Box(*sides[0])
 
 
-def _read_npz(content: bytes, budget: Budget) -> Box | Points:
-    arrays = read_arrays(content, budget)
+def _read(arrays: Arrays) -> Box | Points:
+    """A box by its ends, or data."""
     ends = sorted({"lo", "hi"} & set(arrays))
     if "x" in arrays and ends:
         raise InputError(
@@ -179,20 +160,19 @@ def _read_npz(content: bytes, budget: Budget) -> Box | Points:
             f"{' and '.join(ends)}; leave one of them out"
         )
     if "x" in arrays:
-        labels = arrays.get("y")
-        points = Points(real_array("x", arrays["x"]))
+        points, labels = Points(real_array("x", arrays["x"])), arrays.get("y")
         if labels is not None and labels.shape[:1] != (len(points),):
             raise InputError(
                 f"the data need one label for each of the {len(points)} inputs in x, but y "
                 f"has {labels.size}"
             )
         return points
-    missing = {"lo", "hi"} - set(arrays)
-    if missing:
+    if len(ends) < 2:
         shown = ", ".join(sorted(arrays)[:6]) or "no arrays"
+        missing = " and ".join(sorted({"lo", "hi"} - set(ends)))
         raise InputError(
             f"a domain needs the arrays lo and hi (a box) or x (data), but this .npz has {shown}; "
-            f"add {' and '.join(sorted(missing))}, or x"
+            f"add {missing}, or x"
         )
     lo, hi = (real_array(key, arrays[key]) for key in ("lo", "hi"))
     if lo.shape == hi.shape:  # the corners of a box of images, or of plain inputs

@@ -11,7 +11,6 @@ it is never opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -107,31 +106,29 @@ def read_labelled(images: Images) -> Labelled:
     """The chosen images of the folder."""
     folder = Path(images.folder)
     with naming(folder):
-        read = _reader(folder)
+        if not folder.is_dir():
+            raise InputError("there is no such folder; check the path")
+        if all((folder / part).is_dir() for part in SPLITS):
+            read = _classes
+        elif any(folder.glob("*-images*idx3-ubyte*")):
+            read = _idx
+        elif (folder / "test_batch.bin").is_file():
+            read = _batches
+        else:
+            raise InputError(_unknown(folder))
         pixels, labels, classes = read(folder, images)
         scaled = (pixels / np.float32(255)).astype(np.float32)
         return Labelled(images.normalised(scaled), labels, classes)
 
 
-_Read: TypeAlias = "Callable[[Path, Images], tuple[Pixels, NDArray[np.int64], int]]"
-
-
-def _reader(folder: Path) -> _Read:
-    if not folder.is_dir():
-        raise InputError("there is no such folder; check the path")
-    if all((folder / part).is_dir() for part in SPLITS):
-        return _classes
-    if any(folder.glob("*-images*idx3-ubyte*")):
-        return _idx
-    if (folder / "test_batch.bin").is_file():
-        return _batches
+def _unknown(folder: Path) -> str:
     if (folder / "test_batch").exists():
-        raise InputError(
+        return (
             "this is the python version of CIFAR-10, pickles, which could run any code and are "
             "never opened; fetch the binary version, cifar-10-binary.tar.gz"
         )
     there = ", ".join(sorted(p.name for p in folder.iterdir())[:6]) or "nothing"
-    raise InputError(
+    return (
         "a folder of labelled images has train/CLASS/*.png and test/CLASS/*.png (or .jpg), MNIST's "
         "train-images-idx3-ubyte, … or CIFAR-10's data_batch_1.bin, … and test_batch.bin, but this "
         f"one holds {there}"
@@ -187,16 +184,15 @@ def _picture(path: Path, shape: tuple[int, ...] | None) -> Pixels:
 def _idx(folder: Path, images: Images) -> tuple[Pixels, NDArray[np.int64], int]:
     """MNIST's own files, gzip'd or not."""
     start = "train" if images.split == "train" else "t10k"
-    pixels, labels = (_idx_array(folder, f"{start}-{what}", n) for what, n in _IDX.items())
+    pixels, labels = (
+        _idx_array(folder, f"{start}-{what}", n) for what, n in (("images", 3), ("labels", 1))
+    )
     if len(pixels) != len(labels) or not len(labels):
         raise InputError(
             f"each image needs its label, but there are {len(pixels)} and {len(labels)}"
         )
     chosen = images.indices(len(labels))
     return pixels[chosen][:, None], labels[chosen].astype(np.int64), int(labels.max()) + 1
-
-
-_IDX = {"images": 3, "labels": 1}  # dimensions
 
 
 def _idx_array(folder: Path, name: str, dimensions: int) -> Pixels:
@@ -220,24 +216,20 @@ def _idx_array(folder: Path, name: str, dimensions: int) -> Pixels:
 def _batches(folder: Path, images: Images) -> tuple[Pixels, NDArray[np.int64], int]:
     """CIFAR-10's records of a label and 3 × 32 × 32 pixels, one after the other."""
     pattern = "data_batch_*.bin" if images.split == "train" else "test_batch.bin"
-    paths = sorted(folder.glob(pattern))
-    if not paths:
+    record, parts = 1 + 3 * 32 * 32, []
+    for path in sorted(folder.glob(pattern)):
+        with naming(path):
+            content = read_bytes(path)
+            if len(content) % record:
+                raise InputError(
+                    f"records of {record} bytes are needed, but {len(content)} bytes are no "
+                    "multiple of it; was it cut short?"
+                )
+            parts.append(np.frombuffer(content, np.uint8).reshape(-1, record))
+            if parts[-1][:, 0].max() > 9:
+                raise InputError("labels 0 … 9 are needed, but there are others")
+    if not parts:
         raise InputError(f"{pattern} is needed, but is not there")
-    parts = [_records(path) for path in paths]
     rows = np.concatenate(parts)
     rows = rows[images.indices(len(rows))]
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].astype(np.int64), 10
-
-
-def _records(path: Path) -> NDArray[Any]:
-    with naming(path):
-        content, record = read_bytes(path), 1 + 3 * 32 * 32
-        if len(content) % record:
-            raise InputError(
-                f"records of {record} bytes are needed, but {len(content)} bytes are no multiple "
-                "of it; was it cut short?"
-            )
-        rows = np.frombuffer(content, np.uint8).reshape(-1, record)
-        if rows[:, 0].max() > 9:
-            raise InputError("labels 0 … 9 are needed, but there are others")
-        return rows

@@ -106,7 +106,6 @@ def load(
         budget, comparison = files.Budget(max(most, len(stored))), SecondReading(near, allowed)
         around = Around(place.parent, nnet_header, budget, comparison, held)
         network = FORMATS[kind].read(content, around)
-        _check_sizes(network)
         origin = {"file": place.name, "format": kind[1:], "sha256": files.sha256_bytes(stored)}
     return replace(network, metadata={**origin, **network.metadata})
 
@@ -141,13 +140,6 @@ def refuse_foreign(path: Path, content: bytes) -> None:
     if suffix in OTHERS:
         kind, remedy = OTHERS[suffix]
         raise InputError(f"this is {kind}, but .onnx, .npz or .nnet is needed; {remedy}")
-
-
-def _check_sizes(network: Network) -> None:
-    for name, size in network.sizes.items():
-        if size < 1:
-            what = "the output" if name == network.output else f"node {name!r}"
-            raise InputError(f"{what} has no values, but every layer needs at least one")
 
 
 def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.float64) -> None:

@@ -1,7 +1,7 @@
-"""What was read of a model against another program's evaluation of the same bytes.
+"""What was read of a model against another program's evaluation of the same file.
 
-onnxruntime opens the file's own bytes, external data by its own code, with every value that the
-file names as an output; where it lacks a kernel (float64 convolutions), ONNX's reference
+onnxruntime opens the file's own nodes and tensors, external data by its own code, with every value
+that the file names as an output; where it lacks a kernel (float64 convolutions), ONNX's reference
 implementation does. All values are compared, so that a part that is misread shows at its own node
 even where it hardly reaches the output. A model that disagrees is refused, and the first node that
 does is named; one that nobody can evaluate is refused unless the user says otherwise.
@@ -221,22 +221,11 @@ class _Evaluator:
         raise CannotEvaluate(f"the model can be evaluated by nobody else ({'; '.join(reasons)})")
 
     def _bytes(self, names: list[str]) -> bytes:
-        """The file's bytes with these outputs.
-
-        Protobuf joins messages that follow one another, so that outputs are added by appending
-        them. Where that will not do, the model is written anew with what these outputs need alone:
-        where nodes that nothing needs would be run, where nodes stand in an order that cannot be
-        followed, where their names clash (which mean nothing), and where it has too many values.
-        """
+        """The file's model with these outputs, what they need, and no more: nodes that nothing
+        needs would be run, and nodes out of order, or with clashing names (which mean nothing),
+        are refused by other programs."""
         onnx = import_onnx("reading ONNX files")
         content, model = self._reading.content, self._reading.model
-        outputs = [onnx.ValueInfoProto(name=n) for n in names]
-        titles = [n.name for n in model.nodes if n.name]
-        if not (
-            model.rearranged or len(set(titles)) < len(titles) or _stepwise(self._reading.network)
-        ):
-            more = onnx.GraphProto(output=[o for o in outputs if o.name != model.output])
-            return bytes(content + onnx.ModelProto(graph=more).SerializeToString())
         proto, (kept, needed) = onnx.ModelProto.FromString(content), self._behind(names)
         inputs, constants = (  # the one input, and constants that old files list as inputs too
             [part for part in parts if part.name in {*needed, model.input} - self._known.keys()]
@@ -245,6 +234,7 @@ class _Evaluator:
         for name, (first, *_) in self._known.items():  # beyond which nothing is needed
             kind = onnx.helper.np_dtype_to_tensor_dtype(first.dtype)
             inputs.append(onnx.helper.make_tensor_value_info(name, kind, first.shape))
+        outputs = [onnx.ValueInfoProto(name=name) for name in names]
         parts = {"input": inputs, "initializer": constants, "node": kept, "output": outputs}
         for field, found in parts.items():
             proto.graph.ClearField(field)

@@ -52,7 +52,6 @@ class Model:
     constants: dict[str, Array]
     uses: Counter[str]
     data: dict[str, str]
-    rearranged: bool  # whether the file has other nodes than these, or in another order
 
 
 def import_onnx(purpose: str) -> Any:
@@ -95,8 +94,7 @@ def read_model(content: bytes, folder: Path, budget: Budget, held: Network | Non
     uses = Counter([goal, *(name for node in nodes for name in node.input)])
     kind = source.type.tensor_type.elem_type
     ends = source.name, shape, kind, batch, goal
-    rearranged = order != list(range(len(graph.node)))
-    return Model(proto, nodes, opset, *ends, constants, uses, data, rearranged)
+    return Model(proto, nodes, opset, *ends, constants, uses, data)
 
 
 def _parse(content: bytes) -> tuple[Any, int]:
