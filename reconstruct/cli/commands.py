@@ -335,7 +335,8 @@ def _read(make: Callable[[str], Made], text: str, option: str, needed: str) -> M
 
 
 def _progress(options: Namespace, task: str = "working") -> ProgressDisplay:
-    return ProgressDisplay(options.quiet or options.json, task=task)
+    verbose = getattr(options, "verbose", False)
+    return ProgressDisplay(options.quiet or options.json, task=task, verbose=verbose)
 
 
 def _call(function: Callable[..., Any], options: Namespace, **instead: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
+import sys
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -139,7 +141,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--cnn": _flag("a convolutional network with norms, a skip and pooling"),
     "--only": _word("this statement in full", "NAME", action="append"),
     "--thorough": _flag("larger sizes (minutes)"),
-    "--verbose": _flag("every check of every statement"),
+    "-v": _flag("a line for each step that is done, with its time"),
     "--list": _flag("names and claims, nothing is run"),
     "--data": {"default": "digits", "help": "digits, an .npz with x and y, or a folder of images"},
     "--model": _choice("(resnet)", "resnet vgg mlp", default="resnet"),
@@ -161,10 +163,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seeds": {},
 }
 
+LONG = {"-o": "--output", "-v": "--verbose"}
 NEEDED = {"-o!": "-o OUT", "--domain!": "--domain DOMAIN"}  # as the line of usage has them
 DOMAIN = "--domain --split --count --normalise --radius"
 SAID = "--json --quiet"
+WORK = f"{SAID} -v"  # what takes long may say more
 WRITTEN = f"--force {SAID}"
+WORKED = f"--force {WORK}"
 READ = "--unchecked-reading"
 
 # Each command: what it does, its arguments, its options (with ! where they are required).
@@ -175,18 +180,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         f"-o! {DOMAIN} --slack --guard --memory --time-limit | the frozen network: --frozen "
         "--ratio --float32-error --seed --weights --density --activation | how to reconstruct: "
         "--construction --norm --rank --block --layers --bounds --bounds-seconds --solver --dtype "
-        f"--nnet-header | checking and output: --samples --tolerance --resume {READ} {WRITTEN}",
+        f"--nnet-header | checking and output: --samples --tolerance --resume {READ} {WORKED}",
     ),
     "verify": (
         "certify or refute that two networks agree on a box",
         "target candidate",
         f"{DOMAIN} --property --instances --timeout --bounds --bounds-seconds --samples "
-        f"--tolerance --time-limit --nnet-header -o {READ} {WRITTEN}",
+        f"--tolerance --time-limit --nnet-header -o {READ} {WORKED}",
     ),
     "check": (
         "re-check a certificate, trusting nothing of the solver",
         "path",
-        f"--target --candidate --trusted {READ} {SAID}",
+        f"--target --candidate --trusted {READ} {WORK}",
     ),
     "inspect": (
         "show a network and what each construction would cost",
@@ -196,12 +201,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": (
         "turn a random network into the shipped digits classifier",
         "",
-        f"-o --seed --cnn {WRITTEN}",
+        f"-o --seed --cnn {WORKED}",
     ),
     "prove": (
         "check every statement that the tool rests on, and say what each check is worth",
         "",
-        "--json --only --thorough --verbose --list",
+        "--json --only --thorough -v --list",
     ),
     "reach": (
         "prove how close no norms of a frozen network come to an affine map",
@@ -222,18 +227,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pairs": (
         "make pairs of networks with known answers, for those who write verifiers",
         "",
-        f"-o! --sizes --count --seed {WRITTEN}",
+        f"-o! --sizes --count --seed {WORKED}",
     ),
     "train": (
         "train nothing but the norms of a random network",
         "",
-        f"-o! --data --resume {WRITTEN} | the network: --model --depth --width --norm --gamma "
+        f"-o! --data --resume {WORKED} | the network: --model --depth --width --norm --gamma "
         "| the training: --tune --epochs --batch --rate --momentum --decay --seeds",
     ),
     "study": (
         "answer a question about norm tuning by many trials",
         "name",
-        f"-o! --grid --seeds --jobs --resume {WRITTEN}",
+        f"-o! --grid --seeds --jobs --resume {WORKED}",
     ),
 }
 
@@ -256,6 +261,7 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("rebuild", "--frozen"): {"help": "the frozen network, if it was brought and not drawn"},
     ("pairs", "--count"): {"default": 30, "help": "pairs to make (30)"},
     ("pairs", "--seed"): {"default": 0},
+    ("prove", "-v"): {"help": "every check of every statement"},
     ("train", "--norm"): _choice("of an mlp (batch)", "batch layer", default="batch"),
     ("train", "--seeds"): _word("one training each (0)", "S,S,…", default="0"),
     ("study", "--seeds"): _word("trials for each point of the grid", "N", int),
@@ -274,6 +280,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; {meant or f'{self.prog} --help lists them'}\n")
 
 
+class Completion(argparse.Action):
+    """Prints what a shell needs to complete commands and options, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> NoReturn:
+        try:
+            shtab: Any = importlib.import_module("shtab")
+        except ImportError:
+            parser.error("completion needs the package shtab; install it with pip install shtab")
+        sys.stdout.write(shtab.complete(parser, rest[1]) + "\n")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `reconstruct`; `cli/commands.py` has a function for each command."""
     parser = Parser(
@@ -282,6 +300,12 @@ def build_parser() -> argparse.ArgumentParser:
         "alone, and prove that the two agree.",
     )
     parser.add_argument("--version", action="version", version=f"reconstruct {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help="what that shell needs to complete commands and options",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (text, arguments, options) in COMMANDS.items():
         about = f"{text[0].upper()}{text[1:]}."
@@ -298,5 +322,5 @@ def build_parser() -> argparse.ArgumentParser:
                 settings = {**OPTIONS[key], **CHANGED.get((name, key), {})}
                 if word != key:
                     settings["required"] = True
-                group.add_argument(*((key, "--output") if key == "-o" else (key,)), **settings)
+                group.add_argument(*filter(None, (key, LONG.get(key))), **settings)
     return parser

@@ -150,7 +150,8 @@ class ProgressDisplay(ProgressLine):
     """A listener for `Step`s, used as a context manager; `quiet` hears and shows nothing.
 
     `task` names the work before its first step, and all of it where it reports none; `tick` is how
-    often (in seconds) the clock looks whether something should be shown again.
+    often (in seconds) the clock looks whether something should be shown again. `verbose`: each task
+    that is over stays as a line with its time.
     """
 
     def __init__(
@@ -159,10 +160,12 @@ class ProgressDisplay(ProgressLine):
         stream: TextIO | None = None,
         task: str = "working",
         tick: float = 1.0,
+        verbose: bool = False,
     ) -> None:
         where = stream or sys.stderr
         super().__init__(0.2 if where.isatty() else 5.0, where, task)
-        self.quiet, self.tick = quiet, tick
+        self.quiet, self.verbose, self.tick = quiet, verbose, tick
+        self.spent: dict[str, list[float]] = {}  # first and last report of each task
         self._turn = threading.RLock()
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._tick, daemon=True)
@@ -177,6 +180,8 @@ class ProgressDisplay(ProgressLine):
         if self._clock.is_alive():
             self._clock.join()
         self.clear()
+        if self.verbose and self.spent:
+            self._note()
 
     def __call__(self, step: Step) -> None:
         check_interrupt()
@@ -184,6 +189,7 @@ class ProgressDisplay(ProgressLine):
             return
         now = time.monotonic()
         with self._turn:
+            self.spent.setdefault(step.task, [now, now])[1] = now
             self.hear(step, now)
             self._show(now)
 
@@ -192,6 +198,14 @@ class ProgressDisplay(ProgressLine):
         with self._turn:
             if self.stream.isatty() and self.last > self.start:
                 self.overwrite("")
+
+    def _note(self) -> None:
+        """A line for each task, in the order in which they began; several may run side by side."""
+        begun = sorted(self.spent.items(), key=lambda task: task[1][0])
+        ends = [*(first for _, (first, _) in begun), time.monotonic()][1:]
+        for (task, (first, last)), after in zip(begun, ends, strict=True):
+            # A task that reports only once lasts until the next begins.
+            self.stream.write(f"{task}: {max(last, after) - first:.1f} s\n")
 
     def _tick(self) -> None:
         """The clock: what is shown goes on while the work says nothing."""

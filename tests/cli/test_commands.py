@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reconstruct.cli.inspecting import dimensions
+from reconstruct.cli.parser import build_parser
 from reconstruct.formats import save
 from reconstruct.networks import Affine, Network, Node
 from reconstruct.networks.normal_form import rebuilt_nodes
@@ -187,3 +188,17 @@ def test_export_writes_the_norms_of_a_run_for_peft(cli, target, tmp_path):
     assert code == 2 and "but CANDIDATE and --domain and --tolerance did not come" in stderr
     code, _, stderr = cli("export", target, "--peft", tmp_path / "out", "-o", tmp_path / "other")
     assert code == 2 and "--peft names a run and needs nothing else; leave" in stderr
+
+
+def test_verbose_says_each_step_with_its_time(cli, target, tmp_path):
+    code, _, stderr = cli("run", target, "-o", tmp_path / "out", "-v", "--domain", "-1,1")
+    lines = stderr.splitlines()
+    assert code == 0 and any(line.startswith("certificate: ") for line in lines)
+    assert all(line.endswith(" s") for line in lines)
+
+
+def test_a_shell_gets_what_completes_commands(capsys):
+    pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args(["--print-completion", "bash"])
+    assert ended.value.code == 0 and "--domain" in capsys.readouterr().out
