@@ -71,7 +71,39 @@ def verify(
 
     With `output` a certificate, a report and both networks are written into that directory.
     """
-    ours, theirs = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
+    return _verified(
+        _pair(target, candidate, nnet_header, given.nearby(domain, radius)),
+        (target, candidate),
+        domain,
+        radius=radius,
+        bounds=bounds,
+        tolerance=tolerance,
+        samples=samples,
+        time_limit=time_limit,
+        nnet_header=nnet_header,
+        output=output,
+        force=force,
+        progress=progress,
+    )
+
+
+def _verified(
+    pair: tuple[Network, Network],
+    came: tuple[Given, Given],
+    domain: Where,
+    *,
+    radius: float | None = None,
+    bounds: Method | None,
+    tolerance: float | None,
+    samples: int | None,
+    time_limit: float | None,
+    nnet_header: bool = False,
+    output: PathLike | None,
+    force: bool,
+    progress: Progress,
+) -> VerifyOutcome:
+    """The same of networks that have been read; as they `came`, files are taken along."""
+    (ours, theirs), (target, candidate) = pair, came
     require_same_ends(ours, theirs)
     given.check_numbers(samples, tolerance, time_limit)
     place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
@@ -82,10 +114,9 @@ def verify(
         **given.words(nnet_header=nnet_header, output=output),
     }
     with nullcontext() if home is None else OutputFolder(home, force=force) as folder:
-        pair = zip((ours, theirs), map(given.path, (target, candidate)), ROLES, strict=True)
         first, second = (
             Source(network, path) if folder is None else take_along(network, path, folder, role)
-            for network, path, role in pair
+            for network, path, role in zip(pair, map(given.path, came), ROLES, strict=True)
         )
         conclusion = conclude(
             first.network,
@@ -178,21 +209,18 @@ def verify_property(
     if candidate is None:
         zero = np.zeros((asked.outputs, len(asked.lo)))
         target, candidate = Network.mlp([zero]), target
-    networks = [
-        given.network(net, role)
-        for net, role in ((target, "the target"), (candidate, "the candidate"))
-    ]
-    for name, network in zip(asked.networks or ("0", "the difference"), networks, strict=True):
+    pair = _pair(target, candidate, False, asked.box)
+    for name, network in zip(asked.networks or ("0", "the difference"), pair, strict=True):
         sizes = network.size_in, network.size_out
         if sizes != (len(asked.lo), asked.outputs):
             raise InputError(
                 f"the property declares {name} with {len(asked.lo)} inputs and {asked.outputs} "
                 f"outputs, but the network has {sizes[0]} and {sizes[1]}; give the one it is about"
             )
-    outcome = verify(
-        target,
-        candidate,
-        domain=asked.box,
+    outcome = _verified(
+        pair,
+        (target, candidate),
+        asked.box,
         bounds=bounds,
         tolerance=asked.limit,
         samples=samples,

@@ -13,6 +13,8 @@ import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.equivalence.export import pair_property
 from reconstruct.formats.vnnlib import read_pair
+from reconstruct.runs import given
+from reconstruct.runs.verify import verify_property
 
 HEAD = """(vnnlib-version <2.0>)
 (declare-network f (declare-input X_f real [2]) (declare-output Y_f real [1]))
@@ -124,6 +126,19 @@ def test_a_list_that_is_not_there_is_named(tmp_path, capsys):
     missing = str(tmp_path / "nope.csv")
     assert main(["verify", "--instances", missing, "-o", str(tmp_path / "out")]) == 2
     assert f"{missing}: there is no such file" in capsys.readouterr().err
+
+
+def test_a_property_reads_each_network_once(benchmark, monkeypatch):
+    read, plain = [], given.load
+
+    def load(path, **more):
+        read.append(path)
+        return plain(path, **more)
+
+    monkeypatch.setattr(given, "load", load)
+    pair = [benchmark / name for name in ("a.onnx", "near.onnx")]
+    words, _, _ = verify_property(*pair, benchmark / "p.vnnlib", output=benchmark / "out")
+    assert words == "unsat" and read == pair
 
 
 def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
