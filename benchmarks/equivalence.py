@@ -29,7 +29,7 @@ from reconstruct.formats import save
 from reconstruct.formats.vnnlib import read_pair
 from reconstruct.networks import Dense, Sparse, dense
 from reconstruct.runs.pairs import LADDER
-from reconstruct.runs.verify import verify_property
+from reconstruct.runs.verify import verify
 
 SECONDS = 60.0
 SMALL = LADDER[:2]
@@ -62,8 +62,8 @@ def ours(pair: Planted) -> tuple[str, float]:
         question.write_text(text)
         read_pair(question.read_bytes())
         start = time.perf_counter()
-        result, _, _ = verify_property(files[0], files[1], question, time_limit=SECONDS)
-        return result, time.perf_counter() - start
+        found = verify(*files, property=question, time_limit=SECONDS)
+        return str(found.answer), time.perf_counter() - start
 
 
 def theirs(pair: Planted, python: str) -> Row:

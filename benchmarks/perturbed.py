@@ -25,7 +25,7 @@ from benchmarks._common import Row, tell
 from proofs_check.certificates import check
 from reconstruct.formats import load, save
 from reconstruct.networks import Dense, Network
-from reconstruct.runs.verify import verify_property
+from reconstruct.runs.verify import verify
 
 SECONDS = 100.0  # of the competition
 NOISE = 1e-3  # of weights and biases, as in the published copies
@@ -67,8 +67,8 @@ def measure(question: Path, words: list[str], kinds: list[str], seconds: float) 
 def one(question: Path, path: Path, copy: Path, home: Path, seconds: float) -> Row:
     """What `verify --property` says of a pair, and the checker of that."""
     wall, busy = time.perf_counter(), _busy()
-    result, outcome, _ = verify_property(path, copy, question, time_limit=seconds, output=home)
-    certificate = outcome.certificate
+    outcome = verify(path, copy, property=question, time_limit=seconds, output=home)
+    certificate, result = outcome.certificate, outcome.answer
     row: Row = {"timeout": seconds, "result": result, "bound": certificate.bound}
     row |= {"seconds": time.perf_counter() - wall, "processor": _busy() - busy}
     if certificate.witness is not None:

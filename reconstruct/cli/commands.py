@@ -67,32 +67,23 @@ def _draw_page(output: Path) -> None:
 
 
 def verify(options: Namespace) -> int:
+    from reconstruct.runs.verify import NEVER
+
     if options.instances is not None:
         return _verify_instances(options)
-    if options.property is not None and options.target is not None:
-        return _verify_property(options)
-    if options.target is None or options.candidate is None:
-        raise rc.InputError("verify needs TARGET and CANDIDATE, or --instances FILE.csv; give them")
-    if options.domain is None:
+    if options.target is None or (options.candidate is None and options.property is None):
         raise rc.InputError(
-            "verify needs the inputs that the claim is about, but there are none; give --domain "
-            "LO,HI or --property FILE.vnnlib"
+            "verify needs TARGET and CANDIDATE, with --domain LO,HI or --property FILE.vnnlib, or "
+            "--instances FILE.csv; give them"
         )
-    outcome = _call(rc.verify, options)
-    _answer_report(options, outcome.report)
-    return _exit_code(outcome.certificate)
-
-
-def _verify_property(options: Namespace) -> int:
-    """Domain and tolerance from a property of both networks."""
-    from reconstruct.runs.verify import NEVER, verify_property
-
-    _refuse(options, "--property", "domain tolerance radius split count normalise nnet_header")
+    if options.property is not None:
+        _refuse(options, "--property", "domain tolerance radius split count normalise nnet_header")
     limit = {} if options.timeout is None else {"time_limit": options.timeout}
-    result, outcome, asked = _call(verify_property, options, **limit)
-    if asked.never:
+    outcome = _call(rc.verify, options, **limit)
+    if outcome.asked is not None and outcome.asked.never:
         say(NEVER, options)
-    _answer_report(options, outcome.report, f"{'the property is':<23}{result}")
+    answer = [] if outcome.answer is None else [f"{'the property is':<23}{outcome.answer}"]
+    _answer_report(options, outcome.report, *answer)
     return _exit_code(outcome.certificate)
 
 

@@ -300,8 +300,10 @@ def again_section(run: RunFiles) -> Markup:
 def command(report: Mapping[str, Any], verb: str | None = None) -> str:
     """The command line that gives this report, every option spelled out."""
     options = dict(report.get("options") or {})
-    given = [str(options.pop(key)) for key in ("target", "candidate") if key in options]
-    line = ["reconstruct", verb or ("demo", "run", "verify")[len(given)], *given]
+    named = {key: options.pop(key) for key in ("target", "candidate") if key in options}
+    own = "verify" if "candidate" in named else "run" if named else "demo"
+    given = [str(name) for name in named.values() if name is not None]
+    line = ["reconstruct", verb or own, *given]
     for key, value in options.items():
         unsaid = key in ("command", "json", "quiet", "force", "resume", "time_limit")
         if unsaid or value is None or value is False:

@@ -52,7 +52,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def network(
-    value: Given, role: str, nnet_header: bool = False, near: Box | Points | None = None
+    value: Given | None, role: str, nnet_header: bool = False, near: Box | Points | None = None
 ) -> Network:
     """The network itself, or the one in that file, whose reading is compared in `near`."""
     if isinstance(value, str | os.PathLike):
@@ -62,7 +62,7 @@ def network(
     return as_network(value, role)
 
 
-def path(value: Any) -> Path | None:
+def path(value: Given | None) -> Path | None:
     """The file of a network; None for one that is an object."""
     return Path(value) if isinstance(value, str | os.PathLike) else None
 
@@ -185,7 +185,7 @@ def words(**call: Any) -> dict[str, Any]:
             told[name] = os.fspath(value)
         elif isinstance(value, Network):
             told[name] = name.upper()
-        elif name == "domain":
+        elif name == "domain" and value is not None:
             box = as_domain(value)
             cube = isinstance(box, Box) and box.lo.ndim == 0
             told[name] = f"{float(box.lo)!r},{float(box.hi)!r}" if cube else "DOMAIN.npz"

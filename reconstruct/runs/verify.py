@@ -1,6 +1,7 @@
 """`rc.verify`: two networks from anywhere, one verdict, and a directory if one is asked for.
 
-The same for properties in VNN-LIB 2.0, one by one or listed as VNN-COMP publishes them.
+What is asked is a domain with a tolerance, or a property in VNN-LIB 2.0, which has both; properties
+are also taken as VNN-COMP lists them.
 """
 
 from __future__ import annotations
@@ -39,11 +40,23 @@ from reconstruct.runs.given import Given, PathLike, Where
 
 @dataclass(frozen=True, eq=False)
 class VerifyOutcome:
-    """The certificate, and the report as it was written, or would have been."""
+    """The certificate, the report as it was written, or would have been, and what was `asked`."""
 
     certificate: Certificate
     report: Mapping[str, Any]
     output: Path | None
+    asked: PairProperty | None = None
+
+    @property
+    def answer(self) -> str | None:
+        """Of a property: unsat (the networks agree), sat or unknown."""
+        if self.asked is None:
+            return None
+        if self.certificate.verdict is Verdict.CERTIFIED:
+            return "unsat"
+        witness = self.certificate.witness
+        found = witness and self.asked.broken_by(witness.point, witness.difference)
+        return "sat" if found else "unknown"
 
     def __repr__(self) -> str:
         return f"VerifyOutcome({verdict_line(self.report)})"
@@ -54,9 +67,10 @@ class VerifyOutcome:
 
 def verify(
     target: Given,
-    candidate: Given,
+    candidate: Given | None = None,
     *,
-    domain: Where,
+    domain: Where | None = None,
+    property: PathLike | None = None,
     radius: float | None = None,
     bounds: Method | None = None,
     tolerance: float | None = None,
@@ -69,56 +83,55 @@ def verify(
 ) -> VerifyOutcome:
     """`reconstruct verify`: certify, refute or leave undecided that two networks agree.
 
-    With `output` a certificate, a report and both networks are written into that directory.
+    A `property` in VNN-LIB has domain and tolerance; where it is about one network, the difference
+    of two, that one is the target and compared with 0. With `output` a certificate, a report and
+    both networks are written into that directory.
     """
-    return _verified(
-        _pair(target, candidate, nnet_header, given.nearby(domain, radius)),
-        (target, candidate),
-        domain,
-        radius=radius,
-        bounds=bounds,
-        tolerance=tolerance,
-        samples=samples,
-        time_limit=time_limit,
-        nnet_header=nnet_header,
-        output=output,
-        force=force,
-        progress=progress,
-    )
-
-
-def _verified(
-    pair: tuple[Network, Network],
-    came: tuple[Given, Given],
-    domain: Where,
-    *,
-    radius: float | None = None,
-    bounds: Method | None,
-    tolerance: float | None,
-    samples: int | None,
-    time_limit: float | None,
-    nnet_header: bool = False,
-    output: PathLike | None,
-    force: bool,
-    progress: Progress,
-) -> VerifyOutcome:
-    """The same of networks that have been read; as they `came`, files are taken along."""
-    (ours, theirs), (target, candidate) = pair, came
+    options = {
+        **given.words(target=target, candidate=candidate, domain=domain, property=property),
+        **given.words(radius=radius, bounds=bounds, tolerance=tolerance, samples=samples),
+        **given.words(nnet_header=nnet_header, output=output),
+    }
+    asked = None if property is None else _asked(as_path(property, "the property"))
+    if (asked is None) == (domain is None):
+        raise InputError(
+            "verify needs the inputs that the claim is about, as a domain or by a property, but "
+            f"{'neither' if asked is None else 'both'} came; give --domain LO,HI or --property "
+            "FILE.vnnlib"
+        )
+    if asked is not None:
+        domain, tolerance = asked.box, asked.limit
+        if (candidate is None) != (not asked.networks):
+            raise InputError(
+                f"the property is about {'two networks' if asked.networks else 'one network'}, but "
+                f"{'one' if candidate is None else 'two'} came; give what it speaks of"
+            )
+        if candidate is None:
+            zero = np.zeros((asked.outputs, len(asked.lo)))
+            target, candidate = Network.mlp([zero]), target
+    assert domain is not None  # one of the two was given
+    ours, theirs = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
+    if asked is not None:
+        names = asked.networks or ("0", "the difference")
+        for name, network in zip(names, (ours, theirs), strict=True):
+            sizes = network.size_in, network.size_out
+            if sizes != (len(asked.lo), asked.outputs):
+                raise InputError(
+                    f"the property declares {name} with {len(asked.lo)} inputs and {asked.outputs} "
+                    f"outputs, but the network has {sizes[0]} and {sizes[1]}; give the one it is "
+                    f"about"
+                )
     require_same_ends(ours, theirs)
     given.check_numbers(samples, tolerance, time_limit)
     place, method = given.domain(domain, ours, radius), given.method(bounds, theirs)
     home = None if output is None else as_output(output)
-    options = {
-        **given.words(target=target, candidate=candidate, domain=domain, radius=radius),
-        **given.words(bounds=bounds, tolerance=tolerance, samples=samples),
-        **given.words(nnet_header=nnet_header, output=output),
-    }
     with nullcontext() if home is None else OutputFolder(home, force=force) as folder:
+        pair = zip((ours, theirs), map(given.path, (target, candidate)), ROLES, strict=True)
         first, second = (
             Source(network, path) if folder is None else take_along(network, path, folder, role)
-            for network, path, role in zip(pair, map(given.path, came), ROLES, strict=True)
+            for network, path, role in pair
         )
-        conclusion = conclude(
+        found = conclude(
             first.network,
             second.network,
             domain=place,
@@ -128,23 +141,22 @@ def _verified(
             time_limit=time_limit,
             progress=listener(progress),
         )
-        certificate = conclusion.certificate
         report = build_comparison(
             first.network,
             second.network,
-            certificate,
-            conclusion.search,
+            found.certificate,
+            found.search,
             options=options,
             paths=[None if home is None else source.path_from(home) for source in (first, second)],
         )
         if folder is not None:
-            write_documents(folder, certificate, (first, second), report)
+            write_documents(folder, found.certificate, (first, second), report)
             folder.publish(earlier=copies_before(folder.path))
-    return VerifyOutcome(certificate, report, home)
+    return VerifyOutcome(found.certificate, report, home, asked)
 
 
 def _pair(
-    target: Given, candidate: Given, nnet_header: bool, near: Box | Points | None
+    target: Given, candidate: Given | None, nnet_header: bool, near: Box | Points | None
 ) -> tuple[Network, Network]:
     """Both networks; `nnet_header` puts the header of whichever is a .nnet file around it."""
     headed = [nnet_header and str(given.path(v)).endswith(".nnet") for v in (target, candidate)]
@@ -184,67 +196,9 @@ class Instance:
     note: str
 
 
-def verify_property(
-    target: Given,
-    candidate: Given | None,
-    property: PathLike,
-    *,
-    bounds: Method | None = None,
-    samples: int | None = None,
-    time_limit: float | None = None,
-    output: PathLike | None = None,
-    force: bool = False,
-    progress: Progress = silent,
-) -> tuple[str, VerifyOutcome, PairProperty]:
-    """`reconstruct verify --property`: unsat, sat or unknown, the outcome and what was asked.
-
-    A property of one network is about the difference of two: it is compared with 0.
-    """
-    asked = _asked(as_path(property, "the property"))
-    if (candidate is None) != (not asked.networks):
-        raise InputError(
-            f"the property is about {'one network' if not asked.networks else 'two networks'}, but "
-            f"{'one' if candidate is None else 'two'} came; give what it speaks of"
-        )
-    if candidate is None:
-        zero = np.zeros((asked.outputs, len(asked.lo)))
-        target, candidate = Network.mlp([zero]), target
-    pair = _pair(target, candidate, False, asked.box)
-    for name, network in zip(asked.networks or ("0", "the difference"), pair, strict=True):
-        sizes = network.size_in, network.size_out
-        if sizes != (len(asked.lo), asked.outputs):
-            raise InputError(
-                f"the property declares {name} with {len(asked.lo)} inputs and {asked.outputs} "
-                f"outputs, but the network has {sizes[0]} and {sizes[1]}; give the one it is about"
-            )
-    outcome = _verified(
-        pair,
-        (target, candidate),
-        asked.box,
-        bounds=bounds,
-        tolerance=asked.limit,
-        samples=samples,
-        time_limit=time_limit,
-        output=output,
-        force=force,
-        progress=progress,
-    )
-    return _result(outcome, asked), outcome, asked
-
-
 def _asked(path: Path) -> PairProperty:
     with naming(path):
         return read_pair(read_bytes(path))
-
-
-def _result(outcome: VerifyOutcome, asked: PairProperty) -> str:
-    certificate = outcome.certificate
-    if certificate.verdict is Verdict.CERTIFIED:
-        return "unsat"
-    witness = certificate.witness
-    if witness is not None and asked.broken_by(witness.point, witness.difference):
-        return "sat"
-    return "unknown"
 
 
 def verify_instances(
@@ -308,15 +262,15 @@ def _one(
             f"the property speaks of {wanted}, but the instance has {names}; name the networks as "
             "the property does, or give the file of their difference"
         )
-    ours, theirs = [*(files[network] for network in asked.networks or ("",)), None][:2]
-    assert ours is not None
-    result, _, _ = verify_property(
+    ours, *other = (files[network] for network in asked.networks or ("",))
+    theirs = other[0] if other else None
+    found = verify(
         ours,
         theirs,
-        folder / name,
+        property=folder / name,
         time_limit=SHARE * seconds,
         output=home,
         force=force,
         progress=progress,
     )
-    return result, NEVER if asked.never else ""
+    return str(found.answer), NEVER if asked.never else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,8 @@ import reconstruct as rc
 from reconstruct.cli import main
 from reconstruct.equivalence.export import pair_property
 from reconstruct.formats.vnnlib import read_pair
+from reconstruct.reports.page import command
 from reconstruct.runs import given
-from reconstruct.runs.verify import verify_property
 
 HEAD = """(vnnlib-version <2.0>)
 (declare-network f (declare-input X_f real [2]) (declare-output Y_f real [1]))
@@ -137,8 +138,8 @@ def test_a_property_reads_each_network_once(benchmark, monkeypatch):
 
     monkeypatch.setattr(given, "load", load)
     pair = [benchmark / name for name in ("a.onnx", "near.onnx")]
-    words, _, _ = verify_property(*pair, benchmark / "p.vnnlib", output=benchmark / "out")
-    assert words == "unsat" and read == pair
+    found = rc.verify(*pair, property=benchmark / "p.vnnlib", output=benchmark / "out")
+    assert found.answer == "unsat" and read == pair
 
 
 def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
@@ -158,3 +159,15 @@ def test_a_property_gives_domain_and_tolerance(benchmark, capsys):
     assert main(["verify", *pair]) == 2 and main(["verify", pair[0]]) == 2
     said = capsys.readouterr().err
     assert "verify needs TARGET and CANDIDATE" in said and "--property" in said
+
+
+def test_a_property_is_part_of_do_it_again(benchmark, tmp_path):
+    paths = [str(benchmark / name) for name in ("a.onnx", "near.onnx", "p.vnnlib")]
+    found = rc.verify(*paths[:2], property=paths[2], output=tmp_path / "o")
+    assert found.answer == "unsat" and found.asked.networks == ("f", "g")
+    words = ["reconstruct", "verify", *paths[:2], "--property", paths[2]]
+    assert command(found.report) == shlex.join([*words, "--output", str(tmp_path / "o"), "--force"])
+    with pytest.raises(rc.InputError, match="about two networks, but one came; give what it"):
+        rc.verify(paths[0], property=paths[2])
+    with pytest.raises(rc.InputError, match="as a domain or by a property, but both came; give"):
+        rc.verify(*paths[:2], property=paths[2], domain=(0, 1))
