@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import as_path, contents, format_suffix, naming
+from reconstruct.formats.files import LIMITS, as_path, contents, format_suffix, naming
 from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.npz import Arrays, read_arrays, real_array
 from reconstruct.formats.text import decimal
@@ -40,10 +40,15 @@ def load_domain(
     folder of labelled images (`Images` says which of them). Images must have the `shape` that the
     network takes, where it is given.
     """
-    path = as_path(text.folder if isinstance(text, Images) else text, "a domain")
+    # A box that is spelled out, for fifty inputs say, is longer than any file's name.
+    spelled = isinstance(text, str) and "," in text and len(Path(text).name) > LIMITS.name
+    place = text.folder if isinstance(text, Images) else text
+    path = Path() if spelled else as_path(place, "a domain")
     at_least(size, "the number of inputs", 1)
     suffix = format_suffix(path)
-    if suffix in FILES or _folder(text):
+    if spelled:
+        found: Box | Points = parse_box(str(text))
+    elif suffix in FILES or _folder(text):
         with naming(path) if suffix in FILES else nullcontext():
             found = read_vnnlib(contents(path)[0]) if suffix == ".vnnlib" else _read(_arrays(text))
     elif path.is_file() or suffix == ".npy":

@@ -23,6 +23,14 @@ BOX = """
 """
 
 
+def test_a_box_that_is_spelled_out_may_be_longer_than_a_name():
+    lo, hi = [-i / 7 for i in range(90)], [1 + i / 7 for i in range(90)]
+    box = load_domain(":".join(",".join(map(repr, side)) for side in (lo, hi)), 90)
+    assert box.lo.tolist() == lo and box.hi.tolist() == hi
+    with pytest.raises(InputError, match="both end at 255; use a shorter one"):
+        load_domain("a" * 300)
+
+
 def test_numbers_for_all_inputs():
     box = load_domain("-0.5,0.5", 4)
     assert box.lo.tolist() == [-0.5] * 4 and box.hi.tolist() == [0.5] * 4
