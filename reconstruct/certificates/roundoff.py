@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -46,18 +46,21 @@ BIAS = 2  # roundings of a sum of n products beyond n: one for its bias, one to 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """Bounds of |value|, of the two errors, and of every partial result on the way."""
+    """Bounds of |value|, of the two errors, and of every partial result on the way.
+
+    What follows from these is not kept: a hidden layer may have millions of units.
+    """
 
     size: Array
     carried: Array
     local: Array
     peak: Array
 
-    @cached_property
+    @property
     def error(self) -> Array:
         return upward(self.carried + self.local)
 
-    @cached_property
+    @property
     def computed(self) -> Array:
         """A bound of the computed value's magnitude."""
         return upward(self.size + self.error)
@@ -241,6 +244,8 @@ class Roundoff:
         """How far the inputs of an inner activation stay, in real arithmetic, within its piece."""
         lo, hi = (_spread(end, value.size) for end in self.taken[node.inputs[0]])
         margin = np.maximum(np.minimum(lo - op.piece.lo, op.piece.hi - hi), 0.0)
+        if not self.spare:
+            return margin
         wanted = self.spare * value.error
         self.lacking[node.name] = np.maximum(wanted - margin, 0.0).max(axis=0)
         return np.maximum(margin, wanted)
