@@ -197,7 +197,8 @@ def _module(name: str, module: ModuleType) -> Iterator[str]:
 
 def _members(module: ModuleType) -> Iterator[str]:
     """The names that can be described here: some need a package that may not be installed."""
-    for name in getattr(module, "__all__", dir(module)):
+    offered = [n for n in dir(module) if not isinstance(vars(module).get(n), ModuleType)]
+    for name in getattr(module, "__all__", [n for n in offered if not n.startswith("_")]):
         try:
             getattr(module, name)
         except MissingDependencyError:

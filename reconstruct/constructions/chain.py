@@ -305,14 +305,12 @@ class LinkScale:
 class ShiftedChain:
     """The norms of the hidden layers and of the last one.
 
-    `shift_max[i]` is the largest shift of layer i; `overflow[i]` how many times its values are
-    wider than a bounded piece (1 when they fit); `noise[i]` the standard deviation that rounding
+    `shift_max[i]` is the largest shift of layer i; `noise[i]` the standard deviation that rounding
     in layer i is expected to have in the output when the network is evaluated in float64.
     """
 
     norms: tuple[Norm, ...]
     shift_max: tuple[float, ...]
-    overflow: tuple[float, ...]
     noise: tuple[float, ...]
 
     def rounding(self, task: Task) -> Vector:
@@ -342,25 +340,25 @@ class _State:
 def shift_chain(
     chain: Chain, task: Task, scales: Sequence[LinkScale], unit: float = 1.0
 ) -> ShiftedChain:
-    """The norms of the chain, given all scales; the last one multiplies by `unit`."""
+    """The norms of the chain, given all scales; the last one multiplies by `unit`.
+
+    All pieces are half-lines, so that a shift alone moves values into them.
+    """
     state = _State(np.zeros((0, 0)), extended([]), np.zeros(0))
-    norms, shifts, overflow, noise = [], [], [], []
+    norms, shifts, noise = [], [], []
     for link, scale in zip(chain.links, scales, strict=True):
-        final = link is chain.links[-1]
-        state, norm, held = _shift_link(link, scale, task, state, final)
+        state, norm, shift = _shift_link(link, scale, task, state)
         norms.append(norm)
-        shifts.append(float(np.max(np.abs(held.shift), initial=0.0)))
-        overflow.append(1.0 if final else 1 / held.scale)
+        shifts.append(shift.largest)
         noise.append(state.noise)
-    back = 1 / held.scale
     constant = _dot(chain.end.kernel, state.constant) + chain.end.bias
-    t = np.asarray(task.bias - back * constant, np.float64)
-    norms.append(chain.end.norm.with_effective(np.full(len(t), unit * back), unit * t))
-    return ShiftedChain(tuple(norms), tuple(shifts), tuple(overflow), tuple(noise))
+    t = np.asarray(task.bias - constant, np.float64)
+    norms.append(chain.end.norm.with_effective(np.full(len(t), unit), unit * t))
+    return ShiftedChain(tuple(norms), tuple(shifts), tuple(noise))
 
 
 def _shift_link(
-    link: Link, found: LinkScale, task: Task, before: _State, final: bool
+    link: Link, found: LinkScale, task: Task, before: _State
 ) -> tuple[_State, Norm, Shift]:
     slope = link.piece.slope
     real = found.real / slope
@@ -375,15 +373,13 @@ def _shift_link(
     # 2^-24 of the terms |M||h| besides: the slack of it, 2^-29, is far above their rounding
     size = np.abs(values) @ reach + 2.0**-24 * np.sqrt(link.width) * terms
     held = find_shift(link.piece, lo, hi, size)
-    scale = held.scale if final else 1.0
-    t = np.asarray(held.shift - scale * real * carried, np.float64)
-    norm = link.norm.with_effective(scale * found.s, t)
+    norm = link.norm.with_effective(found.s, np.asarray(held.shift - real * carried, np.float64))
     real_s, real_t = real_effective(norm)
     constant = slope * (real_s * carried + real_t)
-    typical = np.hypot(np.asarray(constant, np.float64), slope * scale * _spread(values, reach))
+    typical = np.hypot(np.asarray(constant, np.float64), slope * _spread(values, reach))
     columns = np.linalg.norm(np.asarray(found.B, np.float64), axis=0)
-    noise = EPS * float(np.linalg.norm(columns * (slope * terms + typical / scale)))
-    return _State(slope * scale * values, constant, typical, noise), norm, held
+    noise = EPS * float(np.linalg.norm(columns * (slope * terms + typical)))
+    return _State(slope * values, constant, typical, noise), norm, held
 
 
 def padded(values: Array, cols: int) -> NDArray[np.float64]:

@@ -143,7 +143,7 @@ class DeepPlan(ChainPlan):
             where = f"{site.where}, block {i}"
             check_width(site, layer, self.rows, stop - start, where, self.groups)
         for chain in chains.read_chains(site):
-            _check_pieces(chain, site.where)
+            check_pieces(chain, site.where)
             chains.check_patterns(chain, site.where)
 
     def solve_group(
@@ -162,7 +162,7 @@ class DeepPlan(ChainPlan):
         return GroupSolution(shifted.norms, tuple(told), exact)
 
 
-def _check_pieces(chain: Chain, where: str) -> None:
+def check_pieces(chain: Chain, where: str) -> None:
     """Refuse activations that are linear on an interval only.
 
     What a layer carries is scaled as its own inputs are, so that nothing is left to choose by which
@@ -172,7 +172,7 @@ def _check_pieces(chain: Chain, where: str) -> None:
         raise InputError(
             f"{where} needs activations that are linear on a half-line, as ReLU is, but the frozen "
             f"network has one that is linear on [{piece.lo:g}, {piece.hi:g}] only; use "
-            f"--construction wide or stacked"
+            f"--construction wide"
         )
 
 

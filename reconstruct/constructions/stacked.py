@@ -26,9 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg as la
 
-from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, ShiftedChain, shift_chain
+from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, read_chains, shift_chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
-from reconstruct.constructions.deep import unit_of
+from reconstruct.constructions.deep import check_pieces, unit_of
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
@@ -136,6 +136,8 @@ class StackedPlan(ChainPlan):
                 f"{LIMITS.dense_bytes / 2**30:.1f} GiB is formed; use --construction grouped or "
                 f"wide"
             )
+        for chain in read_chains(site):
+            check_pieces(chain, site.where)
         found = [channels(site, layer) // self.groups for layer in site.layers[:-1]]
         if sum(found) < self.needed:
             raise InputError(
@@ -165,13 +167,19 @@ class StackedPlan(ChainPlan):
         inner = task.with_map(task.weight / unit, task.bias / unit)
         product = Product.of(chain)
         found = fit(product, inner.weight, progress)
-        shifted, scales = _shift_stack(chain, product, inner, found.scales, unit)
+        scales = [
+            LinkScale(s := sigma / link.piece.slope, link.real_scale(s), B)
+            for link, sigma, B in zip(
+                chain.links, found.scales, product.lefts(found.scales), strict=True
+            )
+        ]
+        shifted = shift_chain(chain, inner, scales, unit)
         rounding = float(np.linalg.norm(shifted.rounding(inner)))
         status = Status.SOLVED if found.converged else Status.NOT_CONVERGED
         if found.converged and not rounding <= LIMITS.rounding:
             status = Status.ILL_CONDITIONED
         row = LayerSolution(
-            s=np.concatenate([np.asarray(s, np.float64) for s in scales]),
+            s=np.concatenate(found.scales),
             status=status,
             solver="gauss-newton",
             residual=found.residual,
@@ -208,31 +216,6 @@ class StackedPlan(ChainPlan):
             "needed": self.needed,
             "hidden layers": len(self.widths),
         }
-
-
-def _shift_stack(
-    chain: Chain, product: Product, task: Task, scales: Scales, unit: float
-) -> tuple[ShiftedChain, Scales]:
-    """The norms for these σ, and the σ after fitting bounded pieces; the last norm times `unit`.
-
-    Where a piece is bounded, the layer's diagonal is scaled down by a power of two until its values
-    fit, and the last norm takes the factor back: scaling between diagonals is free.
-    """
-    factor = 1.0
-    for _ in range(2 * len(scales) + 1):
-        inner = task.with_map(task.weight / factor, task.bias / factor)
-        own = [
-            LinkScale(s := sigma / link.piece.slope, link.real_scale(s), B)
-            for link, sigma, B in zip(chain.links, scales, product.lefts(scales), strict=True)
-        ]
-        shifted = shift_chain(chain, inner, own, unit * factor)
-        wide = [i for i, value in enumerate(shifted.overflow) if value > 1]
-        if not wide:
-            break
-        over = 2 * shifted.overflow[wide[0]]
-        scales = tuple(s / over if i == wide[0] else s for i, s in enumerate(scales))
-        factor *= over
-    return shifted, scales
 
 
 # --- the product and its derivative -------------------------------------------------------------

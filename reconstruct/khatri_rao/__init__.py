@@ -19,25 +19,3 @@ from reconstruct.khatri_rao.solve import plan, solve
 from reconstruct.khatri_rao.solvers import SOLVERS, Auto, ConjugateGradient, Direct, Exact, Solver
 from reconstruct.khatri_rao.solvers.conjugate_gradient import expected_iterations
 from reconstruct.khatri_rao.solvers.exact import solve_exact
-
-__all__ = [
-    "SOLVERS",
-    "Auto",
-    "ConjugateGradient",
-    "Cost",
-    "Direct",
-    "Exact",
-    "KhatriRao",
-    "RankProof",
-    "Solution",
-    "Solver",
-    "Status",
-    "StructuralObstruction",
-    "expected_iterations",
-    "over_ranks",
-    "plan",
-    "prove_full_rank",
-    "solve",
-    "solve_exact",
-    "structural_obstruction",
-]

@@ -97,7 +97,7 @@ def test_every_activation_that_is_linear_on_a_half_line(activation, statistics):
 
 
 def test_an_activation_that_is_linear_on_an_interval_is_refused():
-    with pytest.raises(InputError, match=r"map 1 .* half-line.* \[-1, 1\] only; use .*stacked"):
+    with pytest.raises(InputError, match=r"half-line.* \[-1, 1\] only; use --construction wide"):
         rebuilt(gaussian(8), 2, 1.5, activation=rc.Clip(-1, 1))
 
 
