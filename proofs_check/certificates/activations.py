@@ -16,6 +16,7 @@ Rests on proofs_check: back-substitution, window-maximum.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite
@@ -29,6 +30,7 @@ from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.activations import Curve, Exponential, Line, MaxPool, Unitwise
 
 Piece = Line | Exponential | Curve
+Outward = Callable[[Floats], Floats]
 EXP_BITS = 192
 
 
@@ -134,8 +136,8 @@ class Bend:
         low, high = np.full_like(lo, np.inf), np.full_like(lo, -np.inf)
         for z in self._vertices(lo, hi):
             small, large = self.values(z)
-            low = np.minimum(low, _along(-first, z, small)[0])
-            high = np.maximum(high, _along(-second, z, large)[1])
+            low = np.minimum(low, along(-first, z, small, below))
+            high = np.maximum(high, along(-second, z, large, above))
         return Band(first, second, self._dipped(lo, hi, low), high)
 
     def _vertices(self, lo: Floats, hi: Floats) -> list[Floats]:
@@ -188,7 +190,8 @@ def _enclosed(piece: Piece, z: Fraction, bits: int) -> Interval:
 def _on_piece(piece: Piece, z: Floats) -> Range:
     """The same between two floats; a curve at an end at infinity may be anything."""
     if isinstance(piece, Line):
-        return _along(piece.slope, z, piece.intercept)
+        low, high = (along(piece.slope, z, piece.intercept, outward) for outward in (below, above))
+        return low, high
     low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)
     known = (
         z if isinstance(piece, Curve) else np.maximum(z, 2 * curves.DEEP)
@@ -199,17 +202,15 @@ def _on_piece(piece: Piece, z: Floats) -> Range:
     return low, high
 
 
-def _along(slope: Floats | float, z: Floats, shift: Floats | float) -> Range:
-    """`slope·z + shift` rounded outward; an exact product and an exact zero stay as they are."""
+def along(slope: Floats | float, z: Floats, shift: Floats | float, outward: Outward) -> Floats:
+    """`slope·z + shift` rounded outward, by `above` or `below`; an exact product and an exact zero
+    stay as they are."""
     product = np.where(slope == 0, 0.0, slope * z)
     exact = (slope == 0) | (np.abs(slope) == 1) | (z == 0)
-    ends = []
-    for outward in (below, above):
-        part = np.where(exact, product, outward(product))
-        total = part + shift
-        known = (part == 0) | (shift == 0) | (exact & (total == 0))
-        ends.append(np.where(known, total, outward(total)))
-    return ends[0], ends[1]
+    part = np.where(exact, product, outward(product))
+    total = part + shift
+    known = (part == 0) | (np.asarray(shift) == 0) | (exact & (total == 0))
+    return np.where(known, total, outward(total))
 
 
 # --- maxima over windows --------------------------------------------------------------------------

@@ -25,10 +25,14 @@ import numpy as np
 from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.arithmetic import (
     CHUNK,
+    Digits,
     Floats,
     Whole,
+    above,
     carried,
+    dot,
     exact,
+    short_product,
 )
 from proofs_check.certificates.rationals import (
     BITS,
@@ -46,7 +50,7 @@ from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, S
 from reconstruct.networks.operation import Add
 
 MOST_WORK = 2**37  # products of one composition: about half an hour
-GROUPED = 512  # rows of a grouped layer to a block, about: its columns are all that they see
+GROUPED = 2**14  # rows of a grouped layer to a block, about: its columns are all that they see
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
 Made = TypeVar("Made")
 SMALL = 2**11  # units up to which what only moved is taken unit by unit
@@ -72,7 +76,7 @@ class View:
 
     @property
     def columns(self) -> int:
-        return len(self.index)
+        return int(self.index.shape[-2])
 
     def met(self, values: Floats) -> Floats:
         """What the columns meet of numbers of the source's units: (columns, positions)."""
@@ -124,26 +128,37 @@ def _along(size: int, kernel: int, stride: int, dilation: int, first: int, last:
 @dataclass(frozen=True, eq=False)
 class Form(Rationals):
     """Rows of [A_1 … A_J | c]: `layout` says what the columns look at, in their order, one view for
-    each source. Each row stands for `positions` units."""
+    each source. Each row stands for `positions` units. Rows of a grouped map may come in `groups`
+    that have columns of their own, (groups, columns, positions) of one source, to be mixed."""
 
     layout: Layout = ()
     positions: int = 1
+    groups: int = 1
 
     @classmethod
     def over_source(cls, source: str, index: Places, matrix: Floats) -> Form:
-        """Rows of floats, the constant last, over columns that look there; those that look alike
-        are added up, and those that look at nothing left out."""
+        """Rows of floats, the constant last, over columns that look there."""
         whole, unit = exact(matrix)
+        return cls.merged(source, index, whole.digits, unit, np.zeros(matrix.shape))
+
+    @classmethod
+    def merged(cls, source: str, index: Places, digits: Digits, unit: int, radius: Floats) -> Form:
+        """Columns that look there, the constant last: those that look alike are added up, and those
+        that look at nothing left out."""
         seen, first, place = np.unique(index, axis=0, return_index=True, return_inverse=True)
         start, last = int(len(seen) > 0 and (seen[0] < 0).all()), len(index)
         if len(seen) == last:
-            digits = whole.digits[:, :, np.append(first[start:], last)]
+            columns = np.append(first[start:], last)
+            digits, radius = digits[:, :, columns], radius[:, columns]
         else:
-            total = np.zeros((len(seen) + 1, *whole.digits.shape[:2]), dtype=np.int64)
-            np.add.at(total, np.append(place.ravel(), len(seen)), whole.digits.transpose(2, 0, 1))
+            columns = np.append(place.ravel(), len(seen))
+            total = np.zeros((len(seen) + 1, *digits.shape[:2]), dtype=np.int64)
+            np.add.at(total, columns, digits.transpose(2, 0, 1))
             digits = carried(total[start:].transpose(1, 2, 0))
+            doubt = np.zeros((len(seen) + 1, len(radius)))
+            np.add.at(doubt, columns, radius.T)
+            radius = above(doubt[start:].T * (1 + last * 2.0**-51)) * (doubt[start:].T > 0)
         layout = (View.of(source, seen[start:]),) if len(seen) > start else ()
-        radius = np.zeros(digits.shape[1:])
         return cls(Whole(digits), unit, radius, layout, index.shape[1])
 
     def parts(self) -> list[tuple[View, slice]]:
@@ -176,6 +191,33 @@ class Form(Rationals):
             raise NotCheckable(f"{self.positions} and {other.positions} positions are added")
         layout, unit = _joined(self.layout, other.layout), common_unit(self, other)
         return super(Form, self.over(layout, unit)).plus(other.over(layout, unit))
+
+    def mixed(self, matrix: Rationals) -> Form:
+        """`matrix @ self`; of groups the sum over all of them."""
+        if self.groups == 1:
+            return super().mixed(matrix)
+        if matrix.radius.any():
+            raise NotCheckable("groups are mixed by numbers that are known alone")
+        (view,), rows, width = self.layout, matrix.rows, self.radius.shape[1]
+        each = self.rows // self.groups
+        left = matrix.whole.digits.reshape(-1, rows, self.groups, each).swapaxes(1, 2)
+        right = self.whole.digits.reshape(-1, self.groups, each, width)
+        digits = carried(short_product(left, right)).swapaxes(1, 2)
+        doubt = np.zeros((rows, self.groups, width))
+        if self.radius.any():
+            sizes = matrix.largest().reshape(rows, self.groups, each).swapaxes(0, 1)
+            doubt = dot(sizes, self.radius.reshape(self.groups, each, width)).swapaxes(0, 1)
+        flat = [
+            np.append(
+                part[..., :-1].reshape(*part.shape[:-2], -1),
+                part[..., -1].sum(-1, keepdims=True),
+                -1,
+            )
+            for part in (digits, doubt)
+        ]
+        index = view.index.reshape(-1, self.positions)
+        radius = flat[1] * (1 + self.groups * 2.0**-51)
+        return Form.merged(view.source, index, carried(flat[0]), matrix.unit * self.unit, radius)
 
     def shifted(self, column: Rationals) -> Form:
         """Each row plus its own constant."""
@@ -242,6 +284,11 @@ class Forms:
             assert isinstance(node.op, Unitwise)
             self.bends[node.name] = Bend(node.op)
         return self.bends[node.name]
+
+    def inner(self) -> list[Node]:
+        """The activations between the sources."""
+        acting = (node for node in self.network.nodes if isinstance(node.op, Unitwise))
+        return [node for node in acting if node.name not in self.sources]
 
     # --- at how many positions ------------------------------------------------------------------
 
@@ -325,20 +372,25 @@ class Forms:
             (name,) = self.nodes[name].inputs
         return None
 
-    def rows(self, name: str, start: int, stop: int, positions: int = 1) -> Form:
-        """Rows of a node's form, each at that many positions; a source is itself."""
+    def rows(
+        self, name: str, start: int, stop: int, positions: int = 1, grouped: bool = False
+    ) -> Form:
+        """Rows of a node's form, each at that many positions; a source is itself. `grouped` rows
+        may have columns of their own: they have to be mixed."""
         found = self._looked(name)
         if found is None:
-            return self._computed(self.nodes[name], start, stop, positions)
+            return self._computed(self.nodes[name], start, stop, positions, grouped)
         source, index = found
         eye = np.eye(stop - start, stop - start + 1)
         return Form.over_source(source, index.reshape(-1, positions)[start:stop], eye)
 
-    def _computed(self, node: Node, start: int, stop: int, positions: int) -> Form:
+    def _computed(
+        self, node: Node, start: int, stop: int, positions: int, grouped: bool = False
+    ) -> Form:
         """The same from what the node takes."""
         name, op = node.name, node.op
         if isinstance(op, Mixing):
-            return self._mixing(node, op, start, stop, positions)
+            return self._mixing(node, op, start, stop, positions, grouped)
         if isinstance(op, Select | Placement) and positions > 1:
             raise NotCheckable(f"{name!r} moves pixels of a composed value")
         if isinstance(op, Select):
@@ -350,7 +402,8 @@ class Forms:
                 scaled = self.centred(node, op).scaled(self.scales[name])
                 self._held[name, 1] = scaled.shifted(Rationals.of(op.beta))
             return self._held[name, 1].part(start, stop)
-        form = self.rows(node.inputs[0], start, stop, positions)
+        grouped = grouped and isinstance(op, Diagonal | Unitwise)
+        form = self.rows(node.inputs[0], start, stop, positions, grouped)
         if isinstance(op, Add):
             for other in node.inputs[1:]:
                 form = form.plus(self.rows(other, start, stop, positions))
@@ -361,7 +414,7 @@ class Forms:
         if isinstance(op, Unitwise):
             slope = op.piece.slope
             line = form if slope == 1 else form.scaled(Rationals.of(np.full(form.rows, slope)))
-            doubt = self.doubts[name].reshape(-1, positions).max(axis=1)[start:stop]
+            doubt = self.doubts[name].reshape(-1, positions)[start:stop].max(axis=1)
             return line.shifted(Rationals.of(np.zeros(len(doubt)), doubt)) if doubt.any() else line
         raise NotCheckable(f"{name!r}: {type(op).__name__} is not an operation the checker knows")
 
@@ -382,7 +435,15 @@ class Forms:
             self._columns[key] = columns_of(op, self.norms.get(name), self.bits, positions)
         return self._columns[key]
 
-    def _mixing(self, node: Node, op: Mixing, start: int, stop: int, positions: int) -> Form:
+    def factors(self, name: str, op: Diagonal) -> list[Floats]:
+        """The same in floats, for each unit: s, what it may be off by, t, what it may be off by."""
+        each = op.positions if isinstance(op, Norm) else 1
+        columns = (column.floats() for column in self.diagonal(name, op, each))
+        return [np.repeat(part[:, 0], each) for column in columns for part in column]
+
+    def _mixing(
+        self, node: Node, op: Mixing, start: int, stop: int, positions: int, grouped: bool
+    ) -> Form:
         found = self._looked(node.inputs[0])
         kernels = isinstance(op, Convolution) and positions == op.positions
         if found is not None and kernels:
@@ -390,7 +451,7 @@ class Forms:
             if node.name not in self._windows:
                 places = windows(op)
                 self._windows[node.name] = np.where(places >= 0, found[1][places], -1)
-            return of_windows(op, found[0], self._windows[node.name], start, stop)
+            return of_windows(op, found[0], self._windows[node.name], start, stop, grouped)
         if found is not None and positions == 1:
             source, index = found
             bias = np.asarray(op.bias[start:stop], dtype=np.float64)
@@ -419,7 +480,7 @@ class Forms:
             else:
                 part = slice(group * rows, (group + 1) * rows)
                 weight = kernel[part, span[0] - first : span[1] - first]
-            form = self.rows(inside, *span, positions)
+            form = self.rows(inside, *span, positions, grouped=True)
             if len(weight) * inputs * form.radius.shape[1] > MOST_WORK:
                 raise NotCheckable(
                     f"{node.name!r} is composed of {len(weight)} × {inputs} × "
@@ -437,16 +498,24 @@ class Forms:
         return stacked(parts)
 
 
-def of_windows(op: Convolution, source: str, places: Places, start: int, stop: int) -> Form:
+def of_windows(
+    op: Convolution, source: str, places: Places, start: int, stop: int, grouped: bool = False
+) -> Form:
     """Channels of a convolution of a source: their kernels over what their groups see of it."""
     kernel = np.asarray(op.kernel[start:stop], dtype=np.float64).reshape(stop - start, -1)
-    each, seen = op.channels // op.groups, kernel.shape[1]
+    each, seen, bias = op.channels // op.groups, kernel.shape[1], op.channel_bias[start:stop]
     group = np.arange(start, stop) // each
     first, last = int(group[0]), int(group[-1]) + 1
+    index = places[first * seen : last * seen]
+    if grouped and each <= CHUNK and last - first > 1 and len(kernel) == each * (last - first):
+        view = View.of(source, index.reshape(last - first, seen, -1))
+        whole, unit = exact(np.column_stack([kernel, bias]))
+        radius = np.zeros(whole.shape)
+        return Form(whole, unit, radius, (view,), index.shape[1], last - first)
     matrix = np.zeros((len(kernel), (last - first) * seen + 1))
     np.put_along_axis(matrix, ((group - first) * seen)[:, None] + np.arange(seen), kernel, axis=1)
-    matrix[:, -1] = op.channel_bias[start:stop]
-    return Form.over_source(source, places[first * seen : last * seen], matrix)
+    matrix[:, -1] = bias
+    return Form.over_source(source, index, matrix)
 
 
 def alike(op: Diagonal, positions: int) -> bool:

@@ -126,21 +126,26 @@ class Whole:
         total = Whole.zeros(m, k)
         for start in range(0, n, CHUNK):
             rows = slice(start, start + CHUNK)
-            total = total + _short_product(self.digits[:, :, rows], other.digits[:, rows])
+            product = short_product(self.digits[:, :, rows], other.digits[:, rows])
+            total = total + Whole(carried(product))
         return total
 
 
-def _short_product(left: Digits, right: Digits) -> Whole:
-    (p, m, n), (q, _, k) = left.shape, right.shape
-    above = left.reshape(p * m, n).astype(np.float64)
-    beside = right.transpose(1, 0, 2).reshape(n, q * k).astype(np.float64)
-    pairs = (above @ beside).astype(np.int64).reshape(p, m, q, k)
-    total = np.zeros((p + q, m, k), dtype=np.int64)
+def short_product(left: Digits, right: Digits) -> Digits:
+    """The digits of a product of matrices, or of one product for each group, (length, …, m, n)
+    times (length, …, n, k), whose sums have no more than CHUNK terms."""
+    *groups, m, n = left.shape[1:]
+    p, q, k = len(left), len(right), right.shape[-1]
+    above = np.moveaxis(left, 0, -3).reshape(*groups, p * m, n).astype(np.float64)
+    beside = np.moveaxis(right, 0, -2).astype(np.float64, order="C").reshape(*groups, n, q * k)
+    pairs = (above @ beside).astype(np.int64).reshape(*groups, p, m, q, k)
+    total = np.zeros((p + q, *groups, m, k), dtype=np.int64)
     for i in range(p):
         for j in range(q):
-            total[i + j] += pairs[i, :, j] & (BASE - 1)  # in two parts, so that no sum overflows
-            total[i + j + 1] += pairs[i, :, j] >> BITS
-    return Whole(carried(total))
+            part = pairs[..., i, :, j, :]
+            total[i + j] += part & (BASE - 1)  # in two parts, so that no sum overflows
+            total[i + j + 1] += part >> BITS
+    return total
 
 
 def carried(digits: Digits) -> Digits:
@@ -266,13 +271,18 @@ def above(x: npt.ArrayLike) -> Floats:
     itself and takes seven times as long.
     """
     value = np.maximum(np.asarray(x, dtype=np.float64), -float_info.max)
-    up = value + (np.abs(value) * (2 * UNIT) + TINY)
-    return np.asarray(np.fmin(up, np.inf))  # of a number and a NaN, the number
+    up = np.asarray(np.abs(value))
+    up *= 2 * UNIT  # in place: memory for large arrays costs more than the sums
+    up += TINY
+    up += value
+    np.fmin(up, np.inf, out=up)  # of a number and a NaN, the number
+    return up
 
 
 def below(x: npt.ArrayLike) -> Floats:
     """The next float below, minus infinity for what is no number."""
-    return np.asarray(-above(-np.asarray(x, dtype=np.float64)))
+    up = above(-np.asarray(x, dtype=np.float64))
+    return np.negative(up, out=up)
 
 
 def plus(first: Floats, *others: Floats) -> Floats:

@@ -161,7 +161,7 @@ def _prove(
         return ("bound",), found
     model = scaled(target, claims.scales)
     if claims.method == "pointwise" or (claims.bound is not None and not claims.segments):
-        prove_at_points(claims, target, candidate)
+        prove_at_points(claims, model, candidate)
         verified.append("bound")
     elif claims.bound is not None:
         found = _prove_figures(claims, Recursion(claims, model, candidate))

@@ -38,10 +38,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from proofs_check.certificates.affine import Forms, windows
-from proofs_check.certificates.arithmetic import Floats, above, below, times
+from proofs_check.certificates.affine import Forms
+from proofs_check.certificates.arithmetic import Floats, above, below, plus, times
+from proofs_check.certificates.ranges import mapped
 from proofs_check.certificates.rationals import Range, plain
-from reconstruct.networks import Convolution, LiveNorm, Node
+from reconstruct.networks import LiveNorm, Node
 from reconstruct.networks.activations import Line, Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
 from reconstruct.networks.operation import Add
@@ -57,7 +58,6 @@ MAP, NORM, PLAIN, SCALING = 2, 12, 2, 6
 # A live norm of n units: n + 1 for the mean, 2 for a difference; 3n + 7 for a variance in one pass,
 # which its root halves; 10 for casts, the root, quotients and products.
 LIVE = 24
-TILE = 2**22  # entries of a map that are held at once
 # of a cast: the digits of its type, the exponent of half its smallest number, its largest number
 CASTS = {
     11: (11, -25, 65504.0),
@@ -195,7 +195,8 @@ class Evaluation:
 
     def _map(self, op: Mixing, value: Value) -> Value:
         parts = np.concatenate(value.parts)
-        moved, gross, weight = np.split(self._through(op, parts), 3)
+        (found,) = mapped(op, lambda matrix, x: (np.abs(matrix) @ x,), parts)
+        moved, gross, weight = np.split(found, 3)
         terms, largest = int(op.summands), float(op.largest)
         if not largest < self.limit:
             raise NoBound("a weight overflows")
@@ -206,20 +207,6 @@ class Evaluation:
         weight = upper(weight + (terms + MAP) * gross)
         return Value(upper(moved + lost), gross, weight, reach, value.count + terms + MAP)
 
-    def _through(self, op: Mixing, values: Floats) -> Floats:
-        """|W| times some vectors: a convolution by its kernels, each at all positions."""
-        if isinstance(op, Convolution):
-            places = windows(op).reshape(op.groups, -1, op.positions)
-            kernel = np.abs(np.asarray(op.kernel, dtype=np.float64))
-            kernel = kernel.reshape(op.groups, -1, places.shape[1])
-            met = np.where(places >= 0, values[:, places], 0.0)
-            return np.asarray(np.matmul(kernel, met)).reshape(len(values), -1)
-        step, found = max(1, TILE // max(1, op.shape[1])), []
-        for start in range(0, op.shape[0], step):
-            rows = op.tile(start, min(op.shape[0], start + step))
-            found.append(values @ np.abs(np.asarray(rows, dtype=np.float64)).T)
-        return np.concatenate(found, axis=1)
-
     def _diagonal(self, node: Node, op: Norm | Scaling, value: Value) -> Value:
         before = self.forms.nodes.get(node.inputs[0])
         folded = before is not None and isinstance(before.op, Mixing)
@@ -228,7 +215,8 @@ class Evaluation:
             gross = np.maximum(value.gross, own.gross)
             value = Value(value.moved, gross, own.weight, max(value.reach, own.reach), own.count)
         parts: tuple[Floats, ...]
-        scale = self.forms.diagonal(node.name, op)[0].largest()[:, 0]
+        scale, off, *_ = self.forms.factors(node.name, op)
+        scale = plus(np.abs(scale), off)
         if isinstance(op, Norm):
             gamma, mean, beta = (np.abs(op.spread(p)) for p in (op.gamma, op.mean, op.beta))
             divisor, constant = op.spread(op.var + op.eps), beta + scale * mean

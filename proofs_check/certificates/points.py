@@ -21,38 +21,32 @@ product-errors, softmax-errors.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
+from functools import reduce
 from math import inf, isfinite, isqrt
 
 import numpy as np
 
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, stacked
-from proofs_check.certificates.arithmetic import (
-    Floats,
-    Whole,
-    above,
-    below,
-    float_above,
-    plus,
-    times,
-)
+from proofs_check.certificates.arithmetic import Floats, Whole, above, float_above, plus, times
 from proofs_check.certificates.curves import exponential
-from proofs_check.certificates.ranges import anywhere, needed, over_boxes
-from proofs_check.certificates.rationals import Interval, Range, Rationals, columns_of, root
+from proofs_check.certificates.cuts import Cuts, deviation
+from proofs_check.certificates.ranges import Piece, added, met, needed, over_boxes, stretched
+from proofs_check.certificates.rationals import Interval, Range, Rationals, root
 from proofs_check.certificates.reading import Claims, Witness, covers
-from proofs_check.certificates.recursion import deviation
+from proofs_check.certificates.recursion import chords
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
+from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Operation, Softmax
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
-from reconstruct.networks.maps import Diagonal, Mixing, Placement, Select
+from reconstruct.networks.maps import Diagonal, Map, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
-BITS = (192, 640)  # binary digits behind the point; more of them if the first do not decide
+BITS = (128, 640)  # binary digits behind the point; more of them if the first do not decide
 EXACT = (320, 2**14)  # the same of a witness, whose values may be exact
 SPARE = 32  # binary digits that the entries of a map are known to beyond those of values
 BATCH = 32  # inputs whose values are held together
-BLOCK = 2**8  # rows of hidden units that are looked at together
 
 Values = list[Interval]
 
@@ -64,26 +58,134 @@ def prove_at_points(claims: Claims, target: Network, candidate: Network) -> None
     """The claimed bound holds at every input of the domain."""
     if any((box.lo != box.hi).any() for box in claims.domain):
         raise CheckFailed("method", "a proof input by input is for inputs without a box around")
-    cuts = {theirs for _, theirs in claims.alignment}
-    if any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
-        cuts = set()  # a live norm is no line: every value is evaluated, and digits make up for it
     points = np.stack([box.lo for box in claims.domain])
     for start in range(0, len(points), BATCH):
         part = points[start : start + BATCH]
         for bits in BITS:
-            ours = Evaluation(target, set(), part, bits).outputs()
-            theirs = Evaluation(candidate, cuts, part, bits).outputs()
-            ends = [apart(a, b) for a, b in zip(ours, theirs, strict=True)]
-            least, most = (float(np.max(end)) for end in zip(*ends, strict=True))
+            least, most = apart(claims, target, candidate, part, bits)
             if claims.bound is None or most <= claims.bound or least > claims.bound:
                 break
         covers("bound", claims.bound, most)
 
 
-def apart(first: Rationals, second: Rationals) -> Range:
-    """|first − second| unit by unit: from below and from above."""
-    middle, room = (part[:, 0] for part in first.minus(second).floats())
-    return np.maximum(below(np.abs(middle) - room), 0.0), plus(np.abs(middle), room)
+def apart(
+    claims: Claims, target: Network, candidate: Network, points: Floats, bits: int
+) -> tuple[float, float]:
+    """The largest |candidate − target| at these inputs: from below and from above."""
+    if not claims.alignment or any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
+        # a live norm is no line: every value is evaluated, and digits make up for what cancels
+        ours, theirs = (Evaluation(net, points, bits).outputs() for net in (target, candidate))
+        pairs = [b.minus(a).ends() for a, b in zip(ours, theirs, strict=True)]
+        lo, hi = (np.stack(ends) for ends in zip(*pairs, strict=True))
+    else:
+        differences = Differences(claims, target, candidate, points, bits)
+        differences.run()
+        lo, hi = differences.moved["output"]
+    least = np.maximum(np.maximum(lo, -hi), 0.0)
+    return float(np.max(least)), float(np.max(np.maximum(-lo, hi)))
+
+
+class Differences(Cuts):
+    """How far the two networks are apart at each input, from cut to cut, with signs.
+
+    With h the target's values at the cuts and h' = h + δ the candidate's, the forms A h + c and
+    A'h' + c' are apart by A δ + (A' − A) h' + c' − c. h is known to the last digit, δ and h' in
+    intervals: those of δ are as narrow as rounding makes them, relative to δ.
+    """
+
+    kinds = (*Cuts.kinds, Softmax, MatrixProduct)
+
+    def __init__(
+        self, claims: Claims, target: Network, candidate: Network, points: Floats, bits: int
+    ) -> None:
+        super().__init__(claims, target, candidate)
+        self.bits, self.piece = bits, Piece(self.theirs, self.used)
+        cuts = [self.ours.nodes[name] for name in self.partner.values()]
+        kept = {name for node in cuts if not _by_forms(node) for name in node.inputs}
+        looked = {name for node in cuts for name in (node.name, *node.inputs)}
+        lines = [node for node in self.ours.inner() if node.name in needed(target)]
+        self.values = Evaluation(target, points, bits)
+        self.values.outputs(kept, looked.union(*(node.inputs for node in lines)))
+        for node in lines:
+            lo, hi = self.values.ends[node.inputs[0]]
+            reached = lo.min(axis=0), hi.max(axis=0)
+            self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
+        self.moved: dict[str, Range] = {}  # δ at the cuts, (inputs, units)
+        self.near: dict[str, Range] = {}  # h'
+        self._know(target.source, candidate.source, np.zeros_like(points), np.zeros_like(points))
+
+    def _know(self, ours: str, theirs: str, lo: Floats, hi: Floats) -> None:
+        low, high = self.values.ends[ours]
+        self.moved[ours] = lo, hi
+        self.near[ours] = low, high = added((low, high), (lo, hi))
+        hull = low.min(axis=0)[None], high.max(axis=0)[None]
+        self.piece.settle(theirs, *hull, np.zeros_like(hull[0]))
+
+    def cut(self, node: Node, name: str) -> None:
+        ours = self.ours.nodes[name]
+        if _by_forms(ours):
+            super().cut(node, name)
+            return
+        pairs = zip(ours.inputs, node.inputs, strict=True)
+        found = [self._difference(*self.forms(*pair)) for pair in pairs]
+        self._know(name, node.name, *self._by_values(node, ours, found))
+
+    def _by_values(self, node: Node, ours: Node, moved: list[Range]) -> Range:
+        """Of an operation that is evaluated: op(h + δ) − op(h), each at every input."""
+        ends = []
+        for number, values in enumerate(self.values.values):
+            first = [values[name] for name in ours.inputs]
+            second = []
+            for value, (lo, hi) in zip(first, moved, strict=True):
+                middle = 0.5 * lo[number] + 0.5 * hi[number]
+                room = above(np.maximum(hi[number] - middle, middle - lo[number]))
+                second.append(value.plus(Rationals.of(middle, room)))
+            a, b = evaluated(ours.op, first, self.bits), evaluated(node.op, second, self.bits)
+            ends.append(b.minus(a).ends())
+        return np.stack([lo for lo, _ in ends]), np.stack([hi for _, hi in ends])
+
+    def inner(self, node: Node) -> None:
+        """By intervals that hold at all inputs, node by node, and at each input where these leave
+        a doubt."""
+        lo, hi, _ = self.piece.before(node)
+        bend = self.theirs.bend(node)
+        doubt = deviation(node, bend, (lo[0], hi[0]))
+        if doubt.any():
+
+            def doubted(form: Form) -> Floats:
+                low, high = over_boxes(form, form.floats(), self.near)
+                return deviation(node, bend, (low.min(axis=0), high.max(axis=0)))
+
+            found = np.concatenate(self.theirs.each_block(node.inputs[0], doubted))
+            doubt = np.minimum(doubt, found)
+        self.theirs.doubts[node.name] = doubt
+
+    def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
+        lo, hi = self._difference(ours, theirs)
+        if node is None:
+            self.moved[name] = lo, hi
+            return
+        if isinstance(node.op, Unitwise):
+            bend, before = self.theirs.bend(node), self.values.ends[value]
+            behind = added(before, (lo, hi))
+            low, high = np.minimum(before[0], behind[0]), np.maximum(before[1], behind[1])
+            slopes = chords(bend, low, high)
+            first, second = (bend.range(*ends) for ends in (before, behind))
+            change = added(second, (-first[1], -first[0]))  # what counts where a unit bends
+            lo, hi = met(change, stretched(lo, hi, slopes.middle, slopes.radius))
+        self._know(name, node.name, lo, hi)
+
+    def _difference(self, ours: Form, theirs: Form) -> Range:
+        """A δ + (A' − A) h' + c' − c at each input."""
+        gap, (middle, radius) = theirs.minus(ours), ours.floats()
+        middle, radius = middle.copy(), radius.copy()
+        middle[:, -1] = radius[:, -1] = 0.0
+        carried = over_boxes(ours, (middle, radius), self.moved)
+        return added(carried, over_boxes(gap, gap.floats(), self.near))
+
+
+def _by_forms(node: Node) -> bool:
+    return isinstance(node.op, Unitwise | Add | Map)
 
 
 # --- a witness ------------------------------------------------------------------------------------
@@ -151,7 +253,7 @@ def _differ(witness: Witness, first: Values, second: Values) -> None:
 
 def evaluate(network: Network, point: Floats, bits: int = EXACT[-1]) -> Values:
     """Rational bounds of each output; equal where all numbers are short enough and rational."""
-    (found,) = Evaluation(network, set(), point[None], bits).outputs()
+    (found,) = Evaluation(network, point[None], bits).outputs()
     return found.intervals()
 
 
@@ -159,126 +261,73 @@ def evaluate(network: Network, point: Floats, bits: int = EXACT[-1]) -> Values:
 
 
 class Evaluation:
-    """A network at some inputs; without `cuts` no activation is a hidden one."""
+    """A network at some inputs, every value in rationals."""
 
-    def __init__(self, network: Network, cuts: set[str], points: Floats, bits: int) -> None:
-        self.network, self.bits, self.used = network, bits, needed(network)
-        acting = [n for n in network.nodes if isinstance(n.op, Unitwise) and n.name in self.used]
-        self.inner = {node.name for node in acting if cuts and node.name not in cuts}
-        self.hidden = hidden(network, self.inner, cuts)
+    def __init__(self, network: Network, points: Floats, bits: int) -> None:
+        self.network, self.bits = network, bits
         self.values = [{network.source: Rationals.of(x)} for x in points]
-        known = {n: n for n in network.sizes if n not in self.hidden}
-        self.forms = Forms(network, known, bits=bits, chunk=BLOCK)
+        self.ends: dict[str, Range] = {}  # of what was asked for: (inputs, units)
+        self.known = Forms(network, {name: name for name in network.sizes}, bits=bits)
+        self.composed: dict[str, Form] = {}  # of the last map
 
-    def outputs(self) -> list[Rationals]:
-        """The output at each input."""
-        last = self._last_looks()
-        for place, node in enumerate(self.network.nodes):
-            if node.name in self.inner:
-                self._show_on_line(node)
-            elif node.name in self.used and node.name not in self.hidden:
-                found = [made.rounded(self.bits) for made in self._made(node)]
-                for values, value in zip(self.values, found, strict=True):
-                    values[node.name] = value
-            for name in [name for name, look in last.items() if look == place]:
+    def outputs(self, kept: Collection[str] = (), looked: Collection[str] = ()) -> list[Rationals]:
+        """The output at each input; values that are kept, and ends of those that are looked at."""
+        used = needed(self.network)
+        nodes = [node for node in self.network.nodes if node.name in used]
+        last = {name: node for node in nodes for name in node.inputs}
+        self._look(self.network.source, looked)
+        for node in nodes:
+            for values in self.values:
+                taken = [values[name] for name in node.inputs]
+                values[node.name] = self._made(node, taken).rounded(self.bits)
+            self._look(node.name, looked)
+            given_up = {name for name in node.inputs if last[name] is node}
+            for name in given_up - {*kept, self.network.output}:
                 for values in self.values:
                     del values[name]
-        return self._taken(self.network.output)
+        return [values[self.network.output] for values in self.values]
 
-    def _taken(self, name: str) -> list[Rationals]:
-        if name not in self.hidden:
-            return [values[name] for values in self.values]
-        return self._composed(self.forms.whole(name, self.forms.positions(name)))
+    def _look(self, name: str, looked: Collection[str]) -> None:
+        if name in looked or name == self.network.source:
+            pairs = [values[name].ends() for values in self.values]
+            self.ends[name] = np.stack([lo for lo, _ in pairs]), np.stack([hi for _, hi in pairs])
 
-    def _composed(self, form: Form) -> list[Rationals]:
-        kept = form.rounded(self.bits + SPARE)
-        return [kept.at(values).rounded(self.bits) for values in self.values]
-
-    def _made(self, node: Node) -> list[Rationals]:
-        """The value of a node that is not hidden, at each input."""
-        op, each = node.op, self.forms.own_positions(node.name)
+    def _made(self, node: Node, taken: list[Rationals]) -> Rationals:
+        op, first = node.op, taken[0]
         if isinstance(op, Mixing):
-            return self._composed(self.forms.own(node, each))
-        first, *others = map(self._taken, node.inputs)
-        if isinstance(op, LiveNorm):
-            return [normed(value, op, self.bits) for value in first]
-        if isinstance(op, Softmax):
-            return [softmax(value, op, self.bits) for value in first]
-        if isinstance(op, MatrixProduct):
-            return [multiplied(a, b, op) for a, b in zip(first, *others, strict=True)]
-        if isinstance(op, MaxPool):
-            windows = Windows(op, self.network.sizes[node.inputs[0]])
-            return [greatest(value, windows) for value in first]
+            if node.name not in self.composed:
+                each = self.known.own_positions(node.name)
+                form = self.known.own(node, each)
+                self.composed = {node.name: form.rounded(self.bits + SPARE)}
+            return self.composed[node.name].at({node.inputs[0]: first})
         if isinstance(op, Unitwise):
-            return [bent(value, self.forms.bend(node), self.bits) for value in first]
+            return bent(first, self.known.bend(node), self.bits)
         if isinstance(op, Diagonal):
-            scale, shift = columns_of(op, None, self.bits)
-            return [value.scaled(scale).plus(shift) for value in first]
-        if isinstance(op, Select | Placement):
-            index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
-            return [value.placed(index) for value in first]
-        if isinstance(op, Add):
-            for other in others:
-                first = [a.plus(b) for a, b in zip(first, other, strict=True)]
-            return first
-        what = f"{node.name!r}: {type(op).__name__}"
-        raise NotCheckable(f"{what} is not an operation the checker knows")
-
-    def _show_on_line(self, node: Node) -> None:
-        """How far units of a hidden activation may be off their line, at any of the inputs: of
-        each alone, and wherever it stands, only where all of them together leave a doubt."""
-        (name,), bend, near = node.inputs, self.forms.bend(node), self._near()
-        lows, highs = ({n: [ends[n][i] for ends in near] for n in near[0]} for i in (0, 1))
-        every = {n: (np.min(lows[n], axis=0), np.max(highs[n], axis=0)) for n in near[0]}
-
-        def doubted(form: Form) -> Floats:
-            floats, most = form.floats(), np.zeros(form.rows * form.positions)
-            if not deviation(node, bend, anywhere(form, floats, every)).any():
-                return most
-            for ends in near:
-                lo, hi = over_boxes(form, floats, ends)
-                most = np.maximum(most, deviation(node, bend, (lo[0], hi[0])))
-            return most
-
-        self.forms.doubts[node.name] = np.concatenate(self.forms.each_block(name, doubted))
-
-    def _near(self) -> list[dict[str, Range]]:
-        """Floats around what is known at each input: (1, units)."""
-        pairs = [{n: v.ends() for n, v in values.items()} for values in self.values]
-        return [{n: (lo[None], hi[None]) for n, (lo, hi) in near.items()} for near in pairs]
-
-    def _last_looks(self) -> dict[str, int]:
-        """The place of the last node that looks at a value, through hidden ones too."""
-        last: dict[str, int] = {}
-        looks: dict[str, set[str]] = {}
-        for place, node in enumerate(self.network.nodes):
-            if node.name not in self.used:
-                continue
-            seen = {name for i in node.inputs for name in looks.get(i, {i})}
-            if node.name in self.hidden:
-                looks[node.name] = seen
-            last |= dict.fromkeys(seen, place)
-        kept = looks.get(self.network.output, {self.network.output})
-        return {name: place for name, place in last.items() if name not in kept}
-
-
-def hidden(network: Network, inner: set[str], cuts: set[str]) -> set[str]:
-    """Inner activations, and what stands before them back to the first map."""
-    nodes = {node.name: node for node in network.nodes}
-    found, todo = set[str](), list(inner)
-    while todo:
-        name = todo.pop()
-        if name in found or name not in nodes or (name in cuts and name not in inner):
-            continue
-        if name not in inner and isinstance(nodes[name].op, Unitwise | MaxPool):
-            continue
-        found.add(name)
-        if not isinstance(nodes[name].op, Mixing):
-            todo.extend(nodes[name].inputs)
-    return found
+            scale, shift = self.known.diagonal(node.name, op)
+            return first.scaled(scale).plus(shift)
+        return evaluated(op, taken, self.bits)
 
 
 # --- operations that are no maps ------------------------------------------------------------------
+
+
+def evaluated(op: Operation, taken: list[Rationals], bits: int) -> Rationals:
+    """What an operation makes of values that are neither mapped nor bent one by one."""
+    first, *others = taken
+    if isinstance(op, LiveNorm):
+        return normed(first, op, bits)
+    if isinstance(op, Softmax):
+        return softmax(first, op, bits)
+    if isinstance(op, MatrixProduct):
+        return multiplied(first, others[0], op)
+    if isinstance(op, MaxPool):
+        return greatest(first, Windows(op, first.rows))
+    if isinstance(op, Select | Placement):
+        index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
+        return first.placed(index)
+    if isinstance(op, Add):
+        return reduce(Rationals.plus, others, first)
+    raise NotCheckable(f"{type(op).__name__} is not an operation the checker knows")
 
 
 def bent(value: Rationals, bend: Bend, bits: int) -> Rationals:

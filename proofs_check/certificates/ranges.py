@@ -16,15 +16,16 @@ equal-units.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from proofs_check.certificates.activations import Band, Bend, Windows
-from proofs_check.certificates.affine import Form, of_windows, windows
+from proofs_check.certificates.activations import Band, Bend, Windows, along
+from proofs_check.certificates.affine import Form, Forms, of_windows, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
@@ -32,6 +33,7 @@ from proofs_check.certificates.arithmetic import (
     Matrix,
     Tally,
     above,
+    below,
     dot,
     gamma,
     plus,
@@ -40,12 +42,13 @@ from proofs_check.certificates.arithmetic import (
 from proofs_check.certificates.rationals import Range, columns_of
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from proofs_check.certificates.threads import side_by_side
-from reconstruct.networks import Box, Convolution, Network, Node
+from reconstruct.networks import Box, Convolution, LiveNorm, Network, Node
 from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
 Numbers = npt.NDArray[np.intp]
+Moved = tuple[Floats, Floats, Floats]  # a range, and how far errors move it
 Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
 MOST_ENTRIES = 2**28  # of a map, unrolled
@@ -205,22 +208,122 @@ def over_boxes(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
     return low, high
 
 
-def anywhere(form: Form, floats: Range, values: Mapping[str, Range]) -> Range:
-    """Bounds of the rows of a form wherever they stand, on a single box, (rows,): by intervals of
-    all that a column meets."""
-    parts = []
-    for view, part in form.parts():
-        lo, hi = (np.where(view.index >= 0, e[0][view.index], 0.0) for e in values[view.source])
-        error = floats[1][:, part] if floats[1][:, part].any() else None
-        ends = lo.min(axis=1)[:, None], hi.max(axis=1)[:, None]
-        parts.append((floats[0][:, part], error, *ends))
-    low, high = enclosed(parts, floats[0][:, -1], floats[1][:, -1])
-    return low[:, 0], high[:, 0]
-
-
 def weigh(values: Floats, size: Matrix) -> Floats:
     """`values @ size.T` of numbers that are not negative, from above."""
     return dot(size, values.T).T
+
+
+# --- between two cuts, node by node ---------------------------------------------------------------
+
+
+def mapped(
+    op: Mixing, function: Callable[..., tuple[Floats, ...]], *values: Floats
+) -> list[Floats]:
+    """What a function makes of the matrix of a map and of values, (n, units) each: a convolution
+    goes by its kernels, each at all positions, and another map a few rows at a time."""
+    count = len(values[0])
+    if isinstance(op, Convolution):
+        places = windows(op).reshape(op.groups, -1, op.positions)
+        kernel = np.asarray(op.kernel, dtype=np.float64)
+        kernel = kernel.reshape(op.groups, -1, places.shape[1])
+        met = (np.where(places >= 0, part[:, places], 0.0) for part in values)
+        return [part.reshape(count, -1) for part in function(kernel, *met)]
+    step, found = max(1, 4 * TILE // max(1, op.shape[1])), []
+    for start in range(0, op.shape[0], step):
+        rows = op.tile(start, min(op.shape[0], start + step))
+        found.append(function(np.asarray(rows, dtype=np.float64), *(part.T for part in values)))
+    return [np.concatenate(parts).T for parts in zip(*found, strict=True)]
+
+
+class Piece:
+    """A network from its cuts on, node by node: where each value is while those at the cuts are in
+    their ranges, (boxes, units), and how far it moves if these are moved by errors, (n, units)."""
+
+    def __init__(self, forms: Forms, used: Collection[str]) -> None:
+        self.forms, self.values = forms, dict[str, Moved]()
+        self.wanted = set[str]()  # what an inner activation depends on
+        for node in reversed(forms.network.nodes):
+            inner = isinstance(node.op, Unitwise) and node.name in used
+            if node.name not in forms.sources and (inner or node.name in self.wanted):
+                self.wanted.update(node.inputs)
+        self.left = iter(forms.network.nodes)
+        self.last = {name: node for node in forms.network.nodes for name in node.inputs}
+
+    def settle(self, name: str, lo: Floats, hi: Floats, by: Floats) -> None:
+        """The value of a cut, or of the input; each of them before its turn comes."""
+        self.values[name] = lo, hi, by
+
+    def before(self, node: Node) -> Moved:
+        """What a node takes; it has to come behind the one that was asked for before."""
+        for other in self.left:
+            if other.name in self.wanted and other.name not in self.values:
+                taken = [self.values[name] for name in other.inputs]
+                self.values[other.name] = self._made(other, taken)
+            found = self.values[node.inputs[0]] if other is node else None
+            for name in {name for name in other.inputs if self.last[name] is other}:
+                self.values.pop(name, None)  # of wide hidden layers all values would not fit
+            if found is not None:
+                return found
+        raise NotCheckable(f"{node.name!r} does not stand behind what was looked at before")
+
+    def _made(self, node: Node, taken: list[Moved]) -> Moved:
+        op, (lo, hi, by) = node.op, taken[0]
+        if isinstance(op, Unitwise):
+            bend = self.forms.bend(node)
+            return *bend.range(lo, hi), times(by, np.full(1, bend.lipschitz))
+        if isinstance(op, MaxPool):
+            pool = Windows(op, lo.shape[1])
+            return *pool.range(lo, hi), pool.largest(by)
+        if isinstance(op, Select | Placement):
+            index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
+            lo, hi, by = (np.where(index >= 0, part[:, index], 0.0) for part in taken[0])
+            return lo, hi, by
+        if isinstance(op, Add):
+            ends = added(*((low, high) for low, high, _ in taken))
+            return *ends, plus(*(part for _, _, part in taken))
+        if isinstance(op, Mixing):
+            bias = np.broadcast_to(np.asarray(op.bias, dtype=np.float64), (len(lo), len(op.bias)))
+            found = Tally(bias, np.zeros(bias.shape)).add(*mapped(op, product, lo, hi))
+            moved = np.zeros((len(by), len(op.bias)))
+            if by.any():  # at the input there is no error
+                (moved,) = mapped(op, lambda matrix, x: (dot(np.abs(matrix), x),), by)
+            return *found.ends(), moved
+        if isinstance(op, Diagonal):
+            scale, off, shift, doubt = self.forms.factors(node.name, op)
+            ends = stretched(lo, hi, scale, off, shift, doubt)
+            return *ends, times(by, plus(np.abs(scale), off))
+        if isinstance(op, LiveNorm):  # its line is known in forms alone
+            return np.full_like(lo, -np.inf), np.full_like(hi, np.inf), np.full_like(by, np.inf)
+        raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
+
+
+def stretched(
+    lo: Floats,
+    hi: Floats,
+    scale: Floats,
+    off: Floats,
+    shift: Floats | float = 0.0,
+    doubt: Floats | float = 0.0,
+) -> Range:
+    """Bounds of s x + t with s within `off` of `scale`, t within `doubt` of `shift`."""
+    room = plus(times(np.maximum(np.abs(lo), np.abs(hi)), off), np.asarray(doubt))
+    least, most = np.where(scale < 0, hi, lo), np.where(scale < 0, lo, hi)
+    return widened(along(scale, least, shift, below), along(scale, most, shift, above), room)
+
+
+def added(*ranges: Range) -> Range:
+    """Bounds of a sum; not rounded where nothing is lost, so what is never negative stays so."""
+    nothing = np.zeros(ranges[0][0].shape)
+    low = reduce(Tally.add, (lo for lo, _ in ranges), Tally(nothing, nothing))
+    high = reduce(Tally.add, (-hi for _, hi in ranges), Tally(nothing, nothing))
+    return low.lowest(), -high.lowest()
+
+
+def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
+    """`[lo − by, hi + by]`, outward; as it was where there is nothing to add."""
+    low = np.where(by == 0, lo, below(lo - by))
+    high = np.where(by == 0, hi, above(hi + by))
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 # --- ranges of all values -------------------------------------------------------------------------

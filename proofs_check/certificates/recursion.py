@@ -37,41 +37,40 @@ from math import inf
 import numpy as np
 
 from proofs_check.certificates.activations import Bend, Windows
-from proofs_check.certificates.affine import Form, Forms, Made, View, common, runs
+from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import (
     UNIT,
     Floats,
     Matrix,
     above,
-    below,
     dot,
     plus,
     times,
 )
+from proofs_check.certificates.cuts import Cuts, deviation
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
 from proofs_check.certificates.ranges import (
+    Moved,
+    Piece,
     Ranges,
     Rows,
-    anywhere,
     boxes_of,
-    needed,
     over_boxes,
     through,
     unrolled,
+    widened,
 )
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import LiveNorm, Network, Node
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
-from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
-from reconstruct.networks.operation import Add
 
 SCALING = ("factor", "divisor", "offset")
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
 BATCH = 64  # boxes at once
-HELD = 2**22  # values of a layer on the boxes of a batch: each of some tens of arrays has 32 MiB
+HELD = 2**20  # values of a layer on the boxes of a batch: each of some tens of arrays has 8 MiB
 LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
 
 
@@ -105,7 +104,7 @@ class Step:
         return plus(times(total, np.full(total.shape, self.bend.lipschitz)), behind)
 
 
-class Recursion:
+class Recursion(Cuts):
     """The recursion for the candidate as its file has it, or with rational `norms` instead.
 
     With rational norms the claim is that the two networks are equal: every difference of forms
@@ -120,14 +119,8 @@ class Recursion:
         norms: dict[str, RationalNorm] | None = None,
     ) -> None:
         self.exact = norms is not None
-        self.claims, self.target, self.candidate = claims, target, candidate
-        pairs = aligned(claims, target, candidate)
-        self.partner = {c: t for t, c in pairs}
-        source = target.source
-        self.ours = Forms(target, {source: source, **{t: t for t, _ in pairs}})
-        names = {candidate.source: source, **{c: t for t, c in pairs}}
-        self.theirs = Forms(candidate, names, norms)
-        sharp = {t for t, _ in pairs} | {target.output}
+        super().__init__(claims, target, candidate, norms)
+        sharp = {*self.partner.values(), target.output}
         lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
         self.ranges = Ranges(target, lo, hi, sharp=sharp)
         if claims.tree is not None:
@@ -137,62 +130,18 @@ class Recursion:
             self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
         self.rows: dict[Step, Rows] = {}
-        self.inner: dict[str, Range] = {}
-        self.held: dict[str, list[tuple[Form, Range]]] = {}
-        self.used = needed(candidate)
+        self.reached: dict[str, Range] = {}
         claimed = [name for name in KINDS if getattr(claims, name) is not None and not self.exact]
         self.walk = _Walk(self, ["bound", *claimed], None)  # the whole domain as one box
 
     def run(self) -> None:
-        """Cut after cut, and the outputs; what is claimed of them has to follow."""
+        """What is claimed of the cuts, and of the outputs, has to follow."""
         self._linearise()
-        for node in self.candidate.nodes:
-            if node.name in self.partner:
-                self._cut(node, self.partner[node.name])
-            elif node.name in self.used and isinstance(node.op, Unitwise):
-                self._inner(node)
-            elif node.name in self.used and isinstance(node.op, LiveNorm):
-                self._live(node, node.op)
-        outputs = self.target.output, self.candidate.output
-        self._compare("output", None, outputs[0], *self._forms(*outputs))
+        super().run()
         if not self.exact and len(self.claims.segments) != len(self.steps):
             raise CheckFailed("segments", f"there are {len(self.steps)} segments, and no others")
 
-    # --- a cut: compare the two forms of what it takes -------------------------------------------
-
-    def _cut(self, node: Node, name: str) -> None:
-        """An activation by the forms of its input; a sum, or a map, by its own."""
-        ours = self.ours.nodes[name]
-        if isinstance(ours.op, Unitwise | MaxPool):
-            (value,) = ours.inputs
-            self._compare(name, node, value, *self._forms(value, node.inputs[0]))
-            return
-        size, inputs = self.target.sizes[name], (ours.inputs, node.inputs)
-        if isinstance(ours.op, Add):
-            count = self._common(*inputs, size)
-        elif (
-            isinstance(ours.op, Scaling)
-            and isinstance(node.op, Scaling)
-            and not any(self._stands(*inputs))
-        ):
-            count = runs(ours.op)  # of units that were only moved: as its own numbers repeat
-        else:
-            own = self.ours.own_positions(name), self.theirs.own_positions(node.name)
-            count = common(list(own), size)
-        self._compare(name, node, name, self.ours.own(ours, count), self.theirs.own(node, count))
-
-    def _forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
-        """The forms of both values, their rows at equally many positions."""
-        count = self._common((ours,), (theirs,), self.target.sizes[ours])
-        return self.ours.whole(ours, count), self.theirs.whole(theirs, count)
-
-    def _common(self, ours: tuple[str, ...], theirs: tuple[str, ...], size: int) -> int:
-        return common(self._stands(ours, theirs), size)
-
-    def _stands(self, ours: tuple[str, ...], theirs: tuple[str, ...]) -> list[int]:
-        return [*map(self.ours.stands, ours), *map(self.theirs.stands, theirs)]
-
-    def _compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
+    def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
         """The errors at a cut, and the claims of its segment; `value` is what the cut takes."""
         gap = theirs.minus(ours)
         if self.exact:
@@ -227,32 +176,28 @@ class Recursion:
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
-    def _inner(self, node: Node) -> None:
-        """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e."""
-        found = self.theirs.each_block(node.inputs[0], lambda form: self._doubted(node, form))
-        doubt, lo, hi, by = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
-        self.theirs.doubts[node.name], self.inner[node.name] = doubt, (lo, hi)
-        self.walk.looked[node.name] = (lo[None], hi[None]), by
+    def inner(self, node: Node) -> None:
+        """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e; by
+        intervals node by node first, and by lines where these leave a doubt."""
+        lo, hi, by = self.walk.inner(node)
+        doubt = deviation(node, self.theirs.bend(node), widened(lo[0], hi[0], by[0]))
+        if doubt.any():
+            found = self.theirs.each_block(node.inputs[0], self._moved)
+            low, high, moved = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+            lo, hi, by = np.maximum(lo, low), np.minimum(hi, high), np.minimum(by, moved)
+            doubt = deviation(node, self.theirs.bend(node), widened(lo[0], hi[0], by[0]))
+            self.walk.looked[node.name] = lo, hi, by
+        self.theirs.doubts[node.name], self.reached[node.name] = doubt, (lo, hi)
         if self.exact and doubt.any():
             raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
-    def _doubted(self, node: Node, form: Form) -> tuple[Floats, Floats, Floats, Floats]:
-        """The same for some rows, the bounds of F h + d, and |F| e of each arithmetic; intervals
-        first, wherever a row stands, and lines where these leave a doubt."""
-        floats, bend = form.floats(), self.theirs.bend(node)
-        by = moved(form, floats, self.walk.errors)
-        for quick in (True, False):
-            if quick:
-                ends = anywhere(form, floats, self.walk.far)
-                lo, hi = (np.repeat(end, form.positions) for end in ends)
-            else:
-                lo, hi = self._range(form, floats)
-            doubt = deviation(node, bend, widened(lo, hi, by[0]))
-            if not doubt.any():
-                break
-        return doubt, lo, hi, by
+    def _moved(self, form: Form) -> Moved:
+        """Bounds of a form over the domain, and how far errors move it."""
+        floats = form.floats()
+        lo, hi = self._range(form, floats)
+        return lo[None], hi[None], moved(form, floats, self.walk.errors)
 
-    def _live(self, node: Node, op: LiveNorm) -> None:
+    def live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
         form = self.theirs.centred(node, op)
         floats = form.floats()
@@ -266,9 +211,8 @@ class Recursion:
 
     def _linearise(self) -> None:
         """The same for the target's own activations that are not cut."""
-        inner = needed(self.target) - self.ours.sources.keys()
-        for node in self.target.nodes:
-            if isinstance(node.op, Unitwise) and node.name in inner:
+        for node in self.ours.inner():
+            if node.name in self.ranges.values:
                 reached = self.ranges.over_all(node.inputs[0])
                 self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
 
@@ -291,15 +235,6 @@ class Recursion:
             self.rows[step] = unrolled(step.form, step.form.floats(), self.target.sizes)
         return self.rows[step]
 
-    def each_block(self, name: str, look: Callable[[Form, Range], Made]) -> list[Made]:
-        """What is made of what an inner activation takes, block by block: hidden layers are wide,
-        so that their forms are kept only where many boxes look at them."""
-        if self.ranges.boxes <= BATCH:
-            return self.theirs.each_block(name, lambda form: look(form, form.floats()))
-        if name not in self.held:
-            self.held[name] = self.theirs.each_block(name, lambda form: (form, form.floats()))
-        return [look(*block) for block in self.held[name]]
-
 
 def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]:
     """gamma/(n·ρ) of each unit where |n·P z|² is no more than `square`; ρ² is no less than eps."""
@@ -309,69 +244,6 @@ def nearly_constant(op: LiveNorm, square: Fraction, bits: int) -> list[Interval]
     (least, _), (_, most) = (root(Fraction(op.eps) + more, bits) for more in (0, square / n**3))
     ends = 1 / (n * most), 1 / (n * least)
     return [(min(g * e for e in ends), max(g * e for e in ends)) for g in map(Fraction, op.gamma)]
-
-
-def widened(lo: Floats, hi: Floats, by: Floats) -> Range:
-    """`[lo − by, hi + by]`, outward; as it was where there is nothing to add."""
-    low = np.where(by == 0, lo, below(lo - by))
-    high = np.where(by == 0, hi, above(hi + by))
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-
-
-def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
-    """sup |f(z) − slope·z| over the range: steepness times the way off the line, and its rest."""
-    assert isinstance(node.op, Unitwise)
-    slope = float(node.op.piece.slope)
-    ends = bend.line(slope)
-    outside = np.zeros(len(reached[0]))
-    for end, bound, sign in ((ends[0], reached[0], -1.0), (ends[1], reached[1], 1.0)):
-        if np.isfinite(end):
-            past = sign * (bound - end)
-            past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
-            outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
-        outside = np.where(np.isnan(bound), np.inf, outside)
-    off = times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
-    return plus(off, np.full(len(off), bend.rest))
-
-
-def aligned(claims: Claims, target: Network, candidate: Network) -> tuple[tuple[str, str], ...]:
-    """The pairs of nodes, after checking that each pair has one meaning and one size."""
-    used = needed(target), needed(candidate)
-    places = tuple(
-        {node.name: place for place, node in enumerate(net.nodes) if node.name in used[side]}
-        for side, net in enumerate((target, candidate))
-    )
-    last = [-1, -1]
-    for pair in claims.alignment:
-        for index, name in enumerate(pair):
-            if name not in places[index]:
-                raise CheckFailed("alignment", f"no output depends on a node {name!r}")
-            if places[index][name] <= last[index]:
-                raise CheckFailed("alignment", "the cuts are not in the order of the networks")
-            last[index] = places[index][name]
-        ours, theirs = (net.nodes[i] for net, i in zip((target, candidate), last, strict=True))
-        for node in (ours, theirs):
-            if not isinstance(node.op, Unitwise | MaxPool | Add | Map):
-                what = f"{node.name!r}: {type(node.op).__name__}"
-                raise NotCheckable(f"{what} is not an operation the checker knows")
-        if target.sizes[pair[0]] != candidate.sizes[pair[1]] or not _alike(ours, theirs):
-            raise CheckFailed("alignment", f"{pair[0]!r} and {pair[1]!r} are not alike")
-    return claims.alignment
-
-
-def _alike(ours: Node, theirs: Node) -> bool:
-    """Two sums, two scalings by the same numbers, two maxima over the same windows, two activations
-    of the same pieces, or two other maps: of those the forms are compared, whatever they are."""
-    if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
-        return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
-    if isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
-        pairs = [(getattr(ours.op, p), getattr(theirs.op, p)) for p in SCALING]
-        return all(bool(np.array_equal(a, b)) for a, b in pairs)
-    if isinstance(ours.op, MaxPool) and isinstance(theirs.op, MaxPool):
-        return bool(np.array_equal(ours.op.windows, theirs.op.windows))
-    if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
-        return all(isinstance(node.op, Mixing | Diagonal) for node in (ours, theirs))
-    return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
 
 
 # --- the walk on each box -------------------------------------------------------------------------
@@ -435,8 +307,8 @@ class _Arithmetic:
 
     def _inner(self, node: Node) -> tuple[Range, Floats]:
         """What an inner activation takes at the target's values, and how far errors move it."""
-        reached, by = self.walk.inner(node)
-        return reached, by[self.number * self.walk.boxes :][: self.walk.boxes]
+        lo, hi, by = self.walk.inner(node)
+        return (lo, hi), by[self.number * self.walk.boxes :][: self.walk.boxes]
 
 
 def moved(form: Form, floats: Range, errors: Callable[[str], Floats]) -> Floats:
@@ -467,7 +339,8 @@ class _Walk:
         self.boxes = 1 if rows is None else len(range(recursion.ranges.boxes)[rows])
         self.signed = recursion.signed(1 if rows is None else recursion.ranges.boxes)
         self.far: dict[str, Range] = {}  # where values of the target are
-        self.looked: dict[str, tuple[Range, Floats]] = {}  # what inner activations take
+        self.piece = Piece(recursion.theirs, recursion.used)
+        self.looked: dict[str, Moved] = {}  # what inner activations take
         self.symbols = np.zeros((self.boxes, 0, len(names)))
         self.forms: dict[str, Floats] = {}  # what becomes of the symbols, (boxes, symbols, m)
         self.sizes: dict[str, Floats] = {}  # the same of absolute values, (boxes, m, modes)
@@ -510,6 +383,7 @@ class _Walk:
         self.far[ours] = self.ends(ours)
         for mode, error in zip(self.modes, errors, strict=True):
             mode.know(ours, theirs, error)
+        self.piece.settle(theirs, *self.far[ours], np.concatenate(errors))
 
     def errors(self, name: str) -> Floats:
         """Those of all arithmetics one below the other: (modes · boxes, units)."""
@@ -523,30 +397,27 @@ class _Walk:
         lo, hi = self.recursion.ranges.values[name]
         return lo[self.rows], hi[self.rows]
 
-    def inner(self, node: Node) -> tuple[Range, Floats]:
-        """What an inner activation takes at the target's values, by intervals on each box and over
-        all boxes by lines, too; and how far errors move it, (modes · boxes, units)."""
+    def inner(self, node: Node) -> Moved:
+        """What an inner activation takes at the target's values, by intervals on each box and as it
+        was found over all boxes; and how far errors move it, (modes · boxes, units)."""
         if node.name not in self.looked:
-
-            def look(form: Form, floats: Range) -> tuple[Floats, Floats, Floats]:
-                return *over_boxes(form, floats, self.far), moved(form, floats, self.errors)
-
-            found = self.recursion.each_block(node.inputs[0], look)
-            low, high, by = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
-            lo, hi = self.recursion.inner[node.name]
-            self.looked[node.name] = (np.maximum(lo, low), np.minimum(hi, high)), by
+            lo, hi, by = self.piece.before(node)
+            if node.name in self.recursion.reached:
+                low, high = self.recursion.reached[node.name]
+                lo, hi = np.maximum(lo, low), np.minimum(hi, high)
+            self.looked[node.name] = lo, hi, by
         return self.looked[node.name]
 
     def _add(self, step: Step, total: Floats, fresh: Floats, behind: Floats) -> Floats:
         """|ĥ − h| at a cut; its noise becomes symbols."""
         arriving, forms, size, fresh = self._arriving(step, fresh)
         before = np.minimum(arriving, total)
-        chords = _chords(step, *self.ends(step.value))
-        slope, first, units = np.abs(chords.middle)[..., None], forms.shape[1], forms.shape[2]
-        new = upper(chords.noise(before) + behind)
+        bent = chords(step.bend, *self.ends(step.value))
+        slope, first, units = np.abs(bent.middle)[..., None], forms.shape[1], forms.shape[2]
+        new = upper(bent.noise(before) + behind)
         own = upper(_times(slope, fresh) + new) + LEAST
         whole = np.zeros((self.boxes, first + units, units))
-        whole[:, :first] = forms * chords.middle[:, None]
+        whole[:, :first] = forms * bent.middle[:, None]
         whole[:, first + np.arange(units), np.arange(units)] = 1.0
         self.symbols = np.concatenate([self.symbols, own], axis=1)
         self.forms[step.name], self.sizes[step.name] = whole, upper(_times(slope, size) + own)
@@ -588,7 +459,7 @@ def _weighed(matrix: Matrix, values: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Chords:
+class Chords:
     """Slopes of chords on ranges (boxes, m): `middle` ± `radius`; off by `more` for each unit by
     which a chord leaves the range beyond `room`."""
 
@@ -604,13 +475,13 @@ class _Chords:
         return upper(_times(radius, before) + _times(more, beyond))
 
 
-def _chords(step: Step, lo: Floats, hi: Floats) -> _Chords:
-    zero, bend = np.zeros(lo.shape), step.bend
+def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
+    zero = np.zeros(lo.shape)
     if not isinstance(bend, Bend):
-        return _Chords(np.ones(lo.shape), zero, zero, zero)
+        return Chords(np.ones(lo.shape), zero, zero, zero)
     lines = [piece for piece in bend.pieces if isinstance(piece, Line)]
     if len(lines) < len(bend.pieces):  # a curve rises by anything up to the constant
-        return _Chords(zero, np.full(lo.shape, bend.lipschitz), zero, zero)
+        return Chords(zero, np.full(lo.shape, bend.lipschitz), zero, zero)
     slopes = [piece.slope for piece in lines]
     least, most = np.full(lo.shape, np.inf), np.full(lo.shape, -np.inf)
     room = np.full(lo.shape, np.inf)
@@ -629,7 +500,7 @@ def _chords(step: Step, lo: Floats, hi: Floats) -> _Chords:
     middle = 0.5 * least + 0.5 * most
     radius = np.where(least == most, 0.0, above(np.maximum(most - middle, middle - least)))
     far = above(np.maximum(max(slopes) - middle, middle - min(slopes)))
-    return _Chords(middle, radius, room * (1 - 4 * UNIT), upper(np.maximum(far - radius, 0.0)))
+    return Chords(middle, radius, room * (1 - 4 * UNIT), upper(np.maximum(far - radius, 0.0)))
 
 
 def _times(x: Floats, y: Floats) -> Floats:

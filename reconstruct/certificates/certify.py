@@ -287,7 +287,9 @@ class _Work:
             return self._general(found, bound)
         claim = published(bound + UNSEEN * found.tolerance)
         blank = _blank(self.box, found.tolerance, found.output_scale)
-        return replace(blank, bound=claim, method="pointwise", alignment=alignment.pairs)
+        scales = {name: tuple(row.tolist()) for name, row in self.powers.items()}
+        method = "pointwise"
+        return replace(blank, bound=claim, method=method, alignment=alignment.pairs, scales=scales)
 
     def _beside(
         self, found: Certificate, tolerance: float, deadline: float

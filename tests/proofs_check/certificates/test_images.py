@@ -97,7 +97,7 @@ def test_what_a_window_does_not_know_is_infinite() -> None:
     assert (windows.band(unknown, unknown, windows.chosen(unknown, unknown)).above == 0).all()
 
 
-def test_maxima_over_other_windows_are_not_alike(tmp_path, rebuilt) -> None:
+def test_maxima_over_other_windows_are_notalike(tmp_path, rebuilt) -> None:
     target, network = rebuilt
     certified(tmp_path, target, network, BOX.of_size(72))
     op = network.node("p").op
@@ -107,10 +107,10 @@ def test_maxima_over_other_windows_are_not_alike(tmp_path, rebuilt) -> None:
     places = np.array(op.windows)
     places[:, [0, 1]] = places[:, [1, 0]]
     other.__dict__["windows"] = places
-    from proofs_check.certificates.recursion import _alike
+    from proofs_check.certificates.cuts import alike
 
     ours = Node("p", op, ("r1",))
-    assert _alike(ours, ours) and not _alike(ours, Node("p", other, ("r1",)))
+    assert alike(ours, ours) and not alike(ours, Node("p", other, ("r1",)))
 
 
 def test_placements_move_rows_and_leave_zeros() -> None:

@@ -111,10 +111,10 @@ def test_a_range_that_ends_at_a_kink_loses_no_more_than_one_across_it(end: float
     """Boxes are cut where a unit is 0: with a slope of 1 and no room errors would count twice."""
     step, error = mock.Mock(bend=Bend(Relu())), np.full((1, 1, 1), 1e-12)
     for lo, hi in ((end, 2.0), (-2.0, end)):
-        chords = recursion._chords(step, np.array([[lo]]), np.array([[hi]]))
+        chords = recursion.chords(step.bend, np.array([[lo]]), np.array([[hi]]))
         passed = np.abs(chords.middle) * error[..., 0] + chords.noise(error)[..., 0]
         assert passed <= 1e-12 * (1 + 1e-9)
-    far = recursion._chords(step, np.array([[1e-3]]), np.array([[2.0]]))
+    far = recursion.chords(step.bend, np.array([[1e-3]]), np.array([[2.0]]))
     assert far.middle == 1 and far.radius == 0 and far.noise(error) <= 1e-300
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proofs_check.certificates import check, evaluation, recursion
+from proofs_check.certificates import CheckReport, check, evaluation, points, recursion
 from proofs_check.certificates import checker as checking
-from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Select
+from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Points, Relu, Select
 from tests.certificates.test_carrying import tree_pair
 from tests.certificates.test_roundoff import DROP, SHIFTS, behind_a_long_sum, exact, folded, spelled
-from tests.proofs_check.certificates.making import certified, edit
+from tests.proofs_check.certificates.making import certified, document_of, edit, write
 from tests.proofs_check.certificates.test_roundoff import rounding, scaled
 
 
@@ -124,7 +124,7 @@ def test_every_rounding_is_needed(
     [
         ("found = upper(reached + upper(slip * size) + fresh)", "found = upper(reached)"),
         ("own = upper(_times(slope, fresh) + new)", "own = upper(new)"),
-        ("new = upper(chords.noise(before) + behind)", "new = upper(behind)"),
+        ("new = upper(bent.noise(before) + behind)", "new = upper(behind)"),
         ("radius = np.where(least == most, 0.0,", "radius = np.where(least < np.inf, 0.0,"),
         ("reached = np.abs(forms).transpose", "reached = 0.5 * np.abs(forms).transpose"),
     ],
@@ -138,4 +138,49 @@ def test_every_step_of_the_errors_is_needed(
     edit(tmp_path, "bound", value=(float(found) * 0.999).hex())
     assert check(tmp_path).field == "bound"
     monkeypatch.setattr(checking, "figures", weakened(recursion, step, weaker)["figures"])
+    assert check(tmp_path).accepted
+
+
+@pytest.mark.parametrize(
+    ("step", "weaker"),
+    [
+        (
+            "carried = over_boxes(ours, (middle, radius), self.moved)",
+            "carried = 0 * middle.T, 0 * middle.T",
+        ),
+        ("over_boxes(gap, gap.floats(), self.near)", "over_boxes(gap, gap.floats(), self.moved)"),
+        ("self.theirs.doubts[node.name] = doubt", "self.theirs.doubts[node.name] = 0.0 * doubt"),
+        ("met(change, stretched(lo, hi, slopes.middle, slopes.radius))", "(lo * 0.0, hi * 0.0)"),
+    ],
+)
+def test_every_step_at_given_inputs_is_needed(
+    step: str, weaker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two maps with an error in each, an inner unit that leaves its line, and a cut between."""
+    hidden = Affine(np.array([[1.0], [1.0]]), np.array([2.0, 0.5]))
+    parts = [
+        Node("h", hidden, ("x",)),
+        Node("inner", Relu(), ("h",)),
+        Node("m", Affine(np.array([[1.0, 1.0]]), np.array([-2.5])), ("inner",)),
+        Node("cut", Relu(), ("m",)),
+        Node("y", Affine(np.array([[1.0]])), ("cut",)),
+    ]
+    first = Node("m", Affine(np.array([[2.0]])), ("x",))
+    target = Network(1, (first, *parts[3:]), "y", "x")
+    parts[4] = Node("y", Affine(np.array([[1.25]])), ("cut",))
+    network = Network(1, tuple(parts), "y", "x")
+    x = np.array([[1.0], [-0.75]])
+    certified(tmp_path, target, network, Points(x), tolerance=100.0)
+
+    def claim(bound: float) -> CheckReport:
+        document = document_of(tmp_path) | {"method": "pointwise", "segments": [], "scales": {}}
+        figures = {"float64_bound": None, "float32_bound": None, "bound": bound.hex()}
+        write(tmp_path, document | figures | {"alignment": [["cut", "cut"]]})
+        return check(tmp_path)
+
+    (found,) = re.findall("only (.*) follows", claim(2.0**-1000).reason)
+    assert float(found) >= max(abs(float(network(row)[0] - target(row)[0])) for row in x)
+    assert claim(float(found)).accepted and claim(float(found) * 0.999).field == "bound"
+    names = weakened(points, step, weaker)
+    monkeypatch.setattr(checking, "prove_at_points", names["prove_at_points"])
     assert check(tmp_path).accepted

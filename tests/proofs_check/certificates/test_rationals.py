@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, View, windows
 from proofs_check.certificates.arithmetic import Whole, exact
-from proofs_check.certificates.points import apart, bent, greatest
+from proofs_check.certificates.points import bent, greatest
 from proofs_check.certificates.ranges import over_boxes
 from proofs_check.certificates.rationals import Rationals
 from proofs_check.certificates.report import NotCheckable
@@ -151,10 +151,10 @@ def test_floats_around_a_ball_hold_it_and_distances_do() -> None:
     rng = np.random.default_rng(6)
     (balls, truth), (other, more) = drawn(rng, 20), drawn(rng, 20)
     lo, hi = balls.ends()
-    least, most = apart(balls, other)
+    least, most = balls.minus(other).ends()
     for i, (t, m) in enumerate(zip(truth, more, strict=True)):
         assert Fraction(lo[i]) <= t <= Fraction(hi[i])
-        assert Fraction(least[i]) <= abs(t - m) <= Fraction(most[i])
+        assert Fraction(least[i]) <= t - m <= Fraction(most[i])
     unknown = Rationals.of([1.0], np.inf)
     assert unknown.ends() == (-np.inf, np.inf)
     with pytest.raises(NotCheckable, match="beyond what the checker can enclose"):

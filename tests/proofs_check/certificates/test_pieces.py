@@ -1,0 +1,105 @@
+"""Networks between their cuts: ranges node by node hold every value, and what errors make of it;
+rows of grouped maps are mixed as those of the map written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from proofs_check.certificates.affine import Forms
+from proofs_check.certificates.ranges import Piece, needed
+from proofs_check.certificates.rationals import Rationals
+from proofs_check.certificates.report import NotCheckable
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Convolution,
+    Geometry,
+    LeakyRelu,
+    Network,
+    Node,
+    Norm,
+    Placement,
+    Relu,
+    Select,
+)
+from reconstruct.networks.maps import Scaling
+
+
+def many(rng: np.random.Generator) -> Network:
+    """All operations that may stand between two cuts, and an inner activation behind each."""
+    geometry = Geometry(2, 3, 3, (2, 2), (1, 1), (1, 0, 0, 1), (1, 1))
+    norm = Norm(*rng.normal(size=(3, 3)), rng.uniform(0.5, 2.0, size=3), 1e-3, 9)
+    scaling = Scaling(rng.normal(size=6), rng.uniform(0.5, 2.0, size=6), rng.normal(size=6))
+    nodes = (
+        Node(
+            "conv", Convolution(rng.normal(size=(3, 2, 2, 2)), geometry, rng.normal(size=3)), ("x",)
+        ),
+        Node("norm", norm, ("conv",)),
+        Node("a", LeakyRelu(0.25), ("norm",)),
+        Node("move", Placement(rng.integers(-1, 27, size=6), 27), ("a",)),
+        Node("scale", scaling, ("move",)),
+        Node("b", Relu(), ("scale",)),
+        Node("some", Select(3, 9), ("a",)),
+        Node("sum", Add(), ("some", "b")),
+        Node("c", Relu(), ("sum",)),
+        Node("dense", Affine(rng.normal(size=(4, 6)), rng.normal(size=4)), ("c",)),
+        Node("d", Relu(), ("dense",)),
+        Node("y", Affine(rng.normal(size=(1, 4))), ("d",)),
+    )
+    return Network(18, nodes, "y", "x")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_node_by_node_hold_what_is_sampled_and_moved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    network = many(rng)
+    piece = Piece(Forms(network, {"x": "x"}), needed(network))
+    lo = rng.normal(size=(2, 18))
+    hi, by = lo + rng.choice([0.0, 0.1, 1.0], lo.shape), rng.uniform(0, 0.1, size=(4, 18))
+    piece.settle("x", lo, hi, by)
+    for name in "abcd":
+        node = network.node(name)
+        low, high, most = piece.before(node)
+        upto = replace(network, output=node.inputs[0])
+        for box in range(2):
+            for corner in range(40):
+                part = rng.uniform(size=18) if corner else rng.integers(0, 2, size=18)
+                x = lo[box] + part * (hi[box] - lo[box])
+                value, slack = upto(x), 1e-12
+                assert (low[box] <= value + slack).all() and (value <= high[box] + slack).all()
+                for row in (box, box + 2):  # two sets of errors for each box
+                    moved = np.abs(upto(x + by[row] * rng.choice([-1, 1], size=18)) - value)
+                    assert (moved <= most[row] + slack).all()
+    with pytest.raises(NotCheckable, match="does not stand behind"):
+        piece.before(network.node("a"))
+
+
+@pytest.mark.parametrize("irrational", [False, True])
+def test_grouped_rows_are_mixed_as_those_written_out(irrational: bool) -> None:
+    """Four groups that see two channels each, some of them the same and some nothing."""
+    rng = np.random.default_rng(1)
+    plain = Geometry(8, 1, 2, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1))
+    index = np.stack([rng.integers(-1, 3, size=8), np.arange(8) + 3], axis=1).ravel()
+    index[4:6] = -1
+    hidden = Convolution(rng.normal(size=(12, 2, 1, 1)), plain, rng.normal(size=12), 4)
+    variance = np.full(12, 3.0 if irrational else 1.0)
+    norm = Norm(rng.normal(size=12), rng.normal(size=12), np.zeros(12), variance, 0.0, 2)
+    nodes = (
+        Node("move", Placement(index, 11), ("x",)),
+        Node("hidden", hidden, ("move",)),
+        Node("norm", norm, ("hidden",)),
+        Node("act", Relu(), ("norm",)),
+    )
+    forms = Forms(Network(11, nodes, "act", "x"), {"x": "x"})
+    forms.doubts["act"] = rng.choice([0.0, 1e-9], size=24)
+    grouped, written = (forms.rows("act", 0, 12, 2, chosen) for chosen in (True, False))
+    assert grouped.groups == 4 and written.groups == 1
+    weight = Rationals.of(rng.normal(size=(3, 12)))
+    mine, other = grouped.mixed(weight), written.mixed(weight)
+    assert mine.groups == 1 and mine.layout == other.layout
+    assert not mine.minus(other).whole.nonzero().any()
+    assert np.all(mine.radius >= other.radius * (1 - 1e-12))
+    assert np.allclose(mine.radius, other.radius, rtol=1e-9, atol=0)
