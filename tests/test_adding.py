@@ -49,6 +49,7 @@ class Circulant(Mixing):
     """A toy map: `L[i, j] = first[(j − i) mod n]`, stored as one row."""
 
     kind = "Circulant"
+    keys: ClassVar[dict[str, str]] = {"first": "first", "bias": "bias"}
 
     first: Array
     bias: Array
@@ -84,9 +85,6 @@ class Circulant(Mixing):
     @property
     def nonzeros(self) -> int:
         return int(np.count_nonzero(self.first)) * len(self.first)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"first": self.first, "bias": self.bias}
 
 
 @dataclass(frozen=True)
@@ -187,8 +185,7 @@ def write_toy(network: Network, path: Path) -> None:
 def toys() -> Iterator[None]:
     """The toys are known to files while a test runs, and not afterwards."""
     known = dict(KINDS)
-    register("Circulant", lambda part, _: Circulant(part("first"), part("bias")))
-    register("Crease", lambda part, _: Crease())
+    register(Circulant, Crease)
     FORMATS[".toy"] = FileFormat(read_toy, lambda content: content.startswith(b"toy:"))
     yield
     del FORMATS[".toy"]

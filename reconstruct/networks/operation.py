@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -51,6 +51,7 @@ class Operation(ABC):
 
     kind: ClassVar[str]
     windowed: ClassVar[bool] = False  # whether its units look at places of an image
+    keys: ClassVar[Mapping[str, str]] = {}  # what files call those of its fields that are arrays
 
     @abstractmethod
     def size(self, *inputs: int) -> int:
@@ -62,11 +63,19 @@ class Operation(ABC):
 
     def arrays(self) -> dict[str, Array]:
         """The numbers that files keep as arrays, by their key; all of them must be finite."""
-        return {}
+        return {key: getattr(self, name) for name, key in self.keys.items()}
 
     def settings(self) -> dict[str, Any]:
-        """The few plain numbers that files keep beside the arrays."""
-        return {}
+        """The few plain numbers that files keep beside the arrays: the other fields."""
+        plain = [part.name for part in fields(self) if part.name not in self.keys]  # type: ignore[arg-type]
+        found = {name: getattr(self, name) for name in plain}
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in found.items()}
+
+    @classmethod
+    def restored(cls, part: Part, settings: Mapping[str, Any]) -> Operation:
+        """The operation again, of what a file keeps."""
+        made: Any = cls
+        return made(**{name: part(key) for name, key in cls.keys.items()}, **settings)  # type: ignore[no-any-return]
 
     def same(self, other: Operation) -> bool:
         """Whether the other operation is the same function, by what files would keep of it."""
@@ -115,9 +124,9 @@ class Operation(ABC):
         return self.weights + self.tunable
 
 
-def register(kind: str, restore: Restore) -> None:
-    """Let files hold operations of this kind; `restore(part, settings)` builds one again."""
-    KINDS[kind] = restore
+def register(*kinds: type[Operation]) -> None:
+    """Let files hold operations of these kinds."""
+    KINDS.update({op.kind: op.restored for op in kinds})
 
 
 def check_finite(op: Operation) -> None:
@@ -188,4 +197,4 @@ class Add(Operation):
         return lo, hi
 
 
-register("Add", lambda part, settings: Add())
+register(Add)

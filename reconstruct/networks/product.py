@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,9 +37,6 @@ class MatrixProduct(Operation):
         counts = tuple(asdict(self).values())
         if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1 for n in counts):
             raise InputError(f"a product of matrices needs sizes of 1 or more, but got {counts}")
-
-    def settings(self) -> dict[str, Any]:
-        return {name: int(count) for name, count in asdict(self).items()}
 
     @property
     def _shapes(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -108,4 +105,4 @@ class MatrixProduct(Operation):
             )
 
 
-register("MatrixProduct", lambda part, settings: MatrixProduct(**settings))
+register(MatrixProduct)

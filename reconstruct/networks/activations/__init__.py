@@ -25,3 +25,6 @@ from reconstruct.networks.activations.smooth import (
     Tanh,
 )
 from reconstruct.networks.activations.softmax import Softmax
+from reconstruct.networks.operation import register
+
+register(Relu, LeakyRelu, Clip, Elu, Selu, MaxPool, Softmax, LayerNorm, RMSNorm, *SMOOTH.values())

@@ -18,9 +18,8 @@ Rests on proofs_check: back-substitution.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
@@ -198,10 +197,6 @@ class Unitwise(Activation):
         """Slopes of a line below and a line above on `[lo, hi]`; any numbers are sound."""
 
     # --- what follows from that -----------------------------------------------------------------
-
-    def settings(self) -> dict[str, Any]:
-        """The fields of its dataclass."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
 
     def size(self, *inputs: int) -> int:
         return one(inputs, type(self).__name__)

@@ -20,14 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, isfinite, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.activations.activation import Activation, scaled
-from reconstruct.networks.operation import ANY_POSITIONS, counted, one, register, set_once
+from reconstruct.networks.operation import ANY_POSITIONS, counted, one, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
@@ -42,6 +42,7 @@ class LiveNorm(Activation):
     """What LayerNorm and RMSNorm share; unit `p·n + c` is channel c at position p."""
 
     centred: ClassVar[bool]
+    keys: ClassVar[dict[str, str]] = {"gamma": "weight", "beta": "bias"}
 
     gamma: Vector
     beta: Vector
@@ -307,12 +308,6 @@ class LiveNorm(Activation):
             found.append((low + offset, high + offset))
         return found
 
-    def arrays(self) -> dict[str, Array]:
-        return {"weight": self.gamma, "bias": self.beta}
-
-    def settings(self) -> dict[str, Any]:
-        return {"eps": self.eps, "positions": self.positions}
-
 
 class LayerNorm(LiveNorm):
     """Mean and variance of the units themselves."""
@@ -326,7 +321,3 @@ class RMSNorm(LiveNorm):
 
     kind = "RMSNorm"
     centred = False
-
-
-register("LayerNorm", lambda part, kept: LayerNorm(part("weight"), part("bias"), **kept))
-register("RMSNorm", lambda part, kept: RMSNorm(part("weight"), part("bias"), **kept))

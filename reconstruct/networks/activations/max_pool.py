@@ -14,7 +14,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.networks.activations.activation import TIE, Activation, Band, Support
 from reconstruct.networks.maps.convolution import Geometry
-from reconstruct.networks.operation import ANY_POSITIONS, one, register
+from reconstruct.networks.operation import ANY_POSITIONS, Operation, Part, one
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
@@ -128,5 +128,6 @@ class MaxPool(Activation):
     def settings(self) -> dict[str, Any]:
         return self.geometry.settings()
 
-
-register("MaxPool", lambda part, settings: MaxPool(Geometry.of(settings)))
+    @classmethod
+    def restored(cls, part: Part, settings: Any) -> Operation:
+        return cls(Geometry.of(settings))

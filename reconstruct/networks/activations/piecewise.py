@@ -26,7 +26,6 @@ from reconstruct.networks.activations.activation import (
     Unitwise,
     scaled,
 )
-from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic, integers
@@ -144,9 +143,6 @@ class Relu(Kink):
         return np.zeros_like(computed)
 
 
-register("Relu", lambda part, settings: Relu())
-
-
 # --- leaky relu ---------------------------------------------------------------------------------
 
 
@@ -165,9 +161,6 @@ class LeakyRelu(Kink):
     @property
     def sides(self) -> tuple[float, float]:
         return self.slope, 1.0
-
-
-register("LeakyRelu", lambda part, settings: LeakyRelu(**settings))
 
 
 # --- clip -----------------------------------------------------------------------------------------
@@ -264,9 +257,6 @@ class Clip(Unitwise):
         ends = [end for end in (self.lo, self.hi) if isfinite(end)]
         moved = max((precision.moved(end) for end in ends), default=0.0)
         return np.full_like(computed, float(upward(moved)) if moved else 0.0)
-
-
-register("Clip", lambda part, settings: Clip(**settings))
 
 
 # --- elu ------------------------------------------------------------------------------------------
@@ -373,9 +363,6 @@ def _expm1(z: Array) -> Range:
     return np.where(z == 0, 0.0, below), np.where(z == 0, 0.0, above)
 
 
-register("Elu", lambda part, settings: Elu(**settings))
-
-
 # --- selu ---------------------------------------------------------------------------------------
 
 
@@ -391,6 +378,3 @@ class Selu(ExponentialUnit):
     @property
     def numbers(self) -> tuple[float, float]:
         return self.alpha, self.gamma
-
-
-register("Selu", lambda part, settings: Selu(**settings))

@@ -28,7 +28,6 @@ import numpy as np
 from scipy import special
 
 from reconstruct.networks.activations.activation import Curve, Piece, Support, Unitwise
-from reconstruct.networks.operation import register
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
@@ -213,8 +212,6 @@ class Gelu(Smooth):
 SMOOTH: dict[str, type[Smooth]] = {
     k.kind: k for k in (Sigmoid, Tanh, Softplus, Silu, HardSwish, Gelu)
 }
-for _name, _kind in SMOOTH.items():
-    register(_name, lambda part, settings, made=_kind: made())  # type: ignore[misc]
 
 
 # --- the normal distribution ---------------------------------------------------------------------

@@ -12,13 +12,12 @@ Rests on proofs_check: softmax-errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from reconstruct.networks.activations.activation import Activation
 from reconstruct.networks.activations.smooth import PLATFORM, ULPS
-from reconstruct.networks.operation import ANY_POSITIONS, counted, one, register
+from reconstruct.networks.operation import ANY_POSITIONS, counted, one
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
@@ -39,9 +38,6 @@ class Softmax(Activation):
     def __post_init__(self) -> None:
         for what, count in (("width", self.width), ("rows", self.rows)):
             counted(count, f"Softmax needs {what}")
-
-    def settings(self) -> dict[str, Any]:
-        return {"width": int(self.width), "rows": int(self.rows)}
 
     def size(self, *inputs: int) -> int:
         return one(inputs, f"Softmax of {self.rows} rows", self.width * self.rows)
@@ -129,6 +125,3 @@ class Softmax(Activation):
             least, most = (sum(end[i] for end in ends) for i in (0, 1))
             pairs += [(a / (most - b + a), b / (least - a + b)) for a, b in ends]
         return Dyadic.around(pairs, bits)
-
-
-register("Softmax", lambda part, settings: Softmax(**settings))

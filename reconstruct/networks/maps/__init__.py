@@ -5,3 +5,6 @@ from reconstruct.networks.maps.diagonal import UNIT_EPS, Cast, Diagonal, Norm, S
 from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.maps.mixing import Affine, Dense, Mixing, Sparse
 from reconstruct.networks.maps.placement import Picking, Placement, Select
+from reconstruct.networks.operation import register
+
+register(Dense, Norm, Scaling, Cast, Convolution, SumPool, Placement, Select)

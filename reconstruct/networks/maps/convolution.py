@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -26,7 +26,6 @@ from reconstruct.networks.operation import (
     LIMITS,
     Operation,
     Part,
-    register,
     set_once,
 )
 from reconstruct.numbers import arrays
@@ -174,6 +173,7 @@ class Convolution(Mixing):
     kind = "Convolution"
     windowed = True
     own_entries = False
+    keys: ClassVar[dict[str, str]] = {"kernel": "weight", "offsets": "bias"}
 
     kernel: Array
     offsets: Vector
@@ -426,18 +426,12 @@ class Convolution(Mixing):
     def parameters(self) -> int:
         return self.weights + self.channels
 
-    def arrays(self) -> dict[str, Array]:
-        return {"weight": self.kernel, "bias": self.offsets}
-
     def settings(self) -> dict[str, Any]:
         return self.geometry.settings() | {"groups": self.groups}
 
-
-def _restored(part: Part, settings: Any) -> Operation:
-    return Convolution(part("weight"), Geometry.of(settings), part("bias"), settings["groups"])
-
-
-register("Convolution", _restored)
+    @classmethod
+    def restored(cls, part: Part, settings: Any) -> Operation:
+        return cls(part("weight"), Geometry.of(settings), part("bias"), settings["groups"])
 
 
 # --- pooling ------------------------------------------------------------------------------------
@@ -451,6 +445,7 @@ class SumPool(Convolution):
 
     kind = "SumPool"
     fixed = True
+    keys: ClassVar[dict[str, str]] = {}
 
     def __init__(self, geometry: Geometry) -> None:
         kernel = np.ones((geometry.channels, 1, *geometry.kernel), dtype=np.float32)
@@ -473,11 +468,9 @@ class SumPool(Convolution):
         ones = np.ones((1, self.geometry.size))
         return np.asarray(self.linear(ones)[0][: self.positions])
 
-    def arrays(self) -> dict[str, Array]:
-        return {}
-
     def settings(self) -> dict[str, Any]:
         return self.geometry.settings()
 
-
-register("SumPool", lambda part, settings: SumPool(Geometry.of(settings)))
+    @classmethod
+    def restored(cls, part: Part, settings: Any) -> Operation:
+        return cls(Geometry.of(settings))

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import InputBounds, Map, Rounding, RoundingError
-from reconstruct.networks.operation import Operation, Part, counted, one, register, set_once
+from reconstruct.networks.operation import counted, one, set_once
 from reconstruct.numbers import rationals, rounding
 from reconstruct.numbers.arrays import Array, Range, Vector, everywhere, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
@@ -236,6 +236,7 @@ class Norm(Diagonal):
     """
 
     kind = "Norm"
+    keys: ClassVar[dict[str, str]] = dict(zip(("gamma", "beta", "mean", "var"), KEYS, strict=True))
 
     gamma: Vector
     beta: Vector
@@ -409,25 +410,9 @@ class Norm(Diagonal):
         least = float(np.min(spread, initial=1.0))
         return least >= 2.0**20 * precision.tiny and high < precision.largest / 4
 
-    # --- files ----------------------------------------------------------------------------------
-
-    def arrays(self) -> dict[str, Array]:
-        return dict(zip(KEYS, (self.gamma, self.beta, self.mean, self.var), strict=True))
-
-    def settings(self) -> dict[str, Any]:
-        return {"eps": self.eps} | ({"positions": self.positions} if self.positions > 1 else {})
-
     @property
     def tunable(self) -> int:
         return 2 * self.channels
-
-
-def _restored(part: Part, settings: Any) -> Operation:
-    gamma, beta, mean, var = (part(key) for key in KEYS)
-    return Norm(gamma, beta, mean, var, float(settings["eps"]), settings.get("positions", 1))
-
-
-register("Norm", _restored)
 
 
 # --- scaling --------------------------------------------------------------------------------------
@@ -441,6 +426,7 @@ class Scaling(Diagonal):
     """
 
     kind = "Scaling"
+    keys: ClassVar[dict[str, str]] = {name: name for name in ("factor", "divisor", "offset")}
 
     factor: Vector
     divisor: Vector
@@ -537,15 +523,6 @@ class Scaling(Diagonal):
             return Roundings(scaled=0, centre=0, shift=0, folded=0)
         return Roundings(scaled=6, centre=0, shift=2, folded=6)
 
-    def arrays(self) -> dict[str, Array]:
-        return {"factor": self.factor, "divisor": self.divisor, "offset": self.offset}
-
-
-register(
-    "Scaling",
-    lambda part, settings: Scaling(part("factor"), part("divisor"), part("offset")),
-)
-
 
 # --- cast -----------------------------------------------------------------------------------------
 
@@ -606,7 +583,7 @@ class Cast(Diagonal):
         moved = upward(BY_FLOAT32 * (2.0**-self.digits * size + least))
         return np.where(size < self.largest, moved, np.inf)
 
-    def rounding(self, incoming: InputBounds, precision: Any) -> Rounding:
+    def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
         moved = self.moved(incoming.computed)
         return Rounding(moved, upward(incoming.computed + moved))
 
@@ -624,9 +601,3 @@ class Cast(Diagonal):
     ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
         one, zero = Fraction(1), Fraction(0)
         return [(one, one)] * self.count, [(zero, zero)] * self.count
-
-    def settings(self) -> dict[str, Any]:
-        return {"count": self.count, "digits": self.digits}
-
-
-register("Cast", lambda part, settings: Cast(**settings))

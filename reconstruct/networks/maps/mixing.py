@@ -19,7 +19,7 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Map, RoundingError
-from reconstruct.networks.operation import LIMITS, Operation, Part, one, register, set_once
+from reconstruct.networks.operation import LIMITS, Operation, Part, one, set_once
 from reconstruct.numbers import arrays, rounding
 from reconstruct.numbers.arrays import Array, Matrix, Range, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
@@ -210,9 +210,22 @@ class MatrixMap(Mixing):
     """`h ↦ W h + b`: `weight` W of shape m × k, dense or CSR, `bias` b of shape m."""
 
     kind = "Affine"
+    keys: ClassVar[dict[str, str]] = {"weight": "weight", "bias": "bias"}
 
     weight: Matrix
     bias: Vector
+
+    @classmethod
+    def restored(cls, part: Part, settings: Any) -> Operation:
+        """Dense or sparse, as the file has it."""
+        if "shape" not in settings:
+            return Dense(part("weight"), part("bias"))
+        triplet = (part("weight.data"), part("weight.indices"), part("weight.indptr"))
+        if any(array.dtype.kind not in "iu" or array.ndim != 1 for array in triplet[1:]):
+            raise InputError("the indices of a sparse matrix must be rows of whole numbers")
+        matrix = sparse.csr_array(triplet, shape=tuple(settings["shape"]))
+        matrix.check_format(full_check=True)
+        return Sparse(matrix, part("bias"))
 
     def _set(self, matrix: Matrix, bias: ArrayLike | None) -> None:
         if matrix.ndim != 2:
@@ -315,9 +328,6 @@ class Dense(MatrixMap):
             found.append((start, start + part.shape[1], block))
         return tuple(found)
 
-    def arrays(self) -> dict[str, Array]:
-        return {"weight": self.weight, "bias": self.bias}
-
 
 @dataclass(frozen=True, eq=False)
 class Sparse(MatrixMap):
@@ -342,17 +352,3 @@ class Sparse(MatrixMap):
 def Affine(weight: Any, bias: ArrayLike | None = None) -> Dense | Sparse:
     """`h ↦ W h + b`, dense or sparse as the weight comes."""
     return Sparse(weight, bias) if sparse.issparse(weight) else Dense(weight, bias)
-
-
-def _restored(part: Part, settings: Any) -> Operation:
-    if "shape" not in settings:
-        return Dense(part("weight"), part("bias"))
-    triplet = (part("weight.data"), part("weight.indices"), part("weight.indptr"))
-    if any(array.dtype.kind not in "iu" or array.ndim != 1 for array in triplet[1:]):
-        raise InputError("the indices of a sparse matrix must be rows of whole numbers")
-    matrix = sparse.csr_array(triplet, shape=tuple(settings["shape"]))
-    matrix.check_format(full_check=True)
-    return Sparse(matrix, part("bias"))
-
-
-register("Affine", _restored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Map, RoundingError
-from reconstruct.networks.operation import one, register, set_once
+from reconstruct.networks.operation import Operation, Part, one, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.rounding import SLACK, TINY, gamma
@@ -63,6 +63,7 @@ class Placement(Picking):
 
     kind = "Placement"
     windowed = True
+    keys: ClassVar[dict[str, str]] = {"index": "index"}
 
     index: Array
     inputs: int
@@ -117,14 +118,12 @@ class Placement(Picking):
         error = (gamma(self._copies) * SLACK) * (self.taken(reach) + TINY) + TINY  # never 0
         return RoundingError(none, error, np.zeros(1))
 
-    def arrays(self) -> dict[str, Array]:
-        return {"index": self.index}
-
     def settings(self) -> dict[str, Any]:
         return {"takes": self.inputs}
 
-
-register("Placement", lambda part, settings: Placement(part("index"), settings["takes"]))
+    @classmethod
+    def restored(cls, part: Part, settings: Any) -> Operation:
+        return cls(part("index"), settings["takes"])
 
 
 # --- selection ----------------------------------------------------------------------------------
@@ -165,9 +164,3 @@ class Select(Picking):
         out = np.zeros((*form.shape[:-1], size), dtype=form.dtype)
         out[..., self.block] = form
         return out
-
-    def settings(self) -> dict[str, Any]:
-        return {"start": int(self.start), "stop": int(self.stop)}
-
-
-register("Select", lambda part, settings: Select(**settings))
