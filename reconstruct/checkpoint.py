@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from reconstruct.khatri_rao import Status
 from reconstruct.khatri_rao.ranks import from_first
 from reconstruct.networks.operation import KINDS
 
+LEFT = ("left.weight", "left.bias")
 FORMAT = "sites/2"  # of the files of sites: what another version kept is not resumed
 
 
@@ -40,24 +40,24 @@ class SiteStore:
         if not path.is_file():
             return None
         with np.load(path, allow_pickle=False) as data:
-            head = json.loads(bytes(data["head"]).decode())
-            norms = {name: _norm(data, *kept) for name, *kept in head["norms"]}
-            rows = tuple(_row(data, i, kept) for i, kept in enumerate(head["systems"]))
-            left = [data[key] for key in ("left.weight", "left.bias") if key in data]
-        left_out = LeftOut(*left) if left else None
-        return SiteSolution(norms, rows, _exact(head["exact"]), left_out)
+            arrays = dict(data)
+        head = json.loads(bytes(arrays["head"]).decode())
+        norms = {name: _norm(arrays, *kept) for name, *kept in head["norms"]}
+        exact = {
+            n: ExactNorm(*(tuple(map(_unhex, v)) for v in p)) for n, p in head["exact"].items()
+        }
+        rows = tuple(_row(arrays[f"{i}.s"], kept) for i, kept in enumerate(head["systems"]))
+        left = [arrays[key] for key in LEFT if key in arrays]
+        return SiteSolution(norms, rows, exact or None, LeftOut(*left) if left else None)
 
     def store(self, site: str, solution: SiteSolution) -> None:
         if self.folder is None:
             return
-        arrays: dict[str, Any] = {}
+        arrays = {f"{i}.s": row.s for i, row in enumerate(solution.systems)}
         for i, norm in enumerate(solution.norms.values()):
             arrays |= {f"{i}.{key}": values for key, values in norm.arrays().items()}
-        for i, row in enumerate(solution.systems):
-            arrays[f"{i}.s"] = row.s
-        if solution.left_out is not None:
-            arrays["left.weight"] = solution.left_out.weight
-            arrays["left.bias"] = solution.left_out.bias
+        if (left := solution.left_out) is not None:
+            arrays |= dict(zip(LEFT, (left.weight, left.bias), strict=True))
         head = {
             "norms": [
                 [name, i, norm.kind, norm.settings()]
@@ -65,22 +65,18 @@ class SiteStore:
             ],
             "systems": [_as_json(row) for row in solution.systems],
             "exact": {
-                name: [[_hex(v) for v in norm.gamma], [_hex(v) for v in norm.beta]]
+                name: [list(map(_hex, norm.gamma)), list(map(_hex, norm.beta))]
                 for name, norm in (solution.exact or {}).items()
             },
         }
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
+        np.savez(buffer, allow_pickle=False, **arrays)
         write_atomically(self._path(site), buffer.getvalue())
 
     def _path(self, site: str) -> Path:
         assert self.folder is not None
         return self.folder / f"site-{hashlib.sha256(site.encode()).hexdigest()[:16]}.npz"
-
-
-def _norm(data: Mapping[str, Any], i: int, kind: str, settings: dict[str, Any]) -> Any:
-    return KINDS[kind](lambda key: data[f"{i}.{key}"], settings)
 
 
 def run_key(parts: dict[str, Any]) -> str:
@@ -89,19 +85,22 @@ def run_key(parts: dict[str, Any]) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
-SOLVED = ("solver", "residual", "shape", "rank", "condition", "history", "seconds")
-PLACED = ("index", "name", "shift_max", "steps")
+KEPT = ("solver", "residual", "shape", "rank", "condition", "history", "seconds", "index", "name")
+
+
+def _norm(arrays: dict[str, Any], i: int, kind: str, settings: dict[str, Any]) -> Any:
+    return KINDS[kind](lambda key: arrays[f"{i}.{key}"], settings)
 
 
 def _as_json(row: LayerSolution) -> dict[str, Any]:
     """A row without its long numbers: its sentence stands for the obstruction, if it had one."""
-    known = {name: getattr(row, name) for name in (*SOLVED, *PLACED)}
+    known = {name: getattr(row, name) for name in (*KEPT, "shift_max", "steps")}
     return {**known, "status": row.status.name, "said": row.message}
 
 
-def _row(data: Mapping[str, Any], i: int, kept: dict[str, Any]) -> LayerSolution:
+def _row(s: Any, kept: dict[str, Any]) -> LayerSolution:
     whole = {**kept, "shape": tuple(kept["shape"]), "history": tuple(kept["history"])}
-    return LayerSolution(**{**whole, "status": Status[kept["status"]], "s": data[f"{i}.s"]})
+    return LayerSolution(**{**whole, "status": Status[kept["status"]], "s": s})
 
 
 def _hex(value: Fraction) -> str:
@@ -112,11 +111,3 @@ def _hex(value: Fraction) -> str:
 def _unhex(text: str) -> Fraction:
     top, bottom = text.split("/")
     return Fraction(int(top, 16), int(bottom, 16))
-
-
-def _exact(norms: dict[str, list[list[str]]]) -> dict[str, ExactNorm] | None:
-    found = {
-        name: ExactNorm(tuple(map(_unhex, gamma)), tuple(map(_unhex, beta)))
-        for name, (gamma, beta) in norms.items()
-    }
-    return found or None

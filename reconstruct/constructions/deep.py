@@ -127,7 +127,7 @@ class DeepPlan(ChainPlan):
     def blueprint(self) -> Blueprint:
         width, rows = self.groups * self.width, self.groups * self.rows
         layers = [LayerPlan(width, edge, carry=edge[0] > 0) for edge in self.blocks]
-        whole = (*layers, LayerPlan(rows, None, carry=True))
+        whole = (*layers, LayerPlan(rows))
         return Blueprint(rows, self.cols, whole, self.groups)
 
     @property

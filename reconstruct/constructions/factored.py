@@ -114,7 +114,7 @@ class FactoredPlan(ChainPlan):
         (_, _, first), (_, _, second) = self.systems[:2]
         widths = [self.groups * width for width in (first, self.rank, second, self.rows)]
         entering = LayerPlan(widths[0], (0, self.cols), carry=False)
-        others = (LayerPlan(width, None, carry=True) for width in widths[1:])
+        others = (LayerPlan(width) for width in widths[1:])
         return Blueprint(widths[-1], self.cols, (entering, *others), self.groups)
 
     @property

@@ -163,15 +163,11 @@ def draw(
     for node in form.network.nodes:
         inputs = tuple(outputs[i] for i in node.inputs)
         if rebuilt(node):
-            begin = Node(node.name, node.op, inputs)
-            plan = layout.plans[node.name]
-            site = _draw_site(sampler, layer, begin, plan, inner)
-            nodes.extend(site)
-            outputs[node.name] = site[-1].name
+            nodes += _draw_site(sampler, layer, replace(node, inputs=inputs), layout, inner)
             layer += 1
         else:
-            nodes.append(Node(node.name, node.op, inputs))
-            outputs[node.name] = node.name
+            nodes.append(replace(node, inputs=inputs))
+        outputs[node.name] = nodes[-1].name
     kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
     ends = (outputs[form.network.output], form.network.source)
     network = Network(target.size_in, tuple(nodes), *ends, kept)
@@ -218,56 +214,45 @@ def _origin(sampler: Sampler, activation: Activation) -> dict[str, Any]:
 
 
 def _draw_site(
-    sampler: Sampler, layer: int, node: Node, plan: SitePlan, activation: Activation
+    sampler: Sampler, layer: int, node: Node, layout: Layout, activation: Activation
 ) -> list[Node]:
     """The frozen nodes for the target's map at `node`, whose input is the site's."""
-    op, name, (source,) = node.op, node.name, node.inputs
+    op, (source,), blueprint = node.op, node.inputs, layout.plans[node.name].blueprint
     assert isinstance(op, Mixing)
-    groups = len(op.kernels)
-    blueprint = plan.blueprint
     nodes: list[Node] = []
+
+    def add(label: str, operation: networks.Operation, *inputs: str) -> str:
+        nodes.append(Node(f"{node.name}.{label}", operation, inputs))
+        return nodes[-1].name
+
     if blueprint.moved is not None:
-        nodes.append(Node(f"{name}.repeat", blueprint.moved, (source,)))
-        source = f"{name}.repeat"
+        source = add("repeat", blueprint.moved, source)
     last, width = source, 0
     for i, shape in enumerate(blueprint.layers, start=1):
-        label = 4 * i
-        parts: list[str] = []
+        label, parts = 4 * i, []
         if shape.carry:
-            across = shape.cols or width // groups
+            across = shape.cols or width // len(op.kernels)
             weight = sampler.matrix(layer, label, shape.width, across, hidden=1)
-            made = shape.made or op.behind
-            nodes.append(Node(f"{name}.M{i}", made(weight), (last,)))
-            parts.append(f"{name}.M{i}")
+            parts.append(add(f"M{i}", (shape.made or op.behind)(weight), last))
         if shape.block is not None:
-            start, stop = shape.block
-            entering = source
+            (start, stop), entering = shape.block, source
             weight = sampler.matrix(layer, label + 1, shape.width, stop - start, hidden=0)
-            made = shape.made or op.with_kernel
             if shape.made is None and not op.own_entries:
                 weight = _elsewhere_zero(weight, start, blueprint.cols)
             elif (start, stop) != (0, blueprint.cols):
-                entering = f"{name}.x{i}"
-                nodes.append(Node(entering, networks.Select(start, stop), (source,)))
-            label_in = f"{name}.A{i}" if shape.carry else f"{name}.M{i}"
-            drawn = (
-                made(weight)
-                if shape.live is None
-                else _live(sampler, layer, label, weight, shape.live)
-            )
-            nodes.append(Node(label_in, drawn, (entering,)))
-            parts.append(label_in)
-        if len(parts) == 2:
-            nodes.append(Node(f"{name}.sum{i}", networks.Add(), tuple(parts)))
-            parts = [f"{name}.sum{i}"]
-        last, width = parts[0], shape.width
+                entering = add(f"x{i}", networks.Select(start, stop), source)
+            if shape.live is None:
+                drawn = (shape.made or op.with_kernel)(weight)
+            else:
+                drawn = _live(sampler, layer, label, weight, shape.live)
+            parts.append(add(f"A{i}" if shape.carry else f"M{i}", drawn, entering))
+        last = add(f"sum{i}", networks.Add(), *parts) if len(parts) == 2 else parts[0]
+        width = shape.width
         if not shape.bare:
             norm = sampler.norm(layer, label + 2, shape.width, op.positions)
-            nodes.append(Node(f"{name}.norm{i}", shape.live.norm if shape.live else norm, (last,)))
-            last = f"{name}.norm{i}"
+            last = add(f"norm{i}", shape.live.norm if shape.live else norm, last)
         if i < len(blueprint.layers):
-            nodes.append(Node(f"{name}.act{i}", activation, (last,)))
-            last = f"{name}.act{i}"
+            last = add(f"act{i}", activation, last)
     return nodes
 
 

@@ -111,13 +111,7 @@ class GroupedPlan(SitePlan):
                 cols=seen,
                 made=partial(_convolution, moved, many * blocks),
             ),
-            LayerPlan(
-                m,
-                None,
-                carry=True,
-                cols=blocks * width,
-                made=partial(_convolution, pixels, many),
-            ),
+            LayerPlan(m, cols=blocks * width, made=partial(_convolution, pixels, many)),
         )
         return Blueprint(m, seen, layers, moved=self._repeated())
 

@@ -95,7 +95,7 @@ class LivePlan(SitePlan):
         bias = None if self.behind is None else bias_power(self.behind.eps, self.error)
         drawn = sites.Drawn(self.norm, power, bias)
         hidden = LayerPlan(self.width, (0, self.cols), carry=False, live=drawn)
-        last = LayerPlan(self.rows, None, carry=True, bare=True)
+        last = LayerPlan(self.rows, bare=True)
         return Blueprint(self.rows, self.cols, (hidden, last))
 
     @property

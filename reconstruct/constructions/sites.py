@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +54,8 @@ class LayerPlan:
     """
 
     width: int
-    block: tuple[int, int] | None
-    carry: bool
+    block: tuple[int, int] | None = None
+    carry: bool = True
     cols: int | None = None
     made: Callable[[Matrix], Mixing] | None = None
     live: Drawn | None = None
@@ -259,7 +260,7 @@ def find_sites(
     return tuple(sites)
 
 
-def _takes(op: Mixing, block: tuple[int, int], cols: int) -> bool:
+def _takes(op: Any, block: tuple[int, int], cols: int) -> bool:
     """Whether a convolution sees no more of a patch than these entries of its kernel."""
     if op.own_entries or op.kernels[0].shape[1] != cols:
         return False
@@ -283,74 +284,77 @@ class _Finder:
         self.frozen = frozen
         self.taken: set[str] = set()
 
-    def take(self, node: Node) -> Node:
-        self.taken.add(node.name)
-        return node
-
     def free(self, source: str) -> list[Node]:
         return [n for n in self.frozen.consumers(source) if n.name not in self.taken]
 
+    def kinds(self, source: str) -> str:
+        return ", ".join(type(n.op).__name__ for n in self.free(source)) or "nothing"
+
+    def first(self, source: str, fits: Callable[[Node], bool]) -> str | None:
+        """The first free node behind the source that fits; it is taken from then on."""
+        for candidate in self.free(source):
+            if fits(candidate):
+                self.taken.add(candidate.name)
+                return candidate.name
+        return None
+
+    def only(self, source: str, kind: Any) -> str | None:
+        """The free node behind the source, if it is the only one and of this kind."""
+        one = len(self.free(source)) == 1
+        return self.first(source, lambda node: one and isinstance(node.op, kind))
+
     def same(self, node: Node, inputs: tuple[str, ...]) -> str:
         """The frozen node with the same activation or sum on the same inputs."""
-        for candidate in self.free(inputs[0]):
-            if candidate.op.same(node.op) and sorted(candidate.inputs) == sorted(inputs):
-                return self.take(candidate).name
-        found = [type(n.op).__name__ for n in self.free(inputs[0])] or ["nothing"]
+        wanted = sorted(inputs)
+        found = self.first(inputs[0], lambda n: n.op.same(node.op) and sorted(n.inputs) == wanted)
+        if found is not None:
+            return found
         raise InputError(
             f"the target has {node.op.kind} ({node.name!r}) here, and the frozen network needs the "
-            f"same after {inputs[0]!r}, but has {', '.join(found)}"
+            f"same after {inputs[0]!r}, but has {self.kinds(inputs[0])}"
         )
 
     def site(self, node: Node, source: str, plan: Blueprint, number: int) -> Site:
         where = f"map {number} ({node.name!r}, {plan.rows}×{plan.cols})"
         layers: list[Layer] = []
         last = source
-        for i, shape in enumerate(plan.layers):
-            final = i + 1 == len(plan.layers)
-            layer = self.layer(shape, plan, source, last, final, f"{where}, frozen layer {i + 1}")
-            layers.append(layer)
-            last = layer.activation or layer.norm
+        for i, shape in enumerate(plan.layers, start=1):
+            here = f"{where}, frozen layer {i}"
+            carry = self.affine(last, here) if shape.carry else None
+            entry = self.entry(shape.block, plan.cols, source, here) if shape.block else None
+            value = self.sum(carry, entry, here) if carry and entry else carry or entry or last
+            wanted = Norm if shape.live is None else type(shape.live.norm)
+            norm = value if shape.bare else self.norm(value, here, wanted)
+            activation = None if i == len(plan.layers) else self.activation(norm, here)
+            layers.append(Layer(carry, entry, shape.block, norm, activation))
+            last = activation or norm
         assert isinstance(node.op, Mixing)
-        size, wanted = self.frozen.sizes[last], plan.rows * node.op.positions
-        if size != wanted:
-            raise InputError(f"{where} needs {wanted} outputs, but the frozen site has {size}")
+        size, outputs = self.frozen.sizes[last], plan.rows * node.op.positions
+        if size != outputs:
+            raise InputError(f"{where} needs {outputs} outputs, but the frozen site has {size}")
         return Site(node.name, source, tuple(layers), number, self.frozen)
 
-    def layer(
-        self, shape: LayerPlan, plan: Blueprint, source: str, last: str, final: bool, where: str
-    ) -> Layer:
-        carry = self.affine(last, where) if shape.carry else None
-        entry = self.entry(shape.block, plan.cols, source, where) if shape.block else None
-        value = carry or entry
-        assert value is not None
-        if carry is not None and entry is not None:
-            value = self.sum(carry, entry, where)
-        wanted = Norm if shape.live is None else type(shape.live.norm)
-        norm = value if shape.bare else self.norm(value, where, wanted)
-        activation = None if final else self.activation(norm, where)
-        return Layer(carry, entry, shape.block, norm, activation)
-
     def affine(self, source: str, where: str) -> str:
-        for candidate in self.free(source):
-            if rebuilt(candidate):
-                return self.take(candidate).name
-        kinds = [type(n.op).__name__ for n in self.free(source)] or ["nothing"]
+        found = self.first(source, rebuilt)
+        if found is not None:
+            return found
         raise InputError(
             f"{where} needs a linear layer after {source!r}, but the frozen network has "
-            f"{', '.join(kinds)} there; give each map of the target its own frozen layers"
+            f"{self.kinds(source)} there; give each map of the target its own frozen layers"
         )
 
     def entry(self, block: tuple[int, int], cols: int, source: str, where: str) -> str:
         if block == (0, cols):
-            moved = [n for n in self.free(source) if isinstance(n.op, networks.Placement)]
-            if moved and not any(rebuilt(n) for n in self.free(source)):
-                source = self.take(moved[0]).name
-            return self.affine(source, where)
-        for candidate in self.free(source):
-            if candidate.op == networks.Select(*block):
-                return self.affine(self.take(candidate).name, where)
-            if rebuilt(candidate) and _takes(mixing_at(self.frozen, candidate.name), block, cols):
-                return self.take(candidate).name
+            moved = None
+            if not any(rebuilt(n) for n in self.free(source)):
+                moved = self.first(source, lambda n: isinstance(n.op, networks.Placement))
+            return self.affine(moved or source, where)
+        part = self.first(source, lambda n: n.op == networks.Select(*block))
+        if part is not None:
+            return self.affine(part, where)
+        found = self.first(source, lambda n: rebuilt(n) and _takes(n.op, block, cols))
+        if found is not None:
+            return found
         raise InputError(
             f"{where} needs the inputs {block[0]} to {block[1] - 1} through a skip connection from "
             f"{source!r} (a Slice, or a convolution whose kernel is zero at the others), but the "
@@ -358,52 +362,46 @@ class _Finder:
         )
 
     def sum(self, carry: str, entry: str, where: str) -> str:
-        for candidate in self.free(carry):
-            if isinstance(candidate.op, networks.Add) and sorted(candidate.inputs) == sorted(
-                (carry, entry)
-            ):
-                return self.take(candidate).name
-        raise InputError(f"{where} needs an Add of {carry!r} and {entry!r}, but there is none")
+        both = sorted((carry, entry))
+        found = self.first(
+            carry, lambda n: isinstance(n.op, networks.Add) and sorted(n.inputs) == both
+        )
+        if found is None:
+            raise InputError(f"{where} needs an Add of {carry!r} and {entry!r}, but there is none")
+        return found
 
     def norm(self, source: str, where: str, wanted: type[networks.Operation]) -> str:
-        followers = self.free(source)
-        if len(followers) == 1 and isinstance(followers[0].op, wanted):
-            return self.take(followers[0]).name
-        if self._norm_comes_late(followers):
-            raise UnsupportedError(
-                f"{where} has its norm after the activation ({followers[0].name!r}), but the "
-                f"construction needs it before: only a shift ahead of the ReLU can keep it active, "
-                f"and a norm behind it comes too late; place each norm between its linear layer "
-                f"and the activation"
-            )
-        if not self.frozen.norm_nodes():
-            raise InputError(
-                f"{where} needs a norm layer right after the linear layer {source!r}, but the "
-                f"frozen network has no norm layers at all; exporters fuse them into the linear "
-                f"layers: {UNFUSED}"
-            )
+        found = self.only(source, wanted)
+        if found is not None:
+            return found
+        for node in self.free(source):
+            behind = self.frozen.consumers(node.name)
+            if isinstance(node.op, Activation) and any(isinstance(n.op, Norm) for n in behind):
+                raise UnsupportedError(
+                    f"{where} has its norm after the activation ({node.name!r}), but the "
+                    f"construction needs it before: only a shift ahead of the ReLU can keep it "
+                    f"active, and a norm behind it comes too late; place each norm between its "
+                    f"linear layer and the activation"
+                )
         fused = ""
         if self.frozen.node(source).op.windowed:
             fused = f"; exporters fuse norms into convolutions: {UNFUSED}"
+        had = f"has {self.kinds(source)} there{fused}"
+        if not self.frozen.norm_nodes():
+            had = (
+                f"the frozen network has no norm layers at all; exporters fuse them into the "
+                f"linear layers: {UNFUSED}"
+            )
         raise InputError(
-            f"{where} needs a norm layer right after the linear layer {source!r}, but has "
-            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there{fused}"
-        )
-
-    def _norm_comes_late(self, followers: list[Node]) -> bool:
-        return any(
-            isinstance(after.op, Norm)
-            for node in followers
-            if isinstance(node.op, Activation)
-            for after in self.frozen.consumers(node.name)
+            f"{where} needs a norm layer right after the linear layer {source!r}, but {had}"
         )
 
     def activation(self, source: str, where: str) -> str:
-        followers = self.free(source)
-        if len(followers) == 1 and isinstance(followers[0].op, Activation):
-            return self.take(followers[0]).name
+        found = self.only(source, Activation)
+        if found is not None:
+            return found
         raise InputError(
             f"{where} needs one activation right after its norm {source!r}, but has "
-            f"{', '.join(type(n.op).__name__ for n in followers) or 'nothing'} there; give each "
-            f"map of the target two linear layers with norms, and an activation between them"
+            f"{self.kinds(source)} there; give each map of the target two linear layers with "
+            f"norms, and an activation between them"
         )

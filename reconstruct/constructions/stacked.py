@@ -113,7 +113,7 @@ class StackedPlan(ChainPlan):
     @property
     def blueprint(self) -> Blueprint:
         first, *rest = (self.groups * width for width in (*self.widths, self.rows))
-        hidden = [LayerPlan(width, None, carry=True) for width in rest]
+        hidden = [LayerPlan(width) for width in rest]
         entering = LayerPlan(first, (0, self.cols), carry=False)
         return Blueprint(rest[-1], self.cols, (entering, *hidden), self.groups)
 

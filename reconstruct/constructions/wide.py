@@ -115,7 +115,7 @@ class WidePlan(ChainPlan):
     def blueprint(self) -> Blueprint:
         entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
         rows = self.groups * self.rows
-        layers = (entering, LayerPlan(rows, None, carry=True))
+        layers = (entering, LayerPlan(rows))
         return Blueprint(rows, self.cols, layers, self.groups)
 
     @property
