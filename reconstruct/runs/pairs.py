@@ -7,6 +7,7 @@ import io
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,49 +78,43 @@ def pairs(
             kind = list(KINDS)[number % len(KINDS)]
             size = sizes[number // len(KINDS) % len(sizes)]
             progress(Step("pairs", number, count))
-            answers.append(_write(folder.staging, f"pair_{number:03d}", plant(kind, size, rng)))
+            pair, name = plant(kind, size, rng), f"pair_{number:03d}"
+            answers.append(_write(folder.staging, name, "-".join(map(str, size)), pair))
         _write_lists(folder.staging, answers, sizes, count)
         folder.publish()
     return tuple(answers)
 
 
-def _write(place: Path, name: str, pair: Planted) -> PairAnswer:
+def _write(place: Path, name: str, sizes: str, pair: Planted) -> PairAnswer:
     """The networks, both forms of the question, and a certificate where there is one."""
     for part in ("onnx", "vnnlib", f"certificates/{name}"):
         (place / part).mkdir(parents=True, exist_ok=True)
-    files = [place / "onnx" / f"{name}_{role}.onnx" for role in ("target", "candidate")]
-    networks = (pair.target, pair.candidate)
-    difference = difference_network(*networks)
-    for path, network in zip(
-        (*files, place / "onnx" / f"{name}_difference.onnx"), (*networks, difference), strict=True
-    ):
+    networks = {"target": pair.target, "candidate": pair.candidate}
+    files = [place / "onnx" / f"{name}_{role}.onnx" for role in (*networks, "difference")]
+    whole = (*networks.values(), difference_network(*networks.values()))
+    for path, network in zip(files, whole, strict=True):
         save(network, path, dtype=np.float32)
-    outputs, size = pair.target.size_out, pair.tolerance
-    texts = pair_property(pair.box, outputs, size), difference_property(pair.box, outputs, size)
-    for text, suffix in zip(texts, ("", "_difference"), strict=True):
-        (place / "vnnlib" / f"{name}{suffix}.vnnlib").write_text(text, encoding="utf-8")
+    question = (pair.box, pair.target.size_out, pair.tolerance)
+    for make, suffix in ((pair_property, ""), (difference_property, "_difference")):
+        path = place / "vnnlib" / f"{name}{suffix}.vnnlib"
+        path.write_text(make(*question), encoding="utf-8")
     points = pair.box.sample(SAMPLES, np.random.default_rng(0)).astype(np.float32).astype(float)
-    ours, theirs = (network(points, dtype=np.float32).astype(np.float64) for network in networks)
+    ours, theirs = (one(points, dtype=np.float32).astype(np.float64) for one in networks.values())
     gaps = np.abs(ours - theirs).max(axis=1)
     worst = int(gaps.argmax())
     home = place / "certificates" / name
     return PairAnswer(
         pair=name,
         kind=pair.kind,
-        sizes="-".join(map(str, _sizes(pair))),
-        tolerance=repr(size),
+        sizes=sizes,
+        tolerance=repr(pair.tolerance),
         answer=pair.answer,
         difference=str(pair.difference),
         witness=_numbers(pair.corner or ()),
         float32_difference=repr(float(gaps[worst])),
         float32_input=_numbers(points[worst].tolist()),
-        certificate=f"certificates/{name}" if _proved(pair, files, home) else "",
+        certificate=f"certificates/{name}" if _proved(pair, files[:2], home) else "",
     )
-
-
-def _sizes(pair: Planted) -> tuple[int, ...]:
-    maps = pair.target.mixing_nodes()
-    return (pair.target.size_in, *(pair.target.sizes[node.name] for node in maps))
 
 
 def _numbers(values: tuple[float, ...] | list[float]) -> str:
@@ -130,19 +125,11 @@ def _proved(pair: Planted, files: list[Path], home: Path) -> bool:
     """Whether the answer was proved besides, from the files: then with a certificate."""
     target, candidate = map(load, files)
     look = None
-    if (
-        pair.answer == "sat" and pair.corner is not None
-    ):  # where it is, the witness is looked for first
+    if pair.answer == "sat" and pair.corner is not None:  # where it is, it is looked for first
         corner = Box(pair.corner, pair.corner)
         look = partial(search, target, candidate, corner, samples=1, restarts=0)
-    found = certify(
-        target,
-        candidate,
-        domain=pair.box,
-        tolerance=pair.tolerance,
-        search=look,
-        time_limit=SECONDS,
-    )
+    box, size = pair.box, pair.tolerance
+    found = certify(target, candidate, domain=box, tolerance=size, search=look, time_limit=SECONDS)
     if found.verdict is Verdict.UNDECIDED:
         return False
     if (found.verdict is Verdict.REFUTED) != (pair.answer == "sat"):
@@ -160,23 +147,17 @@ def _proved(pair: Planted, files: list[Path], home: Path) -> bool:
 def _write_lists(
     place: Path, answers: list[PairAnswer], sizes: tuple[tuple[int, ...], ...], count: int
 ) -> None:
-    names = [answer.pair for answer in answers]
-    rows = {
-        "instances.csv": [
-            (
-                str([(r, f"onnx/{n}_{r}.onnx") for r in ("target", "candidate")]),
-                f"vnnlib/{n}.vnnlib",
-                TIMEOUT,
-            )
-            for n in names
-        ],
-        "instances_difference.csv": [
-            (f"onnx/{n}_difference.onnx", f"vnnlib/{n}_difference.vnnlib", TIMEOUT) for n in names
-        ],
-        "answers.csv": [
-            tuple(asdict(answers[0])),
-            *(tuple(asdict(answer).values()) for answer in answers),
-        ],
+    pairs_of, differences = [], []
+    for name in (answer.pair for answer in answers):
+        both = [(role, f"onnx/{name}_{role}.onnx") for role in ("target", "candidate")]
+        pairs_of.append((str(both), f"vnnlib/{name}.vnnlib", TIMEOUT))
+        parts = f"onnx/{name}_difference.onnx", f"vnnlib/{name}_difference.vnnlib"
+        differences.append((*parts, TIMEOUT))
+    told = [asdict(answer) for answer in answers]
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "instances.csv": pairs_of,
+        "instances_difference.csv": differences,
+        "answers.csv": [tuple(told[0]), *(tuple(row.values()) for row in told)],
     }
     for name, lines in rows.items():
         text = io.StringIO()

@@ -9,6 +9,7 @@ be a linear program.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -37,7 +38,7 @@ from reconstruct.runs.given import Given, PathLike, Where
 
 SCHEMA = "reconstruct.reach/1"
 ROOT_BITS = 200  # to which √(v + ε) of the last norm is enclosed
-SITE = ("LNALN", "LNAL", "LALN", "LAL", "LANLN", "LANL", "LNANLN", "LNANL")
+SITE = "LN?AN?LN?"  # of letters of operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,7 @@ def _site(network: Network) -> tuple[Array, Array, list[RationalInterval]]:
     """M1, M2 and intervals of 1/s2, s2 = γ/√(v + ε) being the scale of the last norm, if any."""
     ops = _chain(network, "the frozen network")
     letters = "".join(map(_letter, ops))
-    if letters not in SITE:
+    if not re.fullmatch(SITE, letters):
         said = ", ".join(op.kind for op in ops) or "nothing"
         raise UnsupportedError(
             "the frozen network must be one hidden layer between two linear ones (linear, norm, "
