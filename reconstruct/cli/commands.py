@@ -276,7 +276,7 @@ def study(options: Namespace) -> int:
         raise rc.InputError(f"there is no study {options.name!r}; there are {known}")
 
     def read(text: str) -> tuple[str, str]:
-        name, values = text.split("=")
+        name, values = text.split("=", 1)
         return name, values
 
     needed = "NAME=VALUE, as in d=4,8"
