@@ -9,6 +9,7 @@ here its interval is taken, and what follows is as wide as that.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,12 @@ def enclosures(network: Network, x: Array) -> dict[str, Enclosure]:
     """The value of every node at one input."""
     values = {network.source: Enclosure.exact(x)}
     for node in network.nodes:
-        values[node.name] = _value(node.op, [values[name] for name in node.inputs])
+        values[node.name] = value_of(node.op, [values[name] for name in node.inputs])
     return values
 
 
-def _value(op: Operation, inputs: list[Enclosure]) -> Enclosure:
+def value_of(op: Operation, inputs: list[Enclosure]) -> Enclosure:
+    """What an operation makes of its inputs' values."""
     for kind in type(op).__mro__:
         if kind in RULES:
             return RULES[kind](op, *inputs)
@@ -70,17 +72,11 @@ def _dense(op: Dense, h: Enclosure) -> Enclosure:
 
 
 def _convolution(op: Convolution, h: Enclosure) -> Enclosure:
-    columns = [
-        op.geometry.patches(part[None])[0].reshape(op.groups, -1, op.positions)
-        for part in (h.high, h.low, h.radius)
-    ]
-    kernels = [np.asarray(kernel, dtype=np.float64) for kernel in op.kernels]
-    made = [
-        product(kernel, Enclosure(*(part[g] for part in columns)))
-        for g, kernel in enumerate(kernels)
-    ]
-    whole = (np.concatenate([getattr(m, key) for m in made]).ravel() for key in KEYS)
-    return Enclosure(*whole) + Enclosure.exact(op.bias)
+    columns = h.each(
+        lambda part: op.geometry.patches(part[None])[0].reshape(op.groups, -1, op.positions)
+    )
+    made = product(np.stack(op.kernels).astype(np.float64), columns)
+    return made.each(np.ravel) + Enclosure.exact(op.bias)
 
 
 def _diagonal(op: Diagonal, h: Enclosure) -> Enclosure:
@@ -89,20 +85,15 @@ def _diagonal(op: Diagonal, h: Enclosure) -> Enclosure:
 
 
 def _placement(op: Placement, h: Enclosure) -> Enclosure:
-    parts = (getattr(h, key) for key in KEYS)
-    return Enclosure(*(np.where(op.index >= 0, part[op.index], 0.0) for part in parts))
+    return h.each(lambda part: np.where(op.index >= 0, part[op.index], 0.0))
 
 
 def _relu(op: Relu, h: Enclosure) -> Enclosure:
     """Positive units as they are, negative ones zero; a unit of unknown sign is in [0, hi]."""
     lo, hi = h.ends()
-    half = up(0.5 * np.maximum(hi, 0.0))
-    known, zero = lo >= 0, np.zeros_like(lo)
-    doubt = ~known & (hi > 0)
-    high = np.where(known, h.high, np.where(doubt, half, 0.0))
-    return Enclosure(
-        high, np.where(known, h.low, zero), np.where(known, h.radius, np.where(doubt, half, zero))
-    )
+    half = np.where((lo < 0) & (hi > 0), up(0.5 * np.maximum(hi, 0.0)), 0.0)
+    kept = h.each(lambda part: np.where(lo >= 0, part, 0.0))
+    return Enclosure(kept.high + half, kept.low, kept.radius + half)
 
 
 def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
@@ -111,50 +102,38 @@ def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
     Where the radius does not leave ρ away from 0 nothing is known.
     """
     n = op.channels
-    rows = Enclosure(*(getattr(z, key).reshape(op.positions, n).T for key in KEYS))
+    rows = z.each(lambda part: part.reshape(op.positions, n).T)
     if op.centred:
-        rows = rows - quotient(product(np.ones((1, n)), rows), _same(n, op.positions))
-    square = quotient(product(np.ones((1, n)), rows * rows), _same(n, op.positions))
-    square = square + Enclosure.exact(np.full((1, op.positions), op.eps))
+        rows = rows - _mean(rows)
+    square = _mean(rows * rows) + Enclosure.exact(np.full((1, op.positions), op.eps))
     safe = square.high > 4 * upward(np.abs(square.low) + square.radius)
-    whole = Enclosure(
-        np.where(safe, square.high, 1.0),
-        np.where(safe, square.low, 0.0),
-        np.where(safe, square.radius, 0.0),
-    )
+    known = square.each(lambda part: np.where(safe, part, 0.0))
+    whole = Enclosure(np.where(safe, known.high, 1.0), known.low, known.radius)
     root = square_root(whole).widened(np.where(safe, 0.0, np.inf))
-    made = quotient(
-        rows, Enclosure(*(np.broadcast_to(getattr(root, key), rows.shape) for key in KEYS))
-    )
+    made = quotient(rows, root.each(lambda part: np.broadcast_to(part, rows.shape)))
     made = made * Enclosure.exact(op.gamma[:, None]) + Enclosure.exact(op.beta[:, None])
-    return Enclosure(*(getattr(made, key).T.ravel() for key in KEYS))
+    return made.each(lambda part: part.T.ravel())
 
 
 def _softmax(op: Softmax, z: Enclosure) -> Enclosure:
     """Exponentials of what each unit lacks to the largest of its row, over their sum."""
-    rows = Enclosure(*(getattr(z, key).reshape(op.rows, op.width).T for key in KEYS))
+    rows = z.each(lambda part: part.reshape(op.rows, op.width).T)
     top = np.broadcast_to(rows.high.max(axis=0), rows.shape)
     powers = exponential(rows - Enclosure.exact(top))
     total = product(np.ones((1, op.width)), powers)
-    whole = Enclosure(*(np.broadcast_to(getattr(total, key), rows.shape) for key in KEYS))
-    made = quotient(powers, whole)
-    return Enclosure(*(getattr(made, key).T.ravel() for key in KEYS))
+    made = quotient(powers, total.each(lambda part: np.broadcast_to(part, rows.shape)))
+    return made.each(lambda part: part.T.ravel())
 
 
-def _same(number: float, count: int) -> Enclosure:
-    return Enclosure.exact(np.full((1, count), float(number)))
+def _mean(rows: Enclosure) -> Enclosure:
+    """Of each column."""
+    count, columns = rows.shape
+    total = product(np.ones((1, count)), rows)
+    return quotient(total, Enclosure.exact(np.full((1, columns), float(count))))
 
 
-def _sum(op: Add, *inputs: Enclosure) -> Enclosure:
-    total = inputs[0]
-    for more in inputs[1:]:
-        total = total + more
-    return total
-
-
-KEYS = ("high", "low", "radius")
 RULES: dict[type[Any], Callable[..., Enclosure]] = {
-    Add: _sum,
+    Add: lambda op, *inputs: reduce(Enclosure.__add__, inputs),
     Convolution: _convolution,
     Dense: _dense,
     Diagonal: _diagonal,

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from reconstruct.bounds.at_points import ranges_at
 from reconstruct.bounds.branching import find_partition
-from reconstruct.bounds.local import local_bounds, worst_position
 from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
 from reconstruct.bounds.partition import Partition
 from reconstruct.bounds.propagation import (
@@ -26,7 +25,7 @@ from reconstruct.bounds.propagation import (
     tiles,
 )
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.networks import Activation, Box, MatrixProduct, Network, Points, Softmax
+from reconstruct.networks import Activation, Box, Dense, MatrixProduct, Network, Points, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
 from reconstruct.progress import Progress, Step, silent
@@ -132,31 +131,22 @@ class Reach:
         return low[0], high[0]
 
     def windows(self, name: str, kernel: Array, index: Array) -> Range:
-        """Bounds of `kernel · v[index]` at the worst position, row by row.
+        """Bounds of `kernel · v[index]` at the worst position, row by row, by intervals.
 
         `index` (columns × positions) says where in the value `name` each column of the kernel
-        looks, −1 for a zero. Intervals on every box, and linear bounds of every position where
-        the method has them and a position sees little enough. (Forms that are whole images, where
-        it sees too much or a maximum chooses, gained a fifth at most behind a max pool.)
+        looks, −1 for a zero. (Linear bounds of what each position sees made shifts 1.0 to 1.6 times
+        smaller on cifar_base, bounds 1.0 to 1.35 times, and runs take twice as long.)
         """
-        lo, hi = np.empty(len(kernel)), np.empty(len(kernel))
+        low, high = np.full(len(kernel), np.inf), np.full(len(kernel), -np.inf)
         step = max(1, LIMITS.pairs // index.shape[1])
         for start in range(0, len(kernel), step):
             part = slice(start, start + step)
-            lo[part], hi[part] = self._worst_position(name, kernel[part], index)
-        return lo, hi
-
-    def _worst_position(self, name: str, kernel: Array, index: Array) -> Range:
-        """Bounds of some rows over all boxes and positions."""
-        ranges = self.parts or self.whole
-        found = worst_position(ranges, name, kernel, index)
-        order = np.sort(index, axis=0)
-        # the sum of two entries at one unit would be rounded
-        twice = np.any((order[1:] == order[:-1]) & (order[1:] >= 0))
-        if twice or not ranges.transfers or name == self.network.source:
-            return found
-        linear = local_bounds(ranges, name, kernel, index)
-        return found if linear is None else meet(found, linear)
+            op = Dense.over(np.ascontiguousarray(kernel[part], dtype=np.float64))
+            for box in zip(*(self.parts or self.whole).values[name], strict=True):
+                below, above = op.image(*(np.where(index >= 0, end[index], 0.0).T for end in box))
+                low[part] = np.minimum(low[part], below.min(axis=0))
+                high[part] = np.maximum(high[part], above.max(axis=0))
+        return low, high
 
     def _check(self, name: str) -> None:
         if name not in self.network.sizes:

@@ -128,7 +128,7 @@ def _times(form: Array, matrix: Matrix) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ByMap:
+class _ByMap:
     """Through a map: its own `pull`, the same on every box."""
 
     map: Map
@@ -177,19 +177,6 @@ class _ByChoice:
         return _ByChoice(self.inner.take(boxes), pick(self.chosen, boxes), self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class _ByMatrix:
-    """A map restricted to some of its units and to the inputs that these see."""
-
-    matrix: Array
-
-    def __call__(self, form: Array, /) -> Array:
-        return np.asarray(form @ self.matrix)
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
-
-
 @dataclass(frozen=True)
 class AsIs:
     def __call__(self, form: Array, /) -> Array:
@@ -197,21 +184,6 @@ class AsIs:
 
     def take(self, boxes: Array, /) -> Pull:
         return self
-
-
-def handed_on(pull: Pull) -> bool:
-    """Whether a node's units are its inputs' units, one by one: activations and sums."""
-    return isinstance(pull, AsIs | _ByBand)
-
-
-def narrowed(step: Transfer, units: Array, matrix: Array | None) -> Transfer:
-    """The same node for some of its units; `matrix` is its map restricted to what they see."""
-    pull: Pull = AsIs()
-    if matrix is not None:
-        pull = _ByMatrix(matrix)
-    elif isinstance(step.pull, _ByBand):
-        pull = _ByBand(step.pull.lower_slope[:, units], step.pull.upper_slope[:, units])
-    return replace(step, pull=pull, plain=step.plain[:, units], signed=step.signed[:, units])
 
 
 def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
@@ -240,8 +212,8 @@ def _map(op: Map, reach: Array, size: int) -> Transfer:
     lost = op.pull_error(reach)
     none = np.zeros((1, lost.plain.shape[1]))
     if not (lost.plain.any() or lost.error.any() or lost.floor.any()):
-        return Transfer(ByMap(op, size), none, none, np.zeros(1))
-    return charged(ByMap(op, size), lost.plain, none, lost.error, lost.floor)
+        return Transfer(_ByMap(op, size), none, none, np.zeros(1))
+    return charged(_ByMap(op, size), lost.plain, none, lost.error, lost.floor)
 
 
 def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Transfer:

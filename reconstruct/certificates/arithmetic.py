@@ -90,8 +90,14 @@ class Rigorous:
         return Enclosure(middle, np.zeros_like(middle), radius)
 
     def times(self, left: Enclosure, right: Enclosure, /) -> Enclosure:
-        total = product(left.high, right) + product(left.low, right)
-        return total.widened(left.radius @ right.magnitude()) if left.radius.any() else total
+        """What is small beside the high parts is multiplied in plain floats."""
+        small, size = np.abs(left.low), np.abs(right.high)
+        doubt = small @ (np.abs(right.low) + right.radius)
+        doubt = doubt + (left.shape[-1] + 4) * 2 * UNIT * (small @ size)
+        if left.radius.any():
+            doubt = doubt + left.radius @ right.magnitude()
+        tail = left.low @ right.high
+        return product(left.high, right) + Enclosure(tail, np.zeros_like(tail), upward(doubt))
 
     def beside(self, blocks: Sequence[Enclosure], axis: int = 1, /) -> Enclosure:
         high, low, radius = (

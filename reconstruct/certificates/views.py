@@ -43,6 +43,10 @@ class View:
             return values
         return np.where(self.index >= 0, values[self.index], 0.0)
 
+    def columns_of(self, values: Array) -> Array:
+        """The same, (columns, positions) in any case."""
+        return self(values).reshape(self.columns, -1)
+
     def reached(self, size: Array, values: Array) -> Array:
         """`size` (rows × columns) times what the columns meet, position by position: of numbers of
         the source's units, (boxes, units), those of the rows, (boxes, rows · positions)."""

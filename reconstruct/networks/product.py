@@ -75,16 +75,6 @@ class MatrixProduct(Operation):
             lo, hi = down(centre - upward(radius)), up(centre + upward(radius))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
-    def moved(self, values: tuple[Range, Range], errors: tuple[Range, Range]) -> Range:
-        """How far the product moves where the factors, within `values`, move by `errors`, each a
-        middle and a radius; a middle and a radius again."""
-        (a, w), (b, v) = (midpoint(*part) for part in values)
-        (d, rho), (e, tau) = errors
-        far, wide, size, large = np.abs(d) + rho, np.abs(e) + tau, np.abs(a), np.abs(b)
-        radius = self(rho, large) + self(far, v) + self(size, tau) + self(w, wide) + self(far, wide)
-        lost = gamma(2 * self.inner + 2) * (self(np.abs(d), large) + self(size, np.abs(e)))
-        return self(d, b) + self(a, e), upward(radius + lost)
-
     def summed(self, a: Number, b: Number) -> Number:
         """The same of numbers in any arithmetic, one summand after the other."""
         parts = iter(self._places())

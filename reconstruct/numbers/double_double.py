@@ -8,6 +8,7 @@ they drop goes into the radius. Radii are computed in ordinary floats and then p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import factorial
 from typing import Any
@@ -80,8 +81,12 @@ class Enclosure:
         """Whether these are floats and known to be: told without a look at the entries."""
         return constant(self.low) == constant(self.radius) == 0.0
 
+    def each(self, move: Callable[[Array], Array]) -> Enclosure:
+        """The entries moved, repeated or left out, all parts alike."""
+        return Enclosure(move(self.high), move(self.low), move(self.radius))
+
     def __getitem__(self, key: Any) -> Enclosure:
-        return Enclosure(self.high[key], self.low[key], self.radius[key])
+        return self.each(lambda part: part[key])
 
     def __add__(self, other: Enclosure) -> Enclosure:
         """The sum: high parts by TwoSum, low parts in floats with their roundings in the radius."""
@@ -137,6 +142,10 @@ class Enclosure:
             hi = np.where(exact, self.high, up(self.high + radius))
         return np.where(np.isnan(lo), -np.inf, lo), np.where(np.isnan(hi), np.inf, hi)
 
+    def is_zero(self) -> bool:
+        """Whether X is known to be zero."""
+        return not any(part.any() for part in (self.high, self.low, self.radius))
+
     def magnitude(self) -> Array:
         """An upper bound of |X|."""
         return upward(np.abs(self.high) + np.abs(self.low) + self.radius)
@@ -176,7 +185,7 @@ def exponential(value: Enclosure) -> Enclosure:
     as |r| < 3/16. Below −694 the power is less than 2^-1000: nothing but a radius.
     """
     deep = value.high + value.radius < -694.0
-    flat = Enclosure(*(np.where(deep, 0.0, part) for part in (value.high, value.low, value.radius)))
+    flat = value.each(lambda part: np.where(deep, 0.0, part))
     small = flat.scaled(2.0**-12)
     one = Enclosure.exact(np.ones(value.shape))
     total = one

@@ -83,34 +83,13 @@ def test_ranges_hold_what_is_inside(width: float) -> None:
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-5, 1e-2, 0.5, 4.0])
-def test_signed_errors_pass_softmax(size: float) -> None:
-    """Whatever lies in a middle and a radius moves the value by what lies in those behind it."""
+def test_errors_pass_softmax(size: float) -> None:
     rng = np.random.default_rng(2)
     z = rng.normal(size=(30, 15))
-    d, rho = size * rng.normal(size=z.shape), 0.1 * size * rng.random(z.shape)
-    middle, radius = SOFTMAX.moved((z, z), (d, rho))
     for _ in range(60):
-        delta = d + rho * rng.choice([-1, 1], z.shape)
+        delta = size * rng.normal(size=z.shape)
         change = plain(z.astype(np.longdouble) + delta) - plain(z)
-        assert np.all(np.abs(change - middle) <= radius + 1e-18)
         assert np.all(np.abs(change) <= SOFTMAX.carried(np.abs(delta)) + 1e-18)
-    if size <= 1e-5:  # the first derivative is nearly all there is, but for the radius before it
-        assert np.all(radius <= 0.25 * size + 20 * (5 * size) ** 2)
-
-
-@pytest.mark.parametrize("size", [1e-12, 1e-3, 1.0])
-def test_signed_errors_pass_a_product(size: float) -> None:
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(size=(30, 24)), rng.normal(size=(30, 16))
-    errors = [(size * rng.normal(size=v.shape), 0.1 * size * rng.random(v.shape)) for v in (a, b)]
-    near = [(v - 1e-9 * np.abs(v), v + 1e-9 * np.abs(v)) for v in (a, b)]  # values known to 1e-9
-    middle, radius = PRODUCT.moved((near[0], near[1]), (errors[0], errors[1]))
-    for _ in range(60):
-        moved = [d + rho * rng.choice([-1, 1], d.shape) for d, rho in errors]
-        there = [v * (1 + 1e-9 * rng.choice([-1, 1], v.shape)) for v in (a, b)]
-        after = [np.asarray(v, np.longdouble) + m for v, m in zip(there, moved, strict=True)]
-        change = products(*after) - products(*there)
-        assert np.all(np.abs(change - middle) <= radius + 1e-17)
 
 
 def test_exponentials_are_enclosed() -> None:

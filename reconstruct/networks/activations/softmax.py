@@ -23,7 +23,7 @@ from reconstruct.numbers.double_double import upward
 from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval, exp_bounds
-from reconstruct.numbers.rounding import down, gamma, midpoint, up
+from reconstruct.numbers.rounding import down, gamma, up
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,6 @@ class Softmax(Activation):
         rows = self._rows(error)
         most = np.minimum(rows.max(axis=-1, keepdims=True), 2.0)  # p is in [0, 1]
         return upward(0.5 * np.broadcast_to(most, rows.shape).reshape(error.shape))
-
-    def moved(self, values: Range, error: Range) -> Range:
-        """How far p moves where z, within `values`, moves by `error`, a middle and a radius: the
-        derivative at p̂ ± w, and half of the second one."""
-        p, w = (self._rows(part) for part in midpoint(*self.image(*values)))
-        d, rho = (self._rows(part) for part in error)
-        e, most = np.abs(d) + rho, p + w
-
-        def mean(weights: Array, of: Array) -> Array:
-            return np.asarray((weights * of).sum(axis=-1, keepdims=True))
-
-        middle = p * (d - mean(p, d))
-        radius = most * (rho + mean(most, rho)) + w * (e + mean(most, e)) + most * mean(w, e)
-        radius = radius + gamma(self.width + 8) * p * (np.abs(d) + mean(p, np.abs(d)))
-        radius = radius + 2 * e.max(axis=-1, keepdims=True) ** 2
-        return middle.reshape(error[0].shape), upward(radius).reshape(error[0].shape)
 
     def magnitude(self, size: Array) -> Array:
         return np.ones_like(size)
