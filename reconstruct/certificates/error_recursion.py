@@ -41,7 +41,7 @@ from reconstruct.networks import (
     Network,
     Node,
 )
-from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.arrays import Array, everywhere
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, upward
 from reconstruct.numbers.parallel import parallel_map
 from reconstruct.numbers.rounding import magnitude
@@ -393,6 +393,8 @@ def deviation(op: Activation, lo: Array, hi: Array) -> tuple[Array, float]:
     """
     outside = np.maximum(_beyond(op.piece.lo, lo, -1.0), _beyond(op.piece.hi, hi, 1.0))
     margin = float(np.min(-outside, initial=np.inf))
+    if margin >= 0:  # as it should be: no memory for millions of units
+        return everywhere(op.rest, outside.shape), margin
     with np.errstate(over="ignore"):
         doubt = upward(op.steepness * np.maximum(outside, 0.0) + op.rest)
     return np.where(outside > 0, doubt, op.rest), margin

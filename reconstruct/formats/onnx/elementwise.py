@@ -249,7 +249,7 @@ def batch_normalization(call: Call, build: Builder) -> Flow:
             f"has {', '.join(map(str, sorted(stated)))} channels, but was given shape {flow.shape}"
         )
     count = flow.shape[0] if flow.shape else 1
-    flat = (p.ravel() for p in parts if p is not None)
+    flat = (p.reshape(-1) for p in parts if p is not None)  # one number may stand everywhere
     gamma, beta, mean, var = (np.tile(p, count) if count > 1 else p for p in flat)
     positions = flow.size // max(len(gamma), 1)
     norm = maps.Norm(gamma, beta, mean, var, float(call.attributes["epsilon"]), positions)
