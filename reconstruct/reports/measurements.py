@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reconstruct.certificates.verdicts import Certificate, Segment
+from reconstruct.certificates.verdicts import Certificate
 from reconstruct.constructions.scaling import LIMITS, deviation, variances_at_outputs
 from reconstruct.constructions.sites import Site, mixing_at
-from reconstruct.networks import LiveNorm, Network, Norm, Operation, dense
+from reconstruct.networks import LiveNorm, Network, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.pipeline import Result
 from reconstruct.reports.document import finite
@@ -61,32 +61,18 @@ def graphs(target: Network, network: Network) -> dict[str, Any]:
 
 
 def graph(network: Network, most: int = 200) -> list[dict[str, Any]] | None:
-    """The nodes by name, kind, size and inputs; None when there are too many to draw."""
+    """The nodes by name, kind, size and inputs, of convolutions and pools with shape and kernel;
+    None when there are too many to draw."""
     if len(network.nodes) > most:
         return None
-    return [
-        {
-            "name": node.name,
-            "kind": node.op.kind,
-            "size": network.sizes[node.name],
-            **_shape(node.op),
-            "inputs": list(node.inputs),
-        }
-        for node in network.nodes
-    ]
-
-
-def _shape(op: Operation) -> dict[str, Any]:
-    """Channels, height and width behind a convolution or a pool, and its kernel."""
-    shape, geometry = getattr(op, "out_shape", None), getattr(op, "geometry", None)
-    if shape is None or geometry is None:
-        return {}
-    return {"shape": list(shape), "kernel": list(geometry.kernel)}
-
-
-def _in_float32(x: Array) -> Array:
-    """The inputs as float32 has them."""
-    return x.astype(np.float32).astype(np.float64)
+    nodes: list[dict[str, Any]] = []
+    for node in network.nodes:
+        told = {"name": node.name, "kind": node.op.kind, "size": network.sizes[node.name]}
+        shape, geometry = (getattr(node.op, name, None) for name in ("out_shape", "geometry"))
+        if shape is not None and geometry is not None:
+            told |= {"shape": list(shape), "kernel": list(geometry.kernel)}
+        nodes.append({**told, "inputs": list(node.inputs)})
+    return nodes
 
 
 def predicted_rounding(result: Result, samples: int, *, blocks: bool) -> dict[str, float]:
@@ -152,48 +138,32 @@ def layer_errors(result: Result, certificate: Certificate) -> list[dict[str, Any
     if not rows or not count:
         return []
     x = result.domain.sample(count, np.random.default_rng(0))[:count]
+    single = x.astype(np.float32).astype(np.float64)
+    ours, theirs = [a for _, a, _ in rows], [b for _, _, b in rows]
     with np.errstate(all="ignore"):
-        measured = _differences(target, network, rows, x)
+        g, f = target.at(x, ours), network.at(x, theirs)
+        g32, f32 = target.at(single, ours), network.at(single, theirs, np.float32)
+        own = target.at(single, ours, np.float32)
     chains = {name: set(chain) | {name} for name, chain in result.form.chains.items()}
     found = []
-    for i, ((segment, name, _), seen) in enumerate(zip(rows, measured, strict=True)):
-        last = i == len(rows) - 1 and certificate.bound is not None  # signs may have helped there
-        shifts = [
-            row.shift_max
-            for row in result.layers
-            if chains.get(row.name, {row.name}) & set(segment.maps)
-        ]
-        error = min(segment.error_out, certificate.bound or 0.0) if last else segment.error_out
+    for segment, a, b in rows:
+        error, maps = segment.error_out, set(segment.maps)
+        if segment is rows[-1][0] and certificate.bound is not None:
+            error = min(error, certificate.bound)  # signs may have helped there
+        solved = (row for row in result.layers if chains.get(row.name, {row.name}) & maps)
         found.append(
             {
-                "name": name,
+                "name": a,
                 "maps": list(segment.maps),
                 "certified": finite(error),
-                "shift": finite(max(shifts, default=0.0)),
-                **seen,
+                "shift": finite(max((row.shift_max for row in solved), default=0.0)),
+                "scale": _largest(g[a]),
+                "float64": _largest(f[b] - g[a]),
+                "float32": _largest(f32[b].astype(np.float64) - g32[a]),
+                "target_float32": _largest(own[a].astype(np.float64) - g32[a]),
             }
         )
     return found
-
-
-def _differences(
-    target: Network, network: Network, rows: Sequence[tuple[Segment, str, str]], x: Array
-) -> list[dict[str, float | None]]:
-    """The largest difference at each cut among these inputs; and the largest value of g there."""
-    single = _in_float32(x)
-    ours, theirs = [a for _, a, _ in rows], [b for _, _, b in rows]
-    g, f = target.at(x, ours), network.at(x, theirs)
-    g32, f32 = target.at(single, ours), network.at(single, theirs, np.float32)
-    own = target.at(single, ours, np.float32)
-    return [
-        {
-            "scale": _largest(g[a]),
-            "float64": _largest(f[b] - g[a]),
-            "float32": _largest(f32[b].astype(np.float64) - g32[a]),
-            "target_float32": _largest(own[a].astype(np.float64) - g32[a]),
-        }
-        for a, b in zip(ours, theirs, strict=True)
-    ]
 
 
 def _inside(network: Network, name: str) -> bool:
@@ -229,90 +199,63 @@ class ShownInputs:
 
 def inputs_part(result: Result, examples: ShownInputs | None) -> dict[str, Any] | None:
     """Answers on the examples, accuracies where labels are known; None without examples."""
-    if examples is None:
-        return None
-    count = _worth(result, min(1000, len(examples.x)))
-    if not count:
+    count = 0 if examples is None else _worth(result, min(1000, len(examples.x)))
+    if examples is None or not count:
         return None
     x = examples.x[:count].reshape(count, -1)
-    g, f = result.target(x), result.network(x)
-    return {
-        "count": count,
-        "of": len(examples.x),
-        "accuracy": _accuracy(result, examples, x, g, f),
-        "shown": _shown(result, examples, x, g, f),
-    }
-
-
-def _classes(outputs: Array) -> Array | None:
-    return outputs.argmax(axis=1) if outputs.shape[1] > 1 else None
-
-
-def _accuracy(
-    result: Result, examples: ShownInputs, x: Array, g: Array, f: Array
-) -> dict[str, float] | None:
-    """The shares recognised by the target, the frozen network as drawn, and with its norms."""
-    if examples.y is None or g.shape[1] < 2:
-        return None
-    labels = np.asarray(examples.y)[: len(x)]
-    answers = {"target": g, "frozen": result.frozen.network(x), "network": f}
-    return {name: float(np.mean(v.argmax(axis=1) == labels)) for name, v in answers.items()} | {
-        "same": float(np.mean(g.argmax(axis=1) == f.argmax(axis=1)))
-    }
-
-
-def _shown(
-    result: Result, examples: ShownInputs, x: Array, g: Array, f: Array
-) -> list[dict[str, Any]]:
+    answers = {"target": result.target(x), "network": result.network(x)}
+    g, f = answers.values()
+    classes = {name: values.argmax(axis=1) for name, values in answers.items()}
+    several, accuracy = g.shape[1] > 1, None
+    if examples.y is not None and several:
+        classes["frozen"] = result.frozen.network(x).argmax(axis=1)
+        labels = np.asarray(examples.y)[:count]
+        accuracy = {name: float(np.mean(found == labels)) for name, found in classes.items()}
+        accuracy["same"] = float(np.mean(classes["target"] == classes["network"]))
     own = result.target.metadata.get("input_shape")
     shape = image_shape(examples.shape or own, x.shape[1])
     lo, hi = float(x.min()), float(x.max())
-    first = x[:8]
-    margins, ours, theirs = result.margin(first), _classes(g), _classes(f)
-    return [
+    shown = [
         {
-            "image": None if shape is None else data_url(row, shape, lo, hi),
+            "image": None if shape is None else data_url(x[i], shape, lo, hi),
             "label": None if examples.y is None else int(examples.y[i]),
-            "target": None if ours is None else int(ours[i]),
-            "network": None if theirs is None else int(theirs[i]),
+            "target": int(classes["target"][i]) if several else None,
+            "network": int(classes["network"][i]) if several else None,
             "difference": float(np.max(np.abs(f[i] - g[i]))),
-            "margin": float(margins[i]),
+            "margin": float(margin),
         }
-        for i, row in enumerate(first)
+        for i, margin in enumerate(result.margin(x[:8]))
     ]
+    return {"count": count, "of": len(examples.x), "accuracy": accuracy, "shown": shown}
 
 
 def guard_part(
     result: Result, file: str, slack: float | None, unseen: Array | None
 ) -> dict[str, Any]:
-    """The share with margin ≥ 0 on the domain's own inputs, and on `unseen` ones (rows)."""
+    """The share with margin ≥ 0 on the domain's own inputs; how many `unseen` ones (rows) are
+    covered, and the largest |f − g| on these and on the others."""
     tried = result.domain.sample(32, np.random.default_rng(0))[:32]
     margins = result.margin(tried)
+    told = None
+    count = 0 if unseen is None else _worth(result, min(10_000, len(unseen)))
+    if unseen is not None and count:
+        with np.errstate(all="ignore"):
+            outputs, found = result.guarded(unseen[:count])
+            gaps = np.max(np.abs(outputs - result.target(unseen[:count])), axis=1)
+        told = {
+            "inputs": count,
+            "of": len(unseen),
+            "covered": int(np.count_nonzero(found >= 0)),
+            "covered_error": _largest(gaps[found >= 0]),
+            "others_error": _largest(gaps[~(found >= 0)]),
+        }
     return {
         "file": file,
         "slack": slack,
         "inputs": len(margins),
         "share": float(np.mean(margins >= 0)),
         "least_margin": float(margins.min()),
-        "unseen": None if unseen is None else _unseen(result, unseen),
-    }
-
-
-def _unseen(result: Result, x: Array) -> dict[str, Any] | None:
-    """How many are covered, and the largest |f − g| on these and on the others."""
-    count = _worth(result, min(10_000, len(x)))
-    if not count:
-        return None
-    with np.errstate(all="ignore"):
-        outputs, margins = result.guarded(x[:count])
-        covered = margins >= 0
-        gaps = np.max(np.abs(outputs - result.target(x[:count])), axis=1)
-    return {
-        "inputs": count,
-        "of": len(x),
-        "covered": int(np.count_nonzero(covered)),
-        "covered_error": _largest(gaps[covered]),
-        "others_error": _largest(gaps[~covered]),
+        "unseen": told,
     }
 
 
@@ -343,9 +286,8 @@ def png(levels: Array) -> bytes:
     lines = b"".join(b"\0" + row.tobytes() for row in np.ascontiguousarray(rows))
     kind = 0 if channels == 1 else 2  # grey or colour, by the PNG specification
     head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, body) for name, body in parts)
-
-
-def _chunk(name: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    content = b"\x89PNG\r\n\x1a\n"
+    for name, body in ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b"")):
+        check = struct.pack(">I", zlib.crc32(name + body))
+        content += struct.pack(">I", len(body)) + name + body + check
+    return content
